@@ -1,0 +1,39 @@
+# Two commands do everything: `make demo` and `make test`. Both set up .venv from the lock first.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test check bench lock clean
+
+demo: .venv/base
+	@$(BIN)/combee demo
+
+test: .venv/dev
+	@$(BIN)/pytest -n 2 --dist worksteal
+
+check: .venv/dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/pytest tests/test_floors.py
+
+bench: .venv/dev
+	@$(BIN)/python -m benchmarks
+
+.venv/base: requirements/base.txt pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(PIP) install --no-deps --require-hashes -r requirements/base.txt
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/dev: .venv/base requirements/dev.txt
+	@$(PIP) install --no-deps --require-hashes -r requirements/dev.txt
+	@touch $@
+
+# Renews the lock; needs uv. Hashes and versions only: no index address is written.
+lock:
+	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml requirements/build.in -o requirements/base.txt
+	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --all-extras --group dev requirements/build.in requirements/test.in -c requirements/base.txt -o requirements/dev.txt
+
+clean:
+	rm -rf .venv runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

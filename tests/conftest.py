@@ -1,0 +1,29 @@
+"""Shared fixtures: where the optional real data lies."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _folder(variable: str, default: str) -> Path:
+    path = Path(os.environ.get(variable, ROOT.parent / "shared" / default))
+    if not path.is_dir():
+        pytest.skip(f"set {variable} to the folder that holds the {default} files; {path} is not one")
+    return path
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder with finer/ and formula/."""
+    return _folder("COMBEE_DATA", "data")
+
+
+@pytest.fixture(scope="session")
+def traces_dir() -> Path:
+    """The folder with recorded agent traces."""
+    return _folder("COMBEE_TRACES", "traces")

@@ -1,0 +1,57 @@
+"""Imports point down only: the table of floors, held."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "combee"
+FLOORS = {
+    0: {"errors", "playbook", "trace"},
+    1: {"journal", "runner"},
+    2: {"aggregate", "model", "pace", "guard"},
+    3: {"learn"},
+    4: {"ace", "gepa", "lexical", "tasks", "readers", "export", "swarm"},
+    5: {"report", "bench", "mcp", "serve", "cli"},
+}
+FLOOR_OF = {package: floor for floor, packages in FLOORS.items() for package in packages}
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem == "errors")
+
+
+def package_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_packages(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "combee" else [node.module]
+        found |= {name.split(".")[1] for name in names if name.startswith("combee.")}
+    return found & FLOOR_OF.keys()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_module_imports_only_its_own_package_and_lower_floors(path: Path) -> None:
+    own = package_of(path)
+    assert own in FLOOR_OF, f"{own} has no floor: add it to the table"
+    too_high = {name for name in imported_packages(path) if name != own and FLOOR_OF[name] >= FLOOR_OF[own]}
+    assert not too_high
+
+
+def test_every_source_file_and_function_stays_small() -> None:
+    long_functions = [
+        f"{path.name}:{node.name}"
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or node.lineno) - node.lineno >= 60
+    ]
+    long_modules = [path.name for path in SOURCE.rglob("*.py") if path.read_text(encoding="utf-8").count("\n") > 300]
+    assert long_functions == []
+    assert long_modules == []
