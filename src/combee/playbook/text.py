@@ -1,0 +1,41 @@
+"""Text normalisation: equal content has equal bytes wherever it was written.
+
+Unicode NFC; every line end becomes a line feed; a surrogate pair becomes its character and a lone surrogate U+FFFD, which is logged.
+Nothing else changes: white space, case and control characters stay as they were.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import unicodedata
+
+__all__ = ["count_lone_surrogates", "equality_key", "normalize"]
+
+_LOG = logging.getLogger("combee.playbook")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONE = re.compile("[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
+_LINE_END = re.compile("\r\n|[\r\v\f\x85\u2028\u2029]")
+_ODD_SPACE = re.compile("[\r\v\f]")
+
+
+def count_lone_surrogates(text: str) -> int:
+    """Return how many characters `normalize` would replace because no file can hold them."""
+    return 0 if text.isascii() else len(_LONE.findall(text))
+
+
+def normalize(text: str) -> str:
+    """Return `text` in the one form that bullets and operations hold. Idempotent; a lone surrogate is logged as a warning."""
+    if text.isascii():
+        return _LINE_END.sub("\n", text) if _ODD_SPACE.search(text) else text
+    if _SURROGATE.search(text):
+        lone = count_lone_surrogates(text)
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        if lone:
+            _LOG.warning("replaced %d lone surrogate(s) by U+FFFD in %s", lone, ascii(text[:40]))
+    return unicodedata.normalize("NFC", _LINE_END.sub("\n", text))
+
+
+def equality_key(text: str) -> str:
+    """Return what two normalised texts share when they are the same lesson: blanks at line ends and around the text do not count."""
+    return "\n".join(line.rstrip() for line in text.strip().split("\n")) if "\n" in text else text.strip()
