@@ -1,0 +1,187 @@
+"""A scope is the journal bound to one (run, seed, epoch, step): paid results are bought once, decisions are made once.
+
+What `once` returns is what a replay will return: the value as it was stored, not as it was made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+from combee.journal.flights import Flights
+from combee.journal.values import JSON, JSONLike, canonical_json, hash_json, parse_json
+
+__all__ = ["Address", "BoundScope", "MemoryScope", "Place", "Scope", "Store"]
+
+
+@runtime_checkable
+class Scope(Protocol):
+    """Where one step of one run keeps its results and decisions."""
+
+    @property
+    def address(self) -> str:
+        """The scope in words, for messages and reports."""
+        ...
+
+    async def once(
+        self, role: str, item: str, inputs: JSONLike, make: Callable[[], Awaitable[JSONLike]], *, attempt: int = 0
+    ) -> JSON:
+        """Return the result at this address for these inputs; await `make` only when there is none yet.
+
+        Calls at one address that overlap share one computation, and its exception; exceptions are never stored.
+        The same address with other inputs is another computation.
+
+        Raises:
+            UsageError: `inputs` or the result is not JSON.
+            StorageError: An earlier result could not be written; nothing more is bought.
+        """
+        ...
+
+    def decide(self, name: str, make: Callable[[], JSONLike]) -> JSON:
+        """Return the decision recorded under this name; call `make` and record it only when there is none yet."""
+        ...
+
+    def sub(self, prefix: str) -> Scope:
+        """Return a scope inside this one, whose names cannot meet the names outside."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The part of an address that a scope holds; `path` is the chain of `sub` prefixes."""
+
+    run: str = ""
+    seed: int = 0
+    epoch: int = 0
+    step: int = 0
+    path: str = ""
+
+    def __str__(self) -> str:
+        head = f"{self.run}/" if self.run else ""
+        tail = f"/{self.path}" if self.path else ""
+        return f"{head}seed {self.seed}/epoch {self.epoch}/step {self.step}{tail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where one result lies, with the hash of its inputs."""
+
+    place: Place
+    role: str
+    item: str
+    attempt: int
+    inputs: str
+
+    def key(self) -> bytes:
+        """Return the 16 bytes that stand for address and inputs."""
+        place = self.place
+        parts: list[JSONLike] = [place.run, place.seed, place.epoch, place.step, place.path]
+        parts += [self.role, self.item, self.attempt, self.inputs]
+        return hashlib.blake2b(canonical_json(parts).encode("utf-8"), digest_size=16).digest()
+
+
+class Store(Protocol):
+    """What a scope needs below it: a file or a dict."""
+
+    @property
+    def flights(self) -> Flights:
+        """Computations that are under way."""
+        ...
+
+    def find(self, key: bytes) -> str | None:
+        """Return the stored text of a result."""
+        ...
+
+    def begin(self, key: bytes) -> None:
+        """Note that a result is about to be bought; raise when it could not be stored."""
+        ...
+
+    def keep(self, key: bytes, address: Address, text: str) -> None:
+        """Store a result."""
+        ...
+
+    def find_decision(self, place: Place, name: str) -> str | None:
+        """Return the stored text of a decision."""
+        ...
+
+    def keep_decision(self, place: Place, name: str, text: str) -> None:
+        """Store a decision."""
+        ...
+
+
+class BoundScope:
+    """A scope over any store."""
+
+    def __init__(self, store: Store, place: Place) -> None:
+        self._store = store
+        self._place = place
+
+    @property
+    def place(self) -> Place:
+        """The scope's part of every address in it."""
+        return self._place
+
+    @property
+    def address(self) -> str:
+        """The scope in words, for messages and reports."""
+        return str(self._place)
+
+    async def once(
+        self, role: str, item: str, inputs: JSONLike, make: Callable[[], Awaitable[JSONLike]], *, attempt: int = 0
+    ) -> JSON:
+        """See `Scope.once`."""
+        address = Address(self._place, role, item, attempt, hash_json(inputs))
+        key = address.key()
+        store = self._store
+
+        async def buy() -> str:
+            store.begin(key)
+            text = canonical_json(await make())
+            store.keep(key, address, text)
+            return text
+
+        return parse_json(await store.flights.share(key, lambda: store.find(key), buy))
+
+    def decide(self, name: str, make: Callable[[], JSONLike]) -> JSON:
+        """See `Scope.decide`."""
+        text = self._store.find_decision(self._place, name)
+        if text is None:
+            text = canonical_json(make())
+            self._store.keep_decision(self._place, name, text)
+        return parse_json(text)
+
+    def sub(self, prefix: str) -> Scope:
+        """See `Scope.sub`."""
+        path = f"{self._place.path}/{prefix}" if self._place.path else prefix
+        return BoundScope(self._store, replace(self._place, path=path))
+
+
+class _MemoryStore:
+    def __init__(self) -> None:
+        self.flights = Flights()
+        self._results: dict[bytes, str] = {}
+        self._decisions: dict[tuple[Place, str], str] = {}
+
+    def find(self, key: bytes) -> str | None:
+        return self._results.get(key)
+
+    def begin(self, key: bytes) -> None:
+        """Nothing to note: memory dies with the process."""
+
+    def keep(self, key: bytes, address: Address, text: str) -> None:
+        self._results[key] = text
+
+    def find_decision(self, place: Place, name: str) -> str | None:
+        return self._decisions.get((place, name))
+
+    def keep_decision(self, place: Place, name: str, text: str) -> None:
+        self._decisions[place, name] = text
+
+
+class MemoryScope(BoundScope):
+    """A scope with nothing on disk: for library use without a run folder, and for tests."""
+
+    def __init__(self, *, run: str = "", seed: int = 0, epoch: int = 0, step: int = 0) -> None:
+        super().__init__(_MemoryStore(), Place(run, seed, epoch, step))

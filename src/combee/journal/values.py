@@ -1,0 +1,66 @@
+"""JSON values, their one canonical text, and their hash: what addresses and content addresses are made of.
+
+Equal values have equal bytes (sorted keys, no spaces, UTF-8); lone surrogates become U+FFFD, since no file can hold them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, cast
+
+from combee.errors import UsageError
+
+__all__ = ["JSON", "JSONLike", "canonical_json", "clean_text", "hash_json", "parse_json"]
+
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+"""What comes back out of a journal."""
+
+JSONLike: TypeAlias = "bool | int | float | str | Sequence[JSONLike] | Mapping[str, JSONLike] | None"
+"""What may go in: also tuples and read-only mappings; they come back as lists and dicts."""
+
+
+def clean_text(text: str) -> str:
+    """Return the text with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def canonical_json(value: JSONLike) -> str:
+    """Return the one text of a JSON value.
+
+    Raises:
+        UsageError: The value is not JSON (an object of another type, NaN, infinity, mixed key types, a circle).
+    """
+    try:
+        text = json.dumps(
+            value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain
+        )
+    except (TypeError, ValueError, RecursionError) as error:
+        hint = "Store only None, bool, finite numbers, text, lists and dicts with text keys."
+        raise UsageError(f"a value cannot be stored as JSON: {error}", hint=hint) from error
+    return clean_text(text)
+
+
+def hash_json(value: JSONLike) -> str:
+    """Return the SHA-256 (64 hex digits) of the canonical text."""
+    return hashlib.sha256(canonical_json(value).encode("utf-8")).hexdigest()
+
+
+def parse_json(text: str) -> JSON:
+    """Return the value of a text that `canonical_json` wrote."""
+    return cast("JSON", json.loads(text))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} is not a JSON type")
