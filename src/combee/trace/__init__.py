@@ -1,1 +1,32 @@
-"""trace."""
+"""Traces: recorded runs as plain data, their JSON lines, cleaning and redaction."""
+
+from combee.trace.clean import clean, clean_text, count_tokens
+from combee.trace.failure import failed, failure_line
+from combee.trace.identity import plain, trace_id
+from combee.trace.jsonl import FORMAT_VERSION, from_jsonl, to_jsonl, trace_from_data, trace_to_data
+from combee.trace.model import Outcome, Role, Step, ToolCall, Trace
+from combee.trace.redact import Redacted, Redactor, redact, redact_trace
+
+__all__ = [
+    "FORMAT_VERSION",
+    "Outcome",
+    "Redacted",
+    "Redactor",
+    "Role",
+    "Step",
+    "ToolCall",
+    "Trace",
+    "clean",
+    "clean_text",
+    "count_tokens",
+    "failed",
+    "failure_line",
+    "from_jsonl",
+    "plain",
+    "redact",
+    "redact_trace",
+    "to_jsonl",
+    "trace_from_data",
+    "trace_id",
+    "trace_to_data",
+]

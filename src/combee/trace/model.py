@@ -1,6 +1,7 @@
 """A recorded run of an agent as plain data: steps, tool calls, outcome, labels.
 
-Readers of any format produce this; reflectors read it. An outcome that only the agent itself states is a claim, not a result.
+Readers of any format produce this; reflectors read it. An outcome that only the agent itself states is a claim, not a
+result.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One message or tool result. `answers` is the id of the tool call whose result this is; `agent` names a side chain."""
+    """One message or tool result.
+
+    `answers` is the id of the tool call whose result this is; `agent` names a side chain.
+    """
 
     index: int
     role: Role
@@ -39,7 +43,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the run ended. `claimed` marks a success that nobody but the agent checked; `tests` maps test names to passed."""
+    """How the run ended.
+
+    `claimed` marks a success that nobody but the agent checked; `tests` maps test names to passed.
+    """
 
     success: bool | None = None
     score: float | None = None
