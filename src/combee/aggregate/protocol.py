@@ -1,7 +1,7 @@
 """What an aggregation method is: how items become deltas, and how deltas are combined.
 
-The engine knows no model and no playbook. Items (`T`) have a key and a weight in tokens; deltas (`D`) have sources and a size.
-Hooks that a method may offer beyond the protocol are listed in `combee.aggregate.hooks`.
+The engine knows no model and no playbook. Items (`T`) have a key and a weight in tokens; deltas (`D`) have sources and
+a size. Hooks that a method may offer beyond the protocol are listed in `combee.aggregate.hooks`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Method(Protocol[T_contra, D]):
 
     @property
     def combine_calls_model(self) -> bool:
-        """False: `combine` is code (a merge, any fan-in). True: it calls a model, so fan-in is capped and levels are added."""
+        """False: `combine` is code (a merge of any fan-in). True: it calls a model: capped fan-in, levels."""
         ...
 
     def key(self, item: T_contra) -> str:
@@ -54,7 +54,7 @@ class Method(Protocol[T_contra, D]):
         ...
 
     def covered(self, item: T_contra, delta: D) -> bool:
-        """Return whether what is distinctive in the item is found in an operation that cites it: verified, not claimed."""
+        """Return whether what is distinctive in the item is found in an operation that cites it (not just claimed)."""
         ...
 
     def encode(self, delta: D) -> JSON:

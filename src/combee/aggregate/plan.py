@@ -1,0 +1,291 @@
+"""The plan of an aggregation: group sizes, copies, levels and second chances, chosen before anything is paid.
+
+Three shapes: the preset "paper" (arXiv 2604.04247, section 3); our default, leaves under caps and a merge by code; and
+a tree of model calls for methods that cannot merge by code. `Plan.explain` says in words what was chosen and why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from combee.aggregate.cost import Cost, Retention, best_tree, groups_of, least_levels, tree_seconds
+from combee.aggregate.shuffle import blocks_even, blocks_filled
+from combee.errors import UsageError, did_you_mean
+
+__all__ = ["Plan", "plan"]
+
+PAPER_FEWEST = 9  # below this ⌊√n⌋ is 2 or less: the preset makes one call
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How n items become one delta. Made by `plan`; down to `shuffle` its arguments, then what follows from them.
+
+    Attributes:
+        n: Number of items.
+        copies: How often each item is read in the first round (p).
+        max_items: Most items of a leaf, and most deltas of a combining model call.
+        max_tokens: Most tokens of a leaf, or None.
+        preset: "paper" or None.
+        second_chances: Most further rounds of leaves for items that no delta covers.
+        cost: Time model, or None.
+        retention: Quality model, or None.
+        combine_calls_model: Whether deltas are combined by model calls.
+        group_size: Items of a leaf wanted in the preset "paper", or None for ⌊√n⌋ groups.
+        k_of: What the root of the preset is taken of: "n" items or "pn" copies.
+        shuffle: False keeps the order of the keys.
+        fan_ins: Most inputs of a call by level, leaves first; a merge by code is no level.
+        even: Whether leaf groups are cut evenly, whatever the tokens ("paper"), or filled under the caps.
+        groups: Number of leaf groups in the first round.
+        calls: Calls of the first round when all goes well.
+        reads: Items read in the first round, copies included.
+        seconds: Modelled time of the first round, or None without `cost`.
+        notes: What a user should know, one sentence each.
+    """
+
+    n: int
+    copies: int = 1
+    max_items: int = 16
+    max_tokens: int | None = None
+    preset: Literal["paper"] | None = None
+    second_chances: int = 1
+    cost: Cost | None = None
+    retention: Retention | None = None
+    combine_calls_model: bool = False
+    group_size: int | None = None
+    k_of: Literal["n", "pn"] = "n"
+    shuffle: bool = True
+    fan_ins: tuple[int, ...] = ()
+    even: bool = False
+    groups: int = 1
+    calls: int = 1
+    reads: int = 1
+    seconds: float | None = None
+    notes: tuple[str, ...] = ()
+
+    def resized(
+        self, n: int, *, weights: Sequence[int] | None, combine_calls_model: bool, copies: int | None = None
+    ) -> Plan:
+        """Return the plan that the same arguments make for other items."""
+        return plan(
+            n,
+            weights=weights,
+            copies=self.copies if copies is None else copies,
+            max_items=self.max_items,
+            max_tokens=self.max_tokens,
+            preset=self.preset,
+            second_chances=self.second_chances,
+            cost=self.cost,
+            retention=self.retention,
+            combine_calls_model=combine_calls_model,
+            group_size=self.group_size,
+            k_of=self.k_of,
+            shuffle=self.shuffle,
+        )
+
+    def blocks(self, seed: str, weights: Sequence[int] | None = None) -> list[list[int]]:
+        """Return the leaf groups as positions among the items, in dispatch order."""
+        order = seed if self.shuffle else None
+        if self.even:
+            return blocks_even(self.n, groups=self.groups, copies=self.copies, seed=order)
+        return blocks_filled(
+            self.n,
+            max_items=self.fan_ins[0],
+            copies=self.copies,
+            seed=order,
+            weights=weights,
+            max_tokens=self.max_tokens,
+        )
+
+    def explain(self) -> str:
+        """Return the plan in plain words, one statement a line."""
+        times = "once" if self.copies == 1 else f"{self.copies} times, in different groups"
+        per_leaf = groups_of(self.reads, self.groups)
+        lines = [f"{self.n:,} items, each read {times}, in {self.groups:,} leaf calls of up to {per_leaf} items."]
+        if len(self.fan_ins) > 1:
+            above = ", then ".join(str(fan_in) for fan_in in self.fan_ins[1:])
+            lines.append(f"Deltas are combined by model calls over up to {above} inputs: {len(self.fan_ins)} levels.")
+        elif self.groups > 1:
+            lines.append("Deltas are merged by code, which costs no call and loses nothing.")
+        lines.append(f"{self.calls:,} calls in the first round, {len(self.fan_ins)} after each other.")
+        if self.second_chances:
+            rounds = "round" if self.second_chances == 1 else "rounds"
+            lines.append(f"Items that no delta covers get up to {self.second_chances} further {rounds} of leaves.")
+        if self.seconds is not None:
+            lines.append(f"Modelled time of the first round: {self.seconds:.1f} s.")
+        return "\n".join([*lines, *self.notes])
+
+
+def plan(
+    n: int,
+    *,
+    weights: Sequence[int] | None = None,
+    copies: int | None = None,
+    max_items: int = 16,
+    max_tokens: int | None = None,
+    preset: Literal["paper"] | None = None,
+    second_chances: int | None = None,
+    cost: Cost | None = None,
+    retention: Retention | None = None,
+    combine_calls_model: bool = False,
+    group_size: int | None = None,
+    k_of: Literal["n", "pn"] = "n",
+    shuffle: bool = True,
+) -> Plan:
+    """Choose the shape of the tree.
+
+    Args:
+        n: Number of items, 1 or more.
+        weights: Tokens of each item, for `max_tokens`.
+        copies: Reads of each item in the first round; default 1, in the preset 2.
+        max_items: Most items of a leaf, and most inputs of a combining model call.
+        max_tokens: Most tokens of a leaf. A heavier item stands alone. The preset does not look at it.
+        preset: "paper": k = ⌊√n⌋ groups over copies · n items whose sizes differ by at most one, then one model call
+            over the k updates; below 9 items one call.
+        second_chances: Further rounds for uncovered items; default 1, in the preset 0.
+        cost: Time model; with it and a combining model the solver chooses the fan-ins.
+        retention: Quality model for the same solver.
+        combine_calls_model: Whether the method combines by model calls.
+        group_size: For the preset: items of a group instead of the square root.
+        k_of: For the preset: take the root of "n" or of "pn" = copies · n.
+        shuffle: False keeps the order of the keys.
+
+    Raises:
+        UsageError: An argument is out of range, or more copies than groups.
+    """
+    paper = preset == "paper"
+    copies = (2 if paper else 1) if copies is None else copies
+    second_chances = (0 if paper else 1) if second_chances is None else second_chances
+    made = Plan(
+        n=n,
+        copies=copies,
+        max_items=max_items,
+        max_tokens=max_tokens,
+        preset=preset,
+        second_chances=second_chances,
+        cost=cost,
+        retention=retention,
+        combine_calls_model=combine_calls_model,
+        group_size=group_size,
+        k_of=k_of,
+        shuffle=shuffle,
+    )
+    _check(made, weights)
+    fan_ins, groups, reads, notes = _paper(made) if paper else _filled(made, weights)
+    calls, count = groups, groups
+    for fan_in in fan_ins[1:]:
+        count = groups_of(count, fan_in)
+        calls += count
+    return replace(
+        made,
+        copies=reads // n,
+        fan_ins=fan_ins,
+        even=paper,
+        groups=groups,
+        calls=calls,
+        reads=reads,
+        seconds=tree_seconds(reads, fan_ins, cost) if cost else None,
+        notes=notes,
+    )
+
+
+_Shape = tuple[tuple[int, ...], int, int, tuple[str, ...]]
+
+
+def _paper(made: Plan) -> _Shape:
+    """Return fan-ins, groups, reads and notes of the preset."""
+    n, copies = made.n, made.copies
+    notes: list[str] = ["Preset of the paper: ⌊√n⌋ groups, then one model call over all updates."]
+    if made.group_size is not None:
+        groups = groups_of(copies * n, made.group_size)
+        notes[0] = f"Preset of the paper with groups of {made.group_size} instead of ⌊√n⌋ groups."
+    else:
+        groups = 1 if n < PAPER_FEWEST else math.isqrt(n if made.k_of == "n" else copies * n)
+    if made.max_tokens is not None:
+        notes.append("The preset fixes the number of groups and does not look at the token cap.")
+    if groups == 1:
+        if copies > 1:
+            notes.append("One group: every item is read once, since copies in one group say nothing new.")
+        return (n,), 1, n, tuple(notes)
+    if copies > groups:
+        raise UsageError(
+            f"{copies} copies of each item cannot lie in {groups} different groups",
+            hint="Ask for fewer copies, or for smaller groups.",
+        )
+    return (groups_of(copies * n, groups), groups), groups, copies * n, tuple(notes)
+
+
+def _filled(made: Plan, weights: Sequence[int] | None) -> _Shape:
+    """Return fan-ins, groups, reads and notes of leaves under caps."""
+    n, copies, notes = made.n, made.copies, list[str]()
+    leaf = made.max_items
+    reads = copies * n
+    by_tokens = leaf
+    if weights is not None and made.max_tokens is not None:
+        heavy = sum(weight > made.max_tokens for weight in weights)
+        if heavy:
+            verb = "is" if heavy == 1 else "are"
+            notes.append(f"{heavy} of the items {verb} heavier than {made.max_tokens:,} tokens: a group of one each.")
+        by_tokens = max(1, min(leaf, int(made.max_tokens * n / max(1, sum(weights)))))
+    fan_ins: tuple[int, ...] = (min(leaf, n),)
+    if made.combine_calls_model and reads > 1:
+        fan_ins = _levels(made, reads, min(by_tokens, n))
+        notes.append(_why(made, fan_ins))
+    blocks = copies * groups_of(n, fan_ins[0])
+    if weights is not None and made.max_tokens is not None:
+        blocks = len(
+            blocks_filled(n, max_items=fan_ins[0], copies=copies, seed="", weights=weights, max_tokens=made.max_tokens)
+        )
+    if len(fan_ins) == 1 and blocks > 1 and made.combine_calls_model:
+        fan_ins = (*fan_ins, made.max_items)
+    return fan_ins, blocks, reads, tuple(notes)
+
+
+def _levels(made: Plan, reads: int, leaf_cap: int) -> tuple[int, ...]:
+    cap = made.max_items
+    if made.cost is not None or made.retention is not None:
+        cost = made.cost or Cost(0.0, 0.0)
+        return best_tree(
+            reads, cost=cost, retention=made.retention, cap=cap, leaf_cap=leaf_cap, least=2 if made.copies > 1 else 1
+        )
+    levels = least_levels(groups_of(reads, leaf_cap), cap) + 1 if reads > leaf_cap else 1
+    fan_ins = []
+    count = reads
+    for left in range(levels, 0, -1):
+        limit = leaf_cap if left == levels else cap
+        fan_in = min(limit, math.ceil(count ** (1 / left) - 1e-9))
+        fan_ins.append(fan_in)
+        count = groups_of(count, fan_in)
+    return tuple(fan_ins)
+
+
+def _why(made: Plan, fan_ins: tuple[int, ...]) -> str:
+    if made.cost is None and made.retention is None:
+        return f"The method combines by model: the fewest levels with at most {made.max_items} inputs a call."
+    for_what = " and ".join(
+        name for name, given in (("time", made.cost), ("retention", made.retention)) if given is not None
+    )
+    return (
+        f"The method combines by model: fan-ins {' · '.join(map(str, fan_ins))} are the solver's best for {for_what}."
+    )
+
+
+def _check(made: Plan, weights: Sequence[int] | None) -> None:
+    least = {"n": 1, "copies": 1, "max_items": 1, "second_chances": 0, "max_tokens": 1, "group_size": 1}
+    for name, low in least.items():
+        value = getattr(made, name)
+        if value is not None and value < low:
+            raise UsageError(f"{name} is {value}", hint=f"Give {low} or more.")
+    if made.preset not in {None, "paper"}:
+        raise UsageError(f"there is no preset {made.preset!r}", hint=did_you_mean(str(made.preset), ["paper"]))
+    if made.k_of not in {"n", "pn"}:
+        raise UsageError(f"k_of is {made.k_of!r}", hint='Give "n" or "pn".')
+    if made.group_size is not None and made.preset is None:
+        raise UsageError("group_size belongs to the preset", hint='Give max_items, or preset="paper".')
+    if made.combine_calls_model and made.max_items < 2 and made.preset is None:
+        raise UsageError("a model that combines one input at a time never ends", hint="Give max_items 2 or more.")
+    if weights is not None and len(weights) != made.n:
+        raise UsageError(f"{len(weights)} weights for {made.n} items", hint="Give one weight an item.")

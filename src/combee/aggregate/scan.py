@@ -1,0 +1,181 @@
+"""The parallel scan (arXiv 2604.04247, section 3.1): items in, one delta and the whole truth about its coverage out.
+
+The result depends on the items, the plan, the seed and the replies, never on the order of the input or of completion:
+items are sorted by key before they are shuffled, and nodes are put together in the order of the plan.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from combee.aggregate.hooks import combine_by_model
+from combee.aggregate.journaled import Kept
+from combee.aggregate.parts import Built, Group, StopScanError
+from combee.aggregate.plan import Plan
+from combee.aggregate.protocol import Method
+from combee.aggregate.result import Scan
+from combee.aggregate.tree import Tree
+from combee.errors import RunError, UsageError
+from combee.journal import Scope
+from combee.runner import LocalRunner, Runner
+
+__all__ = ["scan"]
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+async def scan(
+    items: Iterable[T],
+    method: Method[T, D],
+    plan: Plan,
+    *,
+    scope: Scope | None = None,
+    runner: Runner | None = None,
+    seed: int = 0,
+    quorum: float = 1.0,
+) -> Scan[D]:
+    """Aggregate the items.
+
+    Items with one key are one item. Where `plan` was made for another number of items it is made again for this one.
+
+    Args:
+        items: What to aggregate, in any order.
+        method: How items become deltas.
+        plan: The shape of the tree, from `plan`.
+        scope: Journal scope; calls and decisions kept in it are not bought or made again. None keeps nothing.
+        runner: Runs the calls; default `LocalRunner()`.
+        seed: What the shuffle depends on.
+        quorum: Share of the items to wait for in the first round; the rest is cancelled and returned as `late`.
+
+    Raises:
+        UsageError: No items, two different items with one key, or a quorum out of range.
+        RunError: Not one group could be read.
+        CallError: Access denied or no such model: no smaller group would help.
+        BudgetError: The budget of the calls is used up.
+    """
+    check_quorum(quorum)
+    by_key = unique(items, method)
+    keys = sorted(by_key)
+    weights = [method.weight(by_key[key]) for key in keys] if plan.max_tokens is not None else None
+    plan = fitted(plan, len(keys), weights, method)
+    tree = Tree(method, by_key, Kept(place(scope, plan, keys, seed), method), runner or LocalRunner())
+    groups = leaf_groups(plan, keys, f"{seed}/round 0", 0, weights=weights)
+    try:
+        built = await tree.leaves(groups, 0, quorum=quorum)
+        return await finish(tree, plan, keys, built, seed)
+    except StopScanError as stop:
+        raise stop.error from stop
+
+
+def check_quorum(quorum: float) -> None:
+    """Refuse a quorum that is no share."""
+    if not 0.0 < quorum <= 1.0:
+        raise UsageError(f"quorum is {quorum}", hint="Give a share of the items: more than 0, at most 1.")
+
+
+def unique(items: Iterable[T], method: Method[T, D]) -> dict[str, T]:
+    """Return the items by key; equal items with one key are one."""
+    by_key: dict[str, T] = {}
+    for item in items:
+        key = method.key(item)
+        known = by_key.setdefault(key, item)
+        if known is not item and known != item:
+            raise UsageError(f"two different items have the key {key!r}", hint="Give every item a key of its own.")
+    if not by_key:
+        raise UsageError("there is nothing to aggregate", hint="Give at least one item.")
+    return by_key
+
+
+def fitted(plan: Plan, n: int, weights: Sequence[int] | None, method: Method[T, D]) -> Plan:
+    """Return the plan for this number of items and this method."""
+    if plan.n == n and weights is None and plan.combine_calls_model == method.combine_calls_model:
+        return plan
+    return plan.resized(n, weights=weights, combine_calls_model=method.combine_calls_model)
+
+
+def place(scope: Scope | None, plan: Plan, keys: Sequence[str], seed: int) -> Scope | None:
+    """Return the scan's own place in the scope, named after its items and plan."""
+    if scope is None:
+        return None
+    shape = (seed, plan.preset, plan.copies, plan.max_items, plan.max_tokens, plan.group_size, plan.k_of, plan.shuffle)
+    named = hashlib.sha256(repr((shape, plan.fan_ins)).encode("utf-8"))
+    for key in keys:
+        named.update(f"{len(key)}:{key}".encode("utf-8", "surrogatepass"))
+    return scope.sub(f"scan-{named.hexdigest()[:12]}")
+
+
+def leaf_groups(
+    plan: Plan, keys: Sequence[str], seed: str, turn: int, *, weights: Sequence[int] | None = None, before: int = 0
+) -> list[Group[str]]:
+    """Return the leaf groups of one round in dispatch order."""
+    return [
+        Group(f"r{turn}/l0/g{index}", tuple(keys[item] for item in block), (index,), before)
+        for index, block in enumerate(plan.blocks(seed, weights))
+    ]
+
+
+async def finish(tree: Tree[T, D], plan: Plan, keys: Sequence[str], built: Sequence[Built[D]], seed: int) -> Scan[D]:
+    """Combine the leaves of the first round, give second chances, and count."""
+    late = set(keys) - tree.read - tree.given_up
+    if not built:
+        raise RunError(
+            f"none of the {len(keys)} items could be read: {tree.last_error}",
+            hint="Look at the error; nothing that was paid is lost, and the same run goes on from here.",
+        )
+    root = await _root(tree, plan, built, 0)
+    for turn in range(1, plan.second_chances + 1):
+        inside = set(root.covered)
+        open_keys = [key for key in keys if key in tree.read and key not in inside]
+        if not open_keys:
+            break
+        method = tree.method
+        weights = [method.weight(tree.items[key]) for key in open_keys] if plan.max_tokens is not None else None
+        again = plan.resized(len(open_keys), weights=weights, combine_calls_model=method.combine_calls_model, copies=1)
+        groups = leaf_groups(again, open_keys, f"{seed}/round {turn}", turn, weights=weights, before=root.depth)
+        more = await tree.leaves(groups, turn)
+        if not more:
+            break
+        better = await _root(tree, again, [root, *more], turn)
+        if len(better.covered) < len(root.covered):
+            tree.note(f"Second chance {turn} covered less than before: its result was dropped.")
+            break
+        root = better
+    return _counted(tree, root, keys, late)
+
+
+async def _root(tree: Tree[T, D], plan: Plan, parts: Sequence[Built[D]], turn: int) -> Built[D]:
+    method = tree.method
+    if plan.preset == "paper":
+        call = combine_by_model(method)
+        if call is not None:
+            return await tree.combine(parts, turn, call=call, fan_in=lambda _, count: count)
+        if len(parts) > 1:
+            tree.note("The method has no model call that combines updates: they were merged by code.")
+    elif method.combine_calls_model:
+        last = len(plan.fan_ins) - 1
+
+        def fan_in(level: int, _: int) -> int:
+            return plan.fan_ins[level] if level < last else plan.max_items
+
+        return await tree.combine(parts, turn, call=method.combine, fan_in=fan_in)
+    return await tree.merge(parts, turn)
+
+
+def _counted(tree: Tree[T, D], root: Built[D], keys: Sequence[str], late: set[str]) -> Scan[D]:
+    covered = frozenset(root.covered)
+    return Scan(
+        delta=root.delta,
+        nodes=tree.nodes,
+        covered=covered,
+        claimed=tree.method.sources(root.delta) & frozenset(keys),
+        uncovered=tuple(key for key in keys if key not in covered and key not in late),
+        failed=tuple(key for key in keys if key not in tree.read and key not in late),
+        calls=tree.calls,
+        reads=tree.reads,
+        depth=tree.depth,
+        late=tuple(sorted(late)),
+        notes=tuple(tree.notes),
+    )
