@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
+from combee.journal.journal import Event, Journal
+from combee.journal.opening import JOURNAL_NAME
 from combee.journal.scope import Address, MemoryScope, Place, Scope
+from combee.journal.store import Stats
 from combee.journal.values import JSON, JSONLike, canonical_json, clean_text, hash_json
+from combee.journal.versions import LabelMove, Version
 
-__all__ = ["JSON", "Address", "JSONLike", "MemoryScope", "Place", "Scope", "canonical_json", "clean_text", "hash_json"]
+__all__ = [
+    "JOURNAL_NAME",
+    "JSON",
+    "Address",
+    "Event",
+    "JSONLike",
+    "Journal",
+    "LabelMove",
+    "MemoryScope",
+    "Place",
+    "Scope",
+    "Stats",
+    "Version",
+    "canonical_json",
+    "clean_text",
+    "hash_json",
+]

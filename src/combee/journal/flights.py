@@ -35,7 +35,7 @@ class Flights:
                 if waiting is None:
                     self._waiting[key] = []
                     break
-                news = asyncio.get_running_loop().create_future()
+                news: asyncio.Future[_News] = asyncio.get_running_loop().create_future()
                 waiting.append(news)
             told = await news
             if isinstance(told, Exception):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from combee.journal.flights import Flights
-from combee.journal.values import JSON, JSONLike, canonical_json, hash_json, parse_json
+from combee.journal.values import JSON, JSONLike, canonical_json, clean_text, hash_json, parse_json
 
 __all__ = ["Address", "BoundScope", "MemoryScope", "Place", "Scope", "Store"]
 
@@ -98,6 +98,10 @@ class Store(Protocol):
         """Note that a result is about to be bought; raise when it could not be stored."""
         ...
 
+    def fail(self, key: bytes) -> None:
+        """Note that nothing came of it."""
+        ...
+
     def keep(self, key: bytes, address: Address, text: str) -> None:
         """Store a result."""
         ...
@@ -132,13 +136,17 @@ class BoundScope:
         self, role: str, item: str, inputs: JSONLike, make: Callable[[], Awaitable[JSONLike]], *, attempt: int = 0
     ) -> JSON:
         """See `Scope.once`."""
-        address = Address(self._place, role, item, attempt, hash_json(inputs))
+        address = Address(self._place, clean_text(role), clean_text(item), attempt, hash_json(inputs))
         key = address.key()
         store = self._store
 
         async def buy() -> str:
             store.begin(key)
-            text = canonical_json(await make())
+            try:
+                text = canonical_json(await make())
+            except BaseException:
+                store.fail(key)
+                raise
             store.keep(key, address, text)
             return text
 
@@ -146,6 +154,7 @@ class BoundScope:
 
     def decide(self, name: str, make: Callable[[], JSONLike]) -> JSON:
         """See `Scope.decide`."""
+        name = clean_text(name)
         text = self._store.find_decision(self._place, name)
         if text is None:
             text = canonical_json(make())
@@ -154,6 +163,7 @@ class BoundScope:
 
     def sub(self, prefix: str) -> Scope:
         """See `Scope.sub`."""
+        prefix = clean_text(prefix)
         path = f"{self._place.path}/{prefix}" if self._place.path else prefix
         return BoundScope(self._store, replace(self._place, path=path))
 
@@ -169,6 +179,9 @@ class _MemoryStore:
 
     def begin(self, key: bytes) -> None:
         """Nothing to note: memory dies with the process."""
+
+    def fail(self, key: bytes) -> None:
+        """Nothing to note either."""
 
     def keep(self, key: bytes, address: Address, text: str) -> None:
         self._results[key] = text

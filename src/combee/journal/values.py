@@ -1,6 +1,6 @@
 """JSON values, their one canonical text, and their hash: what addresses and content addresses are made of.
 
-Equal values have equal bytes (sorted keys, no spaces, UTF-8); lone surrogates become U+FFFD, since no file can hold them.
+Equal values have equal bytes (sorted keys, no spaces, UTF-8). Lone surrogates, which no file can hold, become U+FFFD.
 """
 
 from __future__ import annotations

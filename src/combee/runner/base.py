@@ -39,7 +39,7 @@ class Runner(Protocol):
     ) -> list[Done[R]]:
         """Return one `Done` an item, in item order, with at most `limit` items under way at once.
 
-        A `CallError` is kept with its item. Any other exception stops the rest, waits until it stands still, and is raised.
+        A `CallError` is kept with its item. Any other exception is raised when the rest has been stopped.
 
         Raises:
             UsageError: `limit` is below 1.

@@ -1,0 +1,124 @@
+"""What a scope stands on when there is a file: look up, buy once, queue for the writer, count."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from dataclasses import dataclass, fields
+
+from combee.errors import UsageError
+from combee.journal.flights import Flights
+from combee.journal.purchases import Purchases
+from combee.journal.scope import Address, Place
+from combee.journal.storage import Reader
+from combee.journal.values import canonical_json
+from combee.journal.writer import Insert, Writer
+
+__all__ = ["FileStore", "Stats"]
+
+_PLACE = ("run", "seed", "epoch", "step", "path")
+_RESULT = Insert("results", ("key", *_PLACE, "role", "item", "attempt", "inputs", "value", "at"), "IGNORE")
+_DECISION = Insert("decisions", ("key", *_PLACE, "name", "value", "at"), "IGNORE")
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What this opening of a journal saved and spent.
+
+    `lost` are results that an earlier, killed process had begun to buy and could not store; `bought_again` counts those
+    of them that were bought now. Results that overlapping calls shared count once.
+    """
+
+    reused: int = 0
+    bought: int = 0
+    bought_again: int = 0
+    lost: int = 0
+    decisions_made: int = 0
+    decisions_replayed: int = 0
+
+
+class FileStore:
+    """Results and decisions in a journal file. `writer` and `purchases` are None when it is open for reading only."""
+
+    def __init__(self, reader: Reader, writer: Writer | None, purchases: Purchases | None) -> None:
+        self.flights = Flights()
+        self._reader = reader
+        self._writer = writer
+        self._purchases = purchases
+        self._lock = threading.Lock()
+        self._counts = dict.fromkeys((field.name for field in fields(Stats)), 0)
+        self._counts["lost"] = purchases.lost if purchases else 0
+
+    def stats(self) -> Stats:
+        """Return the counts so far."""
+        with self._lock:
+            return Stats(**self._counts)
+
+    def find(self, key: bytes) -> str | None:
+        """See `Store.find`."""
+        text = self._look_up("results", key)
+        if text is not None:
+            self._count("reused")
+        return text
+
+    def begin(self, key: bytes) -> None:
+        """See `Store.begin`. Raises before anything is paid when the result could not be stored."""
+        writer, purchases = self._writing()
+        writer.check()
+        purchases.begin(key)
+
+    def fail(self, key: bytes) -> None:
+        """See `Store.fail`."""
+        self._writing()[1].fail(key)
+
+    def keep(self, key: bytes, address: Address, text: str) -> None:
+        """See `Store.keep`."""
+        writer, purchases = self._writing()
+        what = (address.role, address.item, address.attempt, address.inputs)
+        writer.put(_RESULT, (key, *_columns(address.place), *what, text, time.time()), key=key, text=text)
+        self._count("bought")
+        if purchases.was_lost(key):
+            self._count("bought_again")
+
+    def find_decision(self, place: Place, name: str) -> str | None:
+        """See `Store.find_decision`."""
+        text = self._look_up("decisions", _decision_key(place, name))
+        if text is not None:
+            self._count("decisions_replayed")
+        return text
+
+    def keep_decision(self, place: Place, name: str, text: str) -> None:
+        """See `Store.keep_decision`."""
+        key = _decision_key(place, name)
+        self._writing()[0].put(_DECISION, (key, *_columns(place), name, text, time.time()), key=key, text=text)
+        self._count("decisions_made")
+
+    def _look_up(self, table: str, key: bytes) -> str | None:
+        # Queued rows first: what is no longer queued is committed, so the file has it.
+        text = self._writer.waiting(key) if self._writer is not None else None
+        if text is None:
+            row = self._reader.one(f"SELECT value FROM {table} WHERE key = ?", key)  # noqa: S608 - one of two constants
+            text = None if row is None else str(row[0])
+        return text
+
+    def _count(self, name: str) -> None:
+        with self._lock:
+            self._counts[name] += 1
+
+    def _writing(self) -> tuple[Writer, Purchases]:
+        if self._writer is None or self._purchases is None:
+            raise UsageError(
+                "the journal is open for reading only", hint="Open it without `read_only` to go on with a run."
+            )
+        return self._writer, self._purchases
+
+
+def _columns(place: Place) -> tuple[str, int, int, int, str]:
+    return place.run, place.seed, place.epoch, place.step, place.path
+
+
+def _decision_key(place: Place, name: str) -> bytes:
+    # The leading word keeps decisions and results apart among the queued rows.
+    text = canonical_json(["decision", *_columns(place), name])
+    return hashlib.blake2b(text.encode("utf-8"), digest_size=16).digest()
