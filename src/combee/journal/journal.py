@@ -177,7 +177,7 @@ class Journal:
         """Store a version of the playbook; on disk on return. Added again (replay), it changes nothing.
 
         Args:
-            text: The whole playbook, lossless (`combee.playbook.to_json`); stored as a patch on the parent if that is small.
+            text: The whole playbook, lossless (`combee.playbook.to_json`); stored as a patch where that is small.
             digest: Its content address (`combee.playbook.digest`).
             parent: The digest of the version it was made from.
             delta: The operations that led from the parent to it.
@@ -188,8 +188,8 @@ class Journal:
         Returns:
             The digest.
         """
-        plain = (parse_json(canonical_json(value)) for value in (delta, data))
-        return self._versions.add(text, Version(digest, parent, epoch, step, *plain))
+        plain = [parse_json(canonical_json(value)) for value in (delta, data)]
+        return self._versions.add(text, Version(digest, parent, epoch, step, plain[0], plain[1]))
 
     def version(self, digest: str) -> Version:
         """Return how a version first came about. Raises `UsageError` when there is none."""
@@ -204,7 +204,7 @@ class Journal:
         return self._versions.history()
 
     def label(self, name: str, digest: str, *, note: str = "", key: str | None = None) -> None:
-        """Put a label (`stable`, `canary`, `best`, `last`) on a version; a second move with the same `key` is ignored."""
+        """Put a label (`stable`, `canary`, `best`, `last`) on a version; a move with a known `key` is ignored."""
         self._versions.label(name, digest, note=note, key=key)
 
     def rollback(self, name: str, *, note: str = "") -> str:

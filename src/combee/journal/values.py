@@ -39,9 +39,7 @@ def canonical_json(value: JSONLike) -> str:
         UsageError: The value is not JSON (an object of another type, NaN, infinity, mixed key types, a circle).
     """
     try:
-        text = json.dumps(
-            value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain
-        )
+        text = _ENCODE(value)
     except (TypeError, ValueError, RecursionError) as error:
         hint = "Store only None, bool, finite numbers, text, lists and dicts with text keys."
         raise UsageError(f"a value cannot be stored as JSON: {error}", hint=hint) from error
@@ -64,3 +62,8 @@ def _plain(value: object) -> object:
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
         return list(value)
     raise TypeError(f"{type(value).__name__} is not a JSON type")
+
+
+_ENCODE = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain
+).encode
