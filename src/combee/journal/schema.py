@@ -19,7 +19,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         # `key` stands for address and input hash: the same address with other inputs is another row.
         (
             f"CREATE TABLE results (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, {_PLACE},"
-            " role TEXT NOT NULL, item TEXT NOT NULL, attempt INTEGER NOT NULL, inputs TEXT NOT NULL, value TEXT NOT NULL, at REAL NOT NULL)"
+            " role TEXT NOT NULL, item TEXT NOT NULL, attempt INTEGER NOT NULL, inputs TEXT NOT NULL,"
+            " value TEXT NOT NULL, at REAL NOT NULL)"
         ),
         (
             f"CREATE TABLE decisions (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, {_PLACE}, name TEXT NOT NULL,"
@@ -38,7 +39,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         # A version is one step of the history that led to a book; one book may be reached again (rollback).
         (
             "CREATE TABLE versions (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, digest TEXT NOT NULL,"
-            " parent TEXT, epoch INTEGER NOT NULL, step INTEGER NOT NULL, delta TEXT NOT NULL, data TEXT NOT NULL, at REAL NOT NULL)"
+            " parent TEXT, epoch INTEGER NOT NULL, step INTEGER NOT NULL, delta TEXT NOT NULL,"
+            " data TEXT NOT NULL, at REAL NOT NULL)"
         ),
         "CREATE INDEX versions_digest ON versions (digest)",
         (

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 from combee.journal.flights import Flights
 from combee.journal.values import JSON, JSONLike, canonical_json, clean_text, hash_json, parse_json
 
-__all__ = ["Address", "BoundScope", "MemoryScope", "Place", "Scope", "Store"]
+__all__ = ["Address", "BoundScope", "MemoryScope", "Place", "Scope", "Store", "key_of"]
 
 
 @runtime_checkable
@@ -58,10 +58,20 @@ class Place:
     step: int = 0
     path: str = ""
 
+    def parts(self) -> tuple[str, int, int, int, str]:
+        """Return the five parts, as the journal's columns hold them."""
+        return self.run, self.seed, self.epoch, self.step, self.path
+
     def __str__(self) -> str:
         head = f"{self.run}/" if self.run else ""
         tail = f"/{self.path}" if self.path else ""
         return f"{head}seed {self.seed}/epoch {self.epoch}/step {self.step}{tail}"
+
+
+def key_of(*parts: str | int) -> bytes:
+    """Return 16 bytes that stand for these parts; lengths go in, so that no two lists of parts read the same."""
+    texts = map(str, parts)
+    return hashlib.blake2b("".join(f"{len(text)}:{text}," for text in texts).encode("utf-8"), digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +86,7 @@ class Address:
 
     def key(self) -> bytes:
         """Return the 16 bytes that stand for address and inputs."""
-        place = self.place
-        parts: list[JSONLike] = [place.run, place.seed, place.epoch, place.step, place.path]
-        parts += [self.role, self.item, self.attempt, self.inputs]
-        return hashlib.blake2b(canonical_json(parts).encode("utf-8"), digest_size=16).digest()
+        return key_of("result", *self.place.parts(), self.role, self.item, self.attempt, self.inputs)
 
 
 class Store(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from dataclasses import dataclass, fields
@@ -10,9 +9,8 @@ from dataclasses import dataclass, fields
 from combee.errors import UsageError
 from combee.journal.flights import Flights
 from combee.journal.purchases import Purchases
-from combee.journal.scope import Address, Place
+from combee.journal.scope import Address, Place, key_of
 from combee.journal.storage import Reader
-from combee.journal.values import canonical_json
 from combee.journal.writer import Insert, Writer
 
 __all__ = ["FileStore", "Stats"]
@@ -76,7 +74,7 @@ class FileStore:
         """See `Store.keep`."""
         writer, purchases = self._writing()
         what = (address.role, address.item, address.attempt, address.inputs)
-        writer.put(_RESULT, (key, *_columns(address.place), *what, text, time.time()), key=key, text=text)
+        writer.put(_RESULT, (key, *address.place.parts(), *what, text, time.time()), key=key, text=text)
         self._count("bought")
         if purchases.was_lost(key):
             self._count("bought_again")
@@ -91,7 +89,7 @@ class FileStore:
     def keep_decision(self, place: Place, name: str, text: str) -> None:
         """See `Store.keep_decision`."""
         key = _decision_key(place, name)
-        self._writing()[0].put(_DECISION, (key, *_columns(place), name, text, time.time()), key=key, text=text)
+        self._writing()[0].put(_DECISION, (key, *place.parts(), name, text, time.time()), key=key, text=text)
         self._count("decisions_made")
 
     def _look_up(self, table: str, key: bytes) -> str | None:
@@ -114,11 +112,5 @@ class FileStore:
         return self._writer, self._purchases
 
 
-def _columns(place: Place) -> tuple[str, int, int, int, str]:
-    return place.run, place.seed, place.epoch, place.step, place.path
-
-
 def _decision_key(place: Place, name: str) -> bytes:
-    # The leading word keeps decisions and results apart among the queued rows.
-    text = canonical_json(["decision", *_columns(place), name])
-    return hashlib.blake2b(text.encode("utf-8"), digest_size=16).digest()
+    return key_of("decision", *place.parts(), name)
