@@ -10,7 +10,7 @@ import logging
 import re
 import unicodedata
 
-__all__ = ["count_lone_surrogates", "equality_key", "normalize"]
+__all__ = ["count_lone_surrogates", "equality_key", "normalize", "split_lines"]
 
 _LOG = logging.getLogger("combee.playbook")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -34,6 +34,11 @@ def normalize(text: str) -> str:
         if lone:
             _LOG.warning("replaced %d lone surrogate(s) by U+FFFD in %s", lone, ascii(text[:40]))
     return unicodedata.normalize("NFC", _LINE_END.sub("\n", text))
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a file, whatever ended them. The lines are not brought to NFC: `\\n` and an accent would become one letter."""
+    return _LINE_END.sub("\n", text).split("\n")
 
 
 def equality_key(text: str) -> str:

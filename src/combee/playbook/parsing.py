@@ -1,0 +1,144 @@
+"""From the untyped operations of a model's reply to a delta. A bad one is reported and skipped alone; the rest counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from combee.errors import did_you_mean
+from combee.playbook.deltas import delta_of
+from combee.playbook.ids import IdLookup
+from combee.playbook.model import Add, Delta, Merge, Operation, Remove, Update
+from combee.playbook.problems import Problem
+from combee.playbook.sections import DEFAULT_SECTION, is_blank_section
+from combee.playbook.text import count_lone_surrogates
+
+__all__ = ["parse_operations"]
+
+_KINDS = ("ADD", "UPDATE", "MERGE", "REMOVE")
+_NAMES: dict[str, tuple[str, ...]] = {
+    "type": ("type", "op", "operation", "action", "kind"),
+    "text": ("content", "text", "new_content", "new_text", "bullet"),
+    "id": ("id", "bullet_id", "target", "target_id"),
+    "ids": ("ids", "bullet_ids", "source_ids", "target_ids", "targets"),
+    "section": ("section", "section_name"),
+    "sources": ("sources", "reflections", "reflection_ids"),
+}
+
+
+class _BadOperation(ValueError):
+    """Why one operation cannot be used."""
+
+
+def _field(raw: Mapping[str, object], name: str) -> object:
+    return next((raw[key] for key in _NAMES[name] if key in raw), None)
+
+
+class _Parser:
+    def __init__(self, sources: Iterable[str], known_ids: Iterable[str]) -> None:
+        self.sources = tuple(sources)
+        self.lookup = IdLookup(known_ids)
+        self.notes: list[str] = []
+
+    def parse(self, raw: object) -> Operation:
+        if not isinstance(raw, Mapping):
+            raise _BadOperation(f"an operation must be an object, not {type(raw).__name__}")
+        fields = {str(key).strip().lower(): value for key, value in raw.items()}
+        kind = _field(fields, "type")
+        if not isinstance(kind, str):
+            raise _BadOperation("no type; one of ADD, UPDATE, MERGE, REMOVE is needed")
+        kind = kind.strip().upper()
+        if kind not in _KINDS:
+            raise _BadOperation(f"unknown type {kind[:40]!r}. {did_you_mean(kind, _KINDS)}")
+        sources = self._sources(_field(fields, "sources"))
+        if kind == "REMOVE":
+            return Remove(self._id(fields), sources)
+        if kind == "MERGE":
+            return Merge(self._ids(fields), self._text(fields), sources)
+        if kind == "UPDATE":
+            return Update(self._id(fields), self._text(fields), sources)
+        return Add(self._section(fields), self._text(fields), sources)
+
+    def _text(self, fields: Mapping[str, object]) -> str:
+        text = _field(fields, "text")
+        if not isinstance(text, str):
+            raise _BadOperation(
+                "content is missing" if text is None else f"content must be a text, not {type(text).__name__}"
+            )
+        if not text.strip():
+            raise _BadOperation("content is empty")
+        if lone := count_lone_surrogates(text):
+            self.notes.append(f"{lone} lone surrogate(s) replaced by U+FFFD")
+        return text.strip()
+
+    def _section(self, fields: Mapping[str, object]) -> str:
+        section = _field(fields, "section")
+        if not isinstance(section, str) or is_blank_section(section):
+            self.notes.append(f"no section; it goes to {DEFAULT_SECTION}")
+            return DEFAULT_SECTION
+        return section
+
+    def _id(self, fields: Mapping[str, object]) -> str:
+        mention = _field(fields, "id")
+        if isinstance(mention, Sequence) and not isinstance(mention, str) and len(mention) == 1:
+            mention = mention[0]
+        if not isinstance(mention, str) or not mention.strip():
+            raise _BadOperation("no id")
+        found = self.lookup.find(mention)
+        if found is None:
+            raise _BadOperation(f"no bullet has the id {mention[:40]!r}")
+        return found
+
+    def _ids(self, fields: Mapping[str, object]) -> tuple[str, ...]:
+        mentions = _field(fields, "ids")
+        mentions = _field(fields, "id") if mentions is None else mentions
+        if isinstance(mentions, str):
+            mentions = [part for part in mentions.replace(",", " ").split() if part]
+        if not isinstance(mentions, Sequence):
+            raise _BadOperation("no ids; a MERGE needs two or more")
+        found = [(mention, self.lookup.find(mention) if isinstance(mention, str) else None) for mention in mentions]
+        if unknown := [str(mention)[:40] for mention, bullet_id in found if bullet_id is None]:
+            raise _BadOperation(f"no bullet has the id {', '.join(map(repr, unknown[:5]))}")
+        ids = {bullet_id for _, bullet_id in found if bullet_id is not None}
+        if len(ids) < 2:
+            raise _BadOperation("a MERGE needs two or more different ids")
+        return tuple(ids)
+
+    def _sources(self, raw: object) -> tuple[str, ...]:
+        """A model may say which of its reflections an operation came from; it may not name others."""
+        if not isinstance(raw, Sequence) or isinstance(raw, str):
+            return self.sources
+        named = {str(source) for source in raw}
+        cited = tuple(source for source in self.sources if source in named)
+        if named - set(cited):
+            self.notes.append("sources that were not given to this call are ignored")
+        return cited or self.sources
+
+
+def parse_operations(
+    raw: object, *, sources: Iterable[str], known_ids: Iterable[str]
+) -> tuple[Delta, tuple[Problem, ...]]:
+    """Turn a model's list of operations into a delta.
+
+    Args:
+        raw: a list of objects with type, section, content, id or ids; or an object that holds such a list as `operations`.
+        sources: ids of the reflections that the model was given; an operation that names some of them in `sources` gets those alone.
+        known_ids: ids of the bullets in the book; UPDATE, MERGE and REMOVE of any other are reported.
+
+    Returns:
+        The delta of the good operations, and one problem for each thing that was wrong, with the place of its operation from 0.
+    """
+    if isinstance(raw, Mapping):
+        raw = raw.get("operations")
+    if not isinstance(raw, Sequence) or isinstance(raw, str | bytes):
+        return Delta(), (Problem(0, f"operations must be a list, not {type(raw).__name__}", repr(raw)[:80]),)
+    parser = _Parser(sources, known_ids)
+    good: list[Operation] = []
+    problems: list[Problem] = []
+    for index, item in enumerate(raw):
+        parser.notes = []
+        try:
+            good.append(parser.parse(item))
+            problems += [Problem(index, note, repr(item)[:80], skipped=False) for note in parser.notes]
+        except _BadOperation as error:
+            problems.append(Problem(index, str(error), repr(item)[:80]))
+    return delta_of(good), tuple(problems)

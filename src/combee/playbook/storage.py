@@ -1,0 +1,123 @@
+"""Playbooks on disk: always UTF-8, whatever the locale, and always whole: a file is replaced in one step or not at all."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from pathlib import Path
+
+from combee.errors import DataError, StorageError, UsageError
+from combee.playbook.jsonform import from_json, to_json
+from combee.playbook.model import Playbook
+from combee.playbook.problems import Parsed
+from combee.playbook.readtext import from_text
+from combee.playbook.textform import to_text
+
+__all__ = ["load", "read", "save"]
+
+_LOG = logging.getLogger("combee.playbook")
+_TEXT = frozenset({".md", ".txt"})
+
+
+def _check_suffix(path: Path) -> None:
+    if path.suffix.lower() not in _TEXT | {".json"}:
+        raise UsageError(
+            f"{path}: a playbook file ends in .json, .md or .txt",
+            hint="JSON keeps everything; text keeps no sources and steps.",
+        )
+
+
+def save(book: Playbook, path: Path | str) -> None:
+    """Write a book, by suffix as JSON (lossless) or ACE text. When anything fails the old file is still there, unharmed.
+
+    Raises:
+        UsageError: the suffix is unknown, or the folder does not exist.
+        StorageError: the disk is full, or the file cannot be written.
+    """
+    path = Path(path)
+    _check_suffix(path)
+    content = to_json(book) if path.suffix.lower() == ".json" else to_text(book)
+    target = path.resolve()  # of a link the file is replaced, not the link
+    if not target.parent.is_dir():
+        raise UsageError(
+            f"{path}: the folder {target.parent} does not exist", hint="Make it first, or name another place."
+        )
+    if target.is_dir():
+        raise UsageError(f"{path}: is a folder", hint="Name a file.")
+    _replace(target, content.encode("utf-8"))
+
+
+def _replace(target: Path, content: bytes) -> None:
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        try:
+            with temporary.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise StorageError(
+            f"{target}: cannot be written: {error.strerror or error}",
+            hint="The file that was there before is unchanged. Free some space or choose another place, then try again.",
+        ) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself last through a power cut, where the system has folders that can be synced."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read(path: Path | str) -> Parsed:
+    """Read a book from a file and say what was odd in it (only text forms can be odd; JSON is right or an error).
+
+    Raises:
+        DataError: the file is missing, a folder, not UTF-8, or not a playbook.
+        StorageError: the file is there and cannot be read.
+    """
+    path = Path(path)
+    _check_suffix(path)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise DataError("there is no such file", path=path) from error
+    except IsADirectoryError as error:
+        raise DataError("is a folder", path=path, hint="Name a file.") from error
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        raise DataError(
+            "not UTF-8",
+            path=path,
+            line=before.count(b"\n") + 1,
+            column=error.start - before.rfind(b"\n"),
+            hint="Save the file as UTF-8.",
+        ) from error
+    if path.suffix.lower() in _TEXT:
+        return from_text(text)
+    try:
+        return Parsed(from_json(text))
+    except DataError as error:
+        raise DataError(error.message, path=path, hint=error.hint) from error
+
+
+def load(path: Path | str) -> Playbook:
+    """Read a book from a file; what was odd in it is logged. Raises as `read`."""
+    parsed = read(path)
+    for problem in parsed.problems:
+        _LOG.warning("%s:%d: %s", path, problem.index, problem.reason)
+    return parsed.playbook
