@@ -2,22 +2,50 @@
 
 from __future__ import annotations
 
+from combee.aggregate.baselines import BASELINES, aggregate
+from combee.aggregate.calibrate import (
+    SIZES,
+    Calibration,
+    CalibrationPrice,
+    Measured,
+    calibrate,
+    calibration_price,
+    recommend,
+)
 from combee.aggregate.cost import Cost, Retention, best_fan_in, best_tree, tree_seconds
+from combee.aggregate.fit import Fit, fit_retention
 from combee.aggregate.plan import Plan, plan
 from combee.aggregate.protocol import Method
 from combee.aggregate.result import Node, Scan
+from combee.aggregate.retention import Expected, expected
 from combee.aggregate.scan import scan
+from combee.aggregate.stream import Absent, scan_stream
 
 __all__ = [
+    "BASELINES",
+    "SIZES",
+    "Absent",
+    "Calibration",
+    "CalibrationPrice",
     "Cost",
+    "Expected",
+    "Fit",
+    "Measured",
     "Method",
     "Node",
     "Plan",
     "Retention",
     "Scan",
+    "aggregate",
     "best_fan_in",
     "best_tree",
+    "calibrate",
+    "calibration_price",
+    "expected",
+    "fit_retention",
     "plan",
+    "recommend",
     "scan",
+    "scan_stream",
     "tree_seconds",
 ]
