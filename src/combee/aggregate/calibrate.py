@@ -1,7 +1,7 @@
 """How much one call of a model can take: plant distinct facts, count those that survive, fit, recommend.
 
-n items with one fact each go into one call; a fact survives when the method verifies that the delta covers its item. The fit
-is exp(−δ − m/m0); the recommendation is the largest leaf that still keeps enough, second chances included.
+n items with one fact each go into one call; a fact survives when the method verifies that the delta covers its item. The
+fit is exp(−δ − m/m0); the recommendation is the largest leaf that still keeps enough, second chances included.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Calibration:
 
 
 def calibration_price(
-    tokens_per_item: int, *, sizes: Sequence[int] = SIZES, repeats: int = 8, tokens_per_call: int = 0
+    tokens_per_item: int, *, sizes: Sequence[int] = SIZES, repeats: int = 10, tokens_per_call: int = 0
 ) -> CalibrationPrice:
     """Return what `calibrate` would buy, before anything is bought. `tokens_per_call` is the fixed part of a prompt."""
     calls = len(sizes) * repeats
@@ -130,7 +130,7 @@ async def calibrate(
     method: Method[T, D],
     *,
     sizes: Sequence[int] = SIZES,
-    repeats: int = 8,
+    repeats: int = 10,
     target: float = 0.85,
     second_chances: int = 1,
     scope: Scope | None = None,
@@ -184,7 +184,7 @@ async def calibrate(
 def recommend(retention: Retention, *, largest: int, target: float = 0.85, second_chances: int = 1) -> tuple[int, str]:
     """Return the largest leaf whose lessons are kept at `target` after second chances, and why; at most `largest`.
 
-    With r kept by a call, 1 − (1 − r)^(1 + chances) is kept in the end. Larger leaves cost fewer calls; smaller ones keep more.
+    With r kept by a call, 1 − (1 − r)^(1 + chances) is kept in the end. Large leaves cost few calls; small keep more.
     """
     needed = 1.0 - (1.0 - target) ** (1.0 / (1 + second_chances))
     room = -math.log(needed) - retention.delta

@@ -1,7 +1,7 @@
 """Fit of retention exp(−δ − m/m0) to counts of planted and surviving facts, by maximum likelihood.
 
-The likelihood is binomial with a log link and concave, so sizes where nothing survived weigh in as they should, and a bounded
-Newton ascent finds the only top. The spread comes from drawing whole calls anew, because facts of one call share its fate.
+The likelihood is binomial with a log link and concave, so sizes where nothing survived weigh in as they should, and a
+bounded Newton ascent finds the only top. The spread comes from redrawing whole calls: facts of one share its fate.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ def fit_retention(calls: Sequence[Counts], *, seed: int = 0) -> Fit:
     for call in calls:
         by_size.setdefault(call[0], []).append(call)
     draw = random.Random(seed)
-    fits = []
-    for _ in range(_DRAWS):
-        fits.append(fit_counts([draw.choice(group) for group in by_size.values() for _ in group]))
+    fits = [fit_counts([draw.choice(group) for group in by_size.values() for _ in group]) for _ in range(_DRAWS)]
     low, high = int(0.05 * _DRAWS), int(0.95 * _DRAWS) - 1
     deltas, sizes = sorted(fit[0] for fit in fits), sorted(fit[1] for fit in fits)
     return Fit(delta, m0, (deltas[low], deltas[high]), (sizes[low], sizes[high]))
@@ -63,8 +61,7 @@ def fit_counts(calls: Sequence[Counts]) -> tuple[float, float]:
         return 0.0, math.inf
     if not any(survived for _, _, survived in rows):
         # No survivor anywhere has no finite top; half a fact in the smallest call gives a finite, dismal answer.
-        size, planted, _ = rows[0]
-        rows[0] = (size, planted, 0.5)
+        rows[0] = (rows[0][0], rows[0][1], 0.5)
     delta, slope = _ascend(rows)
     flat = _ascend(rows, held=True)
     # A loss of any call is believed only where it explains the counts clearly better than none (5 %, one-sided).

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from combee.aggregate.cost import Cost, Retention, best_tree, groups_of, least_levels, tree_seconds
+from combee.aggregate.retention import expected
 from combee.aggregate.shuffle import blocks_even, blocks_filled
 from combee.errors import UsageError, did_you_mean
 
@@ -116,6 +117,9 @@ class Plan:
             lines.append(f"Items that no delta covers get up to {self.second_chances} further {rounds} of leaves.")
         if self.seconds is not None:
             lines.append(f"Modelled time of the first round: {self.seconds:.1f} s.")
+        if self.retention is not None:
+            model = expected(self, self.retention)
+            lines.append(f"Modelled: {model.kept:.0%} of the lessons kept at {model.reads:.2f} reads an item.")
         return "\n".join([*lines, *self.notes])
 
 

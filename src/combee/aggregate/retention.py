@@ -1,4 +1,4 @@
-"""What a plan keeps and reads when every call forgets: the arithmetic behind the choice of leaves of 16 and a merge by code.
+"""What a plan keeps and reads when every call forgets: the arithmetic behind leaves of 16 and a merge by code.
 
 A model, not a law: a lesson that enters a call over m inputs leaves it with probability exp(−δ − m/m0), each time anew.
 """
@@ -6,9 +6,12 @@ A model, not a law: a lesson that enters a call over m inputs leaves it with pro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from combee.aggregate.cost import Retention, groups_of
-from combee.aggregate.plan import Plan
+
+if TYPE_CHECKING:
+    from combee.aggregate.plan import Plan
 
 __all__ = ["Expected", "expected"]
 
@@ -29,8 +32,8 @@ class Expected:
 def expected(plan: Plan, retention: Retention) -> Expected:
     """Return the expected share kept and the reads of an item.
 
-    A model call above the leaves counts updates as its inputs. Second chances are counted where deltas are merged by code;
-    where a model combines, they add calls that forget again, and the engine keeps the better of the two results.
+    A model call above the leaves counts updates as its inputs. Second chances are counted where deltas are merged by
+    code; where a model combines, they add calls that forget again, and the engine keeps the better of the results.
     """
     missed = (1.0 - retention.kept(plan.reads / plan.groups)) ** plan.copies
     reads = float(plan.copies)
