@@ -1,0 +1,133 @@
+"""What two texts share: words near the marked spot, their side, the entity and its kind. Weights are whole sixteenths.
+
+Whole numbers add up the same in any order, so an index that grew bullet by bullet equals one that was built at once, bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import lru_cache
+
+__all__ = ["UNIT", "Features", "entity_kind", "features", "name_words"]
+
+Features = dict[str, int]
+"""Feature to weight. `w` a word, `<` and `>` a word near the spot and before or after it, `-2 -1 +1 +2` a direct neighbour,
+`k` the kind of the entity, `v` the entity itself."""
+
+UNIT = 16
+_BESIDE = UNIT // 2
+_FAR = UNIT // 2
+_REACH = 12
+_DECAY = 8.0
+_NEAR = [round(UNIT * math.exp(-distance / _DECAY)) for distance in range(_REACH + 1)]
+
+_TOKEN = re.compile(r"\d[\d,]*(?:\.\d+)?|[^\W\d_]+(?:\.[^\W\d_]+)+|[^\W\d_]+|[^\s\w]|_")
+_NUMBER = re.compile(r"\d[\d,]*(?:\.(\d+))?$")
+_NAME_WORD = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_a-z]?[a-z]+|[^\W\d_]+")
+_SUFFIXES = ("ations", "ation", "ings", "ing", "ies", "ied", "ized", "ed", "es", "s", "ly")
+_STOP = frozenset(
+    "the of a an and to in for on at as by is are was were be been our we us its it his her their company companies s t with "
+    "from or that which this these such has have had no not all".split()
+)
+_MONTHS = frozenset("january february march april may june july august september october november december".split())
+_SMALL = frozenset("zero one two three four five six seven eight nine ten eleven twelve fifteen eighteen twenty thirty".split())
+_TIME = frozenset({"year", "years", "month", "months", "day", "days"})
+_SHARES = frozenset({"shares", "share", "units", "options", "rsus", "psus", "awards", "warrants"})
+_RATE = frozenset({"%", "percent", "percentage", "basis", "bps"})
+_CURRENCY = frozenset("$€£¥")
+_SCALE = frozenset({"million", "billion", "thousand"})
+
+
+@lru_cache(maxsize=32768)
+def _base(token: str) -> str:
+    """Return a word without its commonest endings; empty for what is no telling word."""
+    if token in _STOP or not token[0].isalpha():
+        return ""
+    if len(token) > 4:
+        for suffix in _SUFFIXES:
+            if token.endswith(suffix) and len(token) - len(suffix) >= 3:
+                return token[: -len(suffix)]
+    return token
+
+
+@lru_cache(maxsize=4096)
+def name_words(name: str) -> tuple[str, ...]:
+    """Return the word features of a label's name, each once: `DebtInstrumentFaceAmount` and `debt face-amount` are split alike."""
+    bases = (_base(word.lower()) for word in _NAME_WORD.findall(name))
+    return tuple(dict.fromkeys("w" + base for base in bases if base))
+
+
+@lru_cache(maxsize=32768)
+def _shape(token: str) -> str:
+    """Return a number as its count of digits and decimals (`1,250.00` is 4.2), and any other token as it is."""
+    match = _NUMBER.match(token)
+    if match is None:
+        return token
+    decimals = len(match[1] or "")
+    return f"{len(token.replace(',', '')) - decimals - (decimals > 0)}.{decimals}"
+
+
+def entity_kind(words: list[str], at: int) -> str:
+    """Say in English what the token at place `at` of a lower-case sentence is, from its form and its neighbours."""
+    entity = words[at]
+    after = words[at + 1 : at + 4]
+    first = next((word for word in after if word != ")"), "")
+    before = next((word for word in reversed(words[max(0, at - 2) : at]) if word != "("), "")
+    number = _NUMBER.match(entity)
+    if entity in _MONTHS or entity == ",":
+        return "a date"
+    if entity in _TIME or first in _TIME or (first == "-" and not _TIME.isdisjoint(after)):
+        return "a length of time"
+    if first in _RATE or after[:2] == ["-", "percent"]:
+        return "a percentage"
+    if before in _CURRENCY:
+        exact = number is not None and len(number[1] or "") >= 2
+        return "a price" if first not in _SCALE and ("per" in after or exact) else "an amount of money"
+    if not _SHARES.isdisjoint(after):
+        return "a number of shares"
+    if not _TIME.isdisjoint(after):
+        return "a length of time"
+    if first in _SCALE and first != "thousand":
+        return "an amount of money"
+    if entity in _SMALL or (number and len(entity) <= 2):
+        return "a small number"
+    return "a number" if number else "a word"
+
+
+def features(text: str, start: int = 0, end: int = 0, kind: str = "") -> tuple[Features, str]:
+    """Return the features of `text` seen from the characters `start:end`, and the kind of the entity there.
+
+    Without a spot (`start == end`) every word counts alike. A kind that is given is taken instead of the one that is seen.
+    """
+    found = [(match.start(), match.group().lower()) for match in _TOKEN.finditer(text)]
+    words = [word for _, word in found]
+    if start == end or not words:
+        return {"w" + base: UNIT for base in map(_base, words) if base} | ({"k" + kind: UNIT} if kind else {}), kind
+    at = next((place for place, (begin, word) in enumerate(found) if begin + len(word) > start), len(words) - 1)
+    kind = kind or entity_kind(words, at)
+    out: Features = {"k" + kind: UNIT, "v" + words[at]: _BESIDE}
+    for place, side in ((at - 2, "-2"), (at - 1, "-1"), (at + 1, "+1"), (at + 2, "+2")):
+        if 0 <= place < len(words):
+            out[side + _shape(words[place])] = _BESIDE
+    _add_words(out, words, at)
+    return out, kind
+
+
+def _add_words(out: Features, words: list[str], at: int) -> None:
+    """Add every telling word: the nearer the heavier, and once more by its side where it is near."""
+    for place, word in enumerate(words):
+        base = _base(word)
+        if not base or place == at:
+            continue
+        distance = place - at if place > at else at - place
+        if distance > _REACH:
+            out.setdefault("w" + base, _FAR)
+            continue
+        near = _NEAR[distance]
+        name = "w" + base
+        if out.get(name, 0) < near:
+            out[name] = max(near, _FAR)
+        name = ("<" if place < at else ">") + base
+        if out.get(name, 0) < near:
+            out[name] = near

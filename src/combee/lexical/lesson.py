@@ -1,0 +1,84 @@
+"""A lesson as one English sentence, and back: `When a sentence says "owned [34.6] % of the interest" about a percentage, the tag is X.`
+
+The square brackets mark the entity. Whatever a person edits still reads: without brackets the phrase counts as a whole, and a
+sentence of another form that names one tag in CamelCase is a lesson for that tag.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from combee.lexical.features import Features, features
+from combee.lexical.questions import Spot
+
+__all__ = ["PHRASE_WORDS", "SECTION", "Lesson", "lesson_from", "read_lesson"]
+
+SECTION = "CONTEXT CLUES & INDICATORS"
+PHRASE_WORDS = 24
+
+_FORM = re.compile(
+    r'When an? (?:sentence|text) says ["“](?P<phrase>.*)["”](?: about (?:an? )?["“]?(?P<kind>[^"”,]+)["”]?)?,'
+    r"\s*the (?:tag|label|answer) is (?P<label>.+?)\.?\s*$",
+    re.DOTALL | re.IGNORECASE,
+)
+_MARK = re.compile(r"\[([^\[\]]+)\]")
+_CAMEL_NAME = re.compile(r"\b[A-Z][a-z]+(?:[A-Z]+[a-z]*)+\d*\b")
+_PLAIN = str.maketrans({"[": "(", "]": ")", '"': "'", "\n": " ", "\r": " "})
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A phrase with its marked entity (`start:end`; both 0 where none is marked), the entity's kind, and the label."""
+
+    phrase: str
+    label: str
+    start: int = 0
+    end: int = 0
+    kind: str = ""
+
+    @property
+    def text(self) -> str:
+        """The sentence that stands in the playbook."""
+        if self.start == self.end:
+            return f'When a text says "{self.phrase}", the label is {self.label}.'
+        marked = f"{self.phrase[: self.start]}[{self.phrase[self.start : self.end]}]{self.phrase[self.end :]}"
+        return f'When a sentence says "{marked}" about {self.kind}, the tag is {self.label}.'
+
+    def features(self) -> Features:
+        """Return what the phrase has in common with other texts."""
+        return features(self.phrase, self.start, self.end, self.kind)[0]
+
+
+def lesson_from(spot: Spot, label: str, words: int = PHRASE_WORDS) -> Lesson:
+    """Keep of a spot's sentence the `words` words around the entity (the first ones where nothing is marked)."""
+    pieces = [(match.start(), match.end()) for match in re.finditer(r"\S+", spot.sentence)]
+    label = " ".join(label.split())
+    if spot.start == spot.end or not pieces:
+        cut = pieces[min(2 * words, len(pieces)) - 1][1] if pieces else 0
+        return Lesson(spot.sentence[:cut].translate(_PLAIN), label)
+    at = next(place for place, (_, stop) in enumerate(pieces) if stop > spot.start)
+    first = max(0, min(at - words // 2, len(pieces) - words))
+    last = min(len(pieces), first + words) - 1
+    begin, stop = pieces[first][0], pieces[last][1]
+    kind = features(spot.sentence, spot.start, spot.end)[1]
+    return Lesson(
+        spot.sentence[begin:stop].translate(_PLAIN), label, spot.start - begin, min(spot.end, stop) - begin, kind
+    )
+
+
+@lru_cache(maxsize=16384)
+def read_lesson(text: str) -> Lesson | None:
+    """Read a bullet back; None where it names no label."""
+    match = _FORM.match(text.strip())
+    if match is None:
+        names = set(_CAMEL_NAME.findall(text))
+        return Lesson(_CAMEL_NAME.sub(" ", text), names.pop()) if len(names) == 1 else None
+    phrase, kind = match["phrase"], (match["kind"] or "").strip()
+    mark = _MARK.search(phrase)
+    if mark is None:
+        return Lesson(phrase, match["label"], kind=kind)
+    plain = phrase[: mark.start()] + mark[1] + phrase[mark.end() :]
+    article = "an " if kind[:1] in "aeiou" else "a "
+    return Lesson(plain, match["label"], mark.start(), mark.end() - 2, article + kind if kind else "")
