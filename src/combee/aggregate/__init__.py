@@ -19,6 +19,7 @@ from combee.aggregate.protocol import Method
 from combee.aggregate.result import Node, Scan
 from combee.aggregate.retention import Expected, expected
 from combee.aggregate.scan import scan
+from combee.aggregate.simulate import SimulatedMethod, simulated_time
 from combee.aggregate.stream import Absent, scan_stream
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "Plan",
     "Retention",
     "Scan",
+    "SimulatedMethod",
     "aggregate",
     "best_fan_in",
     "best_tree",
@@ -47,5 +49,6 @@ __all__ = [
     "recommend",
     "scan",
     "scan_stream",
+    "simulated_time",
     "tree_seconds",
 ]

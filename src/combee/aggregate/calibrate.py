@@ -1,7 +1,7 @@
 """How much one call of a model can take: plant distinct facts, count those that survive, fit, recommend.
 
-n items with one fact each go into one call; a fact survives when the method verifies that the delta covers its item. The
-fit is exp(−δ − m/m0); the recommendation is the largest leaf that still keeps enough, second chances included.
+n items with one fact each go into one call; a fact survives when the method verifies that the delta covers its item.
+The fit is exp(−δ − m/m0); the recommendation is the largest leaf that still keeps enough, second chances included.
 """
 
 from __future__ import annotations

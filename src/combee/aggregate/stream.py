@@ -1,7 +1,7 @@
 """The scan while the map still runs: a leaf starts as soon as its block of the dispatch order is in.
 
-Blocks are fixed by the keys, which are known in advance, so the bytes do not depend on when items arrive. With a quorum
-the stragglers are left to the next step; who was in each block is a journalled decision, repeated when the run is resumed.
+Blocks are fixed by the keys, which are known in advance, so the bytes do not depend on when items arrive. A quorum
+leaves stragglers to the next step; who was in each block is a journalled decision, repeated when the run is resumed.
 """
 
 from __future__ import annotations
