@@ -1,1 +1,33 @@
-"""tasks."""
+"""Task sets and scorers: the embedded `tags`, FiNER, Formula, and any file or folder of questions and answers."""
+
+from __future__ import annotations
+
+from combee.tasks.embedded import tag_names, tag_set
+from combee.tasks.finer import Question, finer_context, finer_options, finer_questions
+from combee.tasks.formula import Formula, formula_row
+from combee.tasks.load import DATA_VARIABLE, NAMES, load
+from combee.tasks.model import Fields, Fractions, Sizes, TaskSet
+from combee.tasks.scorers import Exact, FormulaNumber, Number, TagList, scorer
+
+__all__ = [
+    "DATA_VARIABLE",
+    "NAMES",
+    "Exact",
+    "Fields",
+    "Formula",
+    "FormulaNumber",
+    "Fractions",
+    "Number",
+    "Question",
+    "Sizes",
+    "TagList",
+    "TaskSet",
+    "finer_context",
+    "finer_options",
+    "finer_questions",
+    "formula_row",
+    "load",
+    "scorer",
+    "tag_names",
+    "tag_set",
+]

@@ -1,0 +1,129 @@
+"""One door to task sets: the embedded `tags`, `finer` and `formula` in a data folder, or any file or folder.
+
+Whatever was left out, moved or re-read on the way is counted in `TaskSet.notes`; nothing is dropped in silence.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from combee.errors import DataError, UsageError, did_you_mean
+from combee.learn.roles import Scorer
+from combee.tasks.embedded import tag_set
+from combee.tasks.files import Parts, read_parts
+from combee.tasks.model import Fields, Fractions, Sizes, TaskSet
+from combee.tasks.scorers import scorer as scorer_of
+from combee.tasks.shape import SCORERS, tags_offered
+from combee.tasks.split import check_fractions, check_sizes
+
+__all__ = ["DATA_VARIABLE", "NAMES", "load"]
+
+DATA_VARIABLE = "COMBEE_DATA"
+"""Environment variable: the folder that holds finer/ and formula/."""
+
+NAMES = ("finer", "formula", "tags")
+"""Task sets that have a name; everything else is a path."""
+
+_ABOUT: Mapping[str, str] = {
+    "finer": (
+        "FiNER-139 as prepared by FinLoRA and ACE (CC BY-SA 4.0). The train file is the validation file of the ACE "
+        "repository (499 rows): the 1,000-row train file of the paper could not be had, so scores are not comparable "
+        "with the paper's. The test file is a part (220 of 441 rows) of the ACE test file."
+    ),
+    "formula": "50 financial formulas from FinLoRA (MIT). As in ACE the definition is dropped from the question.",
+}
+
+
+def load(
+    spec: str | Path,
+    *,
+    data_dir: Path | str | None = None,
+    sizes: Sizes | None = None,
+    fractions: Fractions = (0.6, 0.2, 0.2),
+    seed: int = 0,
+    fields: Fields | None = None,
+    scorer: Scorer | str | None = None,
+    questions_per_row: int = 1,
+    options: bool | None = None,
+) -> TaskSet:
+    """Load a task set.
+
+    Args:
+        spec: `tags`, `finer`, `formula`, a file (.jsonl, .ndjson, .json, .csv, .tsv), or a folder of such files named
+            train, val and test. A name wins over a file called the same: write ./tags for the file.
+        data_dir: folder that holds finer/ and formula/; by default the environment variable COMBEE_DATA.
+        sizes: rows of (train, val, test). None: `tags` makes 500, 100, 300; a file is cut by `fractions`; a folder
+            gives all of its files, and a split without a file is cut from train only when a size asks for it.
+        fractions: shares of a single file.
+        seed: of shuffles, samples and generated rows.
+        fields: column names, where they cannot be found by themselves.
+        scorer: a scorer or its spec (`combee.tasks.scorer`); by default the one that belongs to the kind.
+        questions_per_row: questions in one row of `tags`.
+        options: show the list of tags (`tags`, FiNER) or the definition (Formula) in every question. None: FiNER rows
+            show their list, the others nothing.
+
+    Raises:
+        DataError: a file is missing, unreadable or malformed, or a row is (line and column named).
+        UsageError: unknown name or suffix, ambiguous columns, or sizes that cannot be met.
+    """
+    wanted: Sizes = sizes or (None, None, None)
+    check_sizes(wanted)
+    check_fractions(fractions)
+    judge = scorer_of(scorer) if isinstance(scorer, str) else scorer
+    if spec == "tags":
+        if fields not in (None, Fields()):
+            raise UsageError("`tags` has no columns", hint="Leave out --question, --answer and --id.")
+        made = tag_set(wanted, seed=seed, questions_per_row=questions_per_row, options=bool(options))
+        return replace(made, scorer=judge) if judge else made
+    kind = spec if spec in _ABOUT else None
+    path = _folder_of(str(spec), data_dir) if kind else _path_of(spec)
+    parts = read_parts(
+        path,
+        kind=str(kind) if kind else None,
+        fields=fields or Fields(),
+        options=options,
+        sizes=wanted,
+        fractions=fractions,
+        seed=seed,
+    )
+    return _task_set(str(kind) if kind else None, path, parts, judge)
+
+
+def _task_set(name: str | None, path: Path, parts: Parts, judge: Scorer | None) -> TaskSet:
+    rows = [one for part in parts.splits.values() for one in part]
+    train, val, test = (tuple(one.task for one in parts.splits[split]) for split in ("train", "val", "test"))
+    return TaskSet(
+        name=name or (path.stem if path.is_file() else path.resolve().name),
+        kind=parts.kind,
+        train=train,
+        val=val,
+        test=test,
+        scorer=judge or scorer_of(SCORERS[parts.kind]),
+        choices=tags_offered(rows),
+        about=_ABOUT[name] if name else f"{len(rows)} rows of {path}",
+        notes=parts.notes,
+    )
+
+
+def _folder_of(name: str, data_dir: Path | str | None) -> Path:
+    root = data_dir or os.environ.get(DATA_VARIABLE)
+    if not root:
+        raise UsageError(
+            f"task set {name!r} is not part of Combee: its folder must be named",
+            hint=f"Give --data-dir, or set {DATA_VARIABLE}, to the folder that holds {name}/train.jsonl.",
+        )
+    path = Path(root).expanduser() / name
+    if not path.is_dir():
+        raise DataError("no such folder", path=path, hint=f"{root} must hold {name}/ with its train and test files.")
+    return path
+
+
+def _path_of(spec: str | Path) -> Path:
+    path = Path(spec).expanduser()
+    bare = isinstance(spec, str) and path.name == spec and not path.suffix
+    if bare and not path.exists():
+        raise UsageError(f"no task set or file is called {spec!r}", hint=did_you_mean(str(spec), NAMES))
+    return path

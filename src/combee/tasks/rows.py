@@ -1,0 +1,197 @@
+"""JSON Lines, JSON and CSV files as rows of text; every row knows where it stood, for complaints.
+
+Numbers keep the characters they were written with (`1.10`, `1e400`, a hundred digits): nothing is converted or run.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from combee.errors import DataError, UsageError, did_you_mean
+from combee.tasks.text import check_lines, clean, read_text
+
+__all__ = ["SUFFIXES", "Cell", "NumberText", "Row", "Table", "read_table"]
+
+
+class NumberText(str):
+    """A JSON number, by the characters it was written with."""
+
+    __slots__ = ()
+
+
+Cell = str | bool | None | list[object] | dict[str, object]
+"""What a field can hold; numbers are `NumberText`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row; `line` counts from 1 (in a JSON file it is the place in the list)."""
+
+    line: int
+    cells: Mapping[str, Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of one file; `columns` are all names met, in the order met; `unit` says what `Row.line` counts."""
+
+    path: Path
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    encoding: str
+    unit: str = "line"
+
+
+def read_table(path: Path) -> Table:
+    """Read one file by its suffix.
+
+    Raises:
+        DataError: unreadable or malformed (line and column named), or without rows.
+        UsageError: a suffix we do not know.
+    """
+    read = SUFFIXES.get(path.suffix.lower())
+    if read is None and not path.is_dir() and path.exists():
+        hint = did_you_mean(path.suffix.lower(), SUFFIXES)
+        raise UsageError(f"{path}: unknown kind of file {path.suffix or '(no suffix)'!r}", hint=hint)
+    text, encoding = read_text(path)
+    if not text.strip():
+        raise DataError("the file is empty", path=path, hint="One question and one answer a row are needed.")
+    rows = (read or _jsonl)(path, text)
+    if not rows:
+        raise DataError("no rows", path=path, hint="One question and one answer a row are needed.")
+    columns = tuple(dict.fromkeys(name for row in rows for name in row.cells))
+    unit = "row" if path.suffix.lower() == ".json" else "line"
+    return Table(path, columns, rows, encoding, unit)
+
+
+def _jsonl(path: Path, text: str) -> tuple[Row, ...]:
+    check_lines(path, text)
+    rows: list[Row] = []
+    decode = _decoder().decode
+    for number, line in enumerate(text.split("\n"), 1):  # not splitlines: U+2028 may stand inside a JSON string
+        if not line or line.isspace():
+            continue
+        try:
+            value = decode(line)
+        except json.JSONDecodeError as error:
+            raise DataError(
+                f"not JSON: {error.msg}", path=path, line=number, column=error.colno, hint=_json_hint(line)
+            ) from None
+        except RecursionError:
+            raise DataError("nested too deeply", path=path, line=number) from None
+        if not isinstance(value, dict):
+            raise DataError(
+                f"{_name_of(value)} where an object is needed",
+                path=path,
+                line=number,
+                hint='A row is an object such as {"question": "...", "answer": "..."}.',
+            )
+        rows.append(Row(number, value))
+    return tuple(rows)
+
+
+def _json_hint(line: str) -> str:
+    if line.lstrip()[:1] in "[{" and line.rstrip()[-1:] not in "]}":
+        return "In JSON Lines every row is one whole line; is this line cut off, or is the file plain JSON (.json)?"
+    return 'Every line must be one object such as {"question": "...", "answer": "..."}.'
+
+
+def _json(path: Path, text: str) -> tuple[Row, ...]:
+    try:
+        value = _decoder().decode(text)
+    except json.JSONDecodeError as error:
+        several = error.msg == "Extra data" and error.lineno > 1
+        hint = "One object a line is JSON Lines: name the file .jsonl." if several else None
+        raise DataError(f"not JSON: {error.msg}", path=path, line=error.lineno, column=error.colno, hint=hint) from None
+    except RecursionError:
+        raise DataError("nested too deeply", path=path) from None
+    if isinstance(value, dict):
+        lists = [name for name, inner in value.items() if isinstance(inner, list)]
+        if len(lists) != 1:
+            found = ", ".join(repr(name) for name in value) or "nothing"
+            raise DataError(
+                f"an object that holds {found} where a list of rows is needed",
+                path=path,
+                hint="Give a list of objects, or an object with one list of objects in it.",
+            )
+        value = value[lists[0]]
+    if not isinstance(value, list):
+        raise DataError(f"{_name_of(value)} where a list of rows is needed", path=path)
+    for number, item in enumerate(value, 1):
+        if not isinstance(item, dict):
+            raise DataError(f"row {number} is {_name_of(item)}, not an object", path=path)
+    return tuple(Row(number, item) for number, item in enumerate(value, 1))
+
+
+def _csv(path: Path, text: str) -> tuple[Row, ...]:
+    check_lines(path, text)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(path, text), strict=True)
+    header: list[str] | None = None
+    rows: list[Row] = []
+    start = 1
+    try:
+        for cells in reader:
+            line, start = start, reader.line_num + 1
+            if not any(cell.strip() for cell in cells):
+                continue  # an empty line, or one of delimiters only, as spreadsheets leave at the end
+            if header is None:
+                header = _header(path, line, cells)
+                continue
+            if len(cells) != len(header):
+                raise DataError(
+                    f"{len(cells)} cells where the header has {len(header)}",
+                    path=path,
+                    line=line,
+                    hint="Put text that holds a comma, a quote or a line break between double quotes.",
+                )
+            rows.append(Row(line, {name: clean(cell) for name, cell in zip(header, cells, strict=True)}))
+    except csv.Error as error:
+        raise DataError(f"not CSV: {error}", path=path, line=start, hint=_csv_hint(str(error))) from None
+    return tuple(rows)
+
+
+def _csv_hint(reason: str) -> str:
+    if "field limit" in reason:
+        return "Is a quote never closed? A cell may hold 131,072 characters; JSON Lines has no such limit."
+    return "A quote inside a quoted cell is written twice, and every quote that opens must close."
+
+
+def _delimiter(path: Path, text: str) -> str:
+    if path.suffix.lower() == ".tsv":
+        return "\t"
+    first = text.lstrip("\n").split("\n", 1)[0]
+    return max(",;\t", key=first.count)  # of equal counts the comma, which is named first
+
+
+def _header(path: Path, line: int, cells: list[str]) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    if twice:
+        raise DataError(f"column {twice[0]!r} is named twice", path=path, line=line, hint="Rename one of them.")
+    return [name or f"column {place}" for place, name in enumerate(names, 1)]
+
+
+def _decoder() -> json.JSONDecoder:
+    return json.JSONDecoder(parse_float=NumberText, parse_int=NumberText, parse_constant=NumberText)
+
+
+def _name_of(value: object) -> str:
+    if isinstance(value, NumberText):
+        return "a number"
+    if isinstance(value, bool):
+        return "true or false"
+    return {list: "a list", dict: "an object", str: "text", type(None): "null"}.get(type(value), type(value).__name__)
+
+
+SUFFIXES: Mapping[str, Callable[[Path, str], tuple[Row, ...]]] = {
+    ".jsonl": _jsonl,
+    ".ndjson": _jsonl,
+    ".json": _json,
+    ".csv": _csv,
+    ".tsv": _csv,
+}
