@@ -1,1 +1,26 @@
-"""lexical."""
+"""The embedded agent: no model, no network, deterministic, and right about half of the time on real tagging data."""
+
+from __future__ import annotations
+
+from combee.lexical.agent import THIN_MARGIN, LexicalGenerator, LexicalReflector
+from combee.lexical.curator import LexicalCurator, LexicalMethod
+from combee.lexical.index import Index, Lexicon, Verdict
+from combee.lexical.lesson import Lesson, lesson_from, read_lesson
+from combee.lexical.questions import Asked, Spot, read_question
+
+__all__ = [
+    "THIN_MARGIN",
+    "Asked",
+    "Index",
+    "Lesson",
+    "LexicalCurator",
+    "LexicalGenerator",
+    "LexicalMethod",
+    "LexicalReflector",
+    "Lexicon",
+    "Spot",
+    "Verdict",
+    "lesson_from",
+    "read_lesson",
+    "read_question",
+]

@@ -1,6 +1,7 @@
 """What two texts share: words near the marked spot, their side, the entity and its kind. Weights are whole sixteenths.
 
-Whole numbers add up the same in any order, so an index that grew bullet by bullet equals one that was built at once, bit for bit.
+Whole numbers add up the same in any order, so an index that grew bullet by bullet equals one built at once, bit for
+bit.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from functools import lru_cache
 __all__ = ["UNIT", "Features", "entity_kind", "features", "name_words"]
 
 Features = dict[str, int]
-"""Feature to weight. `w` a word, `<` and `>` a word near the spot and before or after it, `-2 -1 +1 +2` a direct neighbour,
-`k` the kind of the entity, `v` the entity itself."""
+"""Feature to weight. `w` a word, `<` and `>` a word near the spot and before or after it, `-2 -1 +1 +2` a direct
+neighbour, `k` the kind of the entity, `v` the entity itself."""
 
 UNIT = 16
 _BESIDE = UNIT // 2
@@ -26,12 +27,15 @@ _TOKEN = re.compile(r"\d[\d,]*(?:\.\d+)?|[^\W\d_]+(?:\.[^\W\d_]+)+|[^\W\d_]+|[^\
 _NUMBER = re.compile(r"\d[\d,]*(?:\.(\d+))?$")
 _NAME_WORD = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_a-z]?[a-z]+|[^\W\d_]+")
 _SUFFIXES = ("ations", "ation", "ings", "ing", "ies", "ied", "ized", "ed", "es", "s", "ly")
-_STOP = frozenset(
-    "the of a an and to in for on at as by is are was were be been our we us its it his her their company companies s t with "
-    "from or that which this these such has have had no not all".split()
+_STOP_WORDS = (
+    "the of a an and to in for on at as by is are was were be been our we us its it his her their company companies s "
+    "t with from or that which this these such has have had no not all"
 )
-_MONTHS = frozenset("january february march april may june july august september october november december".split())
-_SMALL = frozenset("zero one two three four five six seven eight nine ten eleven twelve fifteen eighteen twenty thirty".split())
+_MONTH_NAMES = "january february march april may june july august september october november december"
+_NUMBER_NAMES = "zero one two three four five six seven eight nine ten eleven twelve fifteen eighteen twenty thirty"
+_STOP = frozenset(_STOP_WORDS.split())
+_MONTHS = frozenset(_MONTH_NAMES.split())
+_SMALL = frozenset(_NUMBER_NAMES.split())
 _TIME = frozenset({"year", "years", "month", "months", "day", "days"})
 _SHARES = frozenset({"shares", "share", "units", "options", "rsus", "psus", "awards", "warrants"})
 _RATE = frozenset({"%", "percent", "percentage", "basis", "bps"})
@@ -53,7 +57,7 @@ def _base(token: str) -> str:
 
 @lru_cache(maxsize=4096)
 def name_words(name: str) -> tuple[str, ...]:
-    """Return the word features of a label's name, each once: `DebtInstrumentFaceAmount` and `debt face-amount` are split alike."""
+    """Return the word features of a label's name, each once: `DebtFaceAmount` and `debt face-amount` split alike."""
     bases = (_base(word.lower()) for word in _NAME_WORD.findall(name))
     return tuple(dict.fromkeys("w" + base for base in bases if base))
 
@@ -98,7 +102,7 @@ def entity_kind(words: list[str], at: int) -> str:
 def features(text: str, start: int = 0, end: int = 0, kind: str = "") -> tuple[Features, str]:
     """Return the features of `text` seen from the characters `start:end`, and the kind of the entity there.
 
-    Without a spot (`start == end`) every word counts alike. A kind that is given is taken instead of the one that is seen.
+    Without a spot (`start == end`) every word counts alike. A kind that is given is taken instead of the one seen.
     """
     found = [(match.start(), match.group().lower()) for match in _TOKEN.finditer(text)]
     words = [word for _, word in found]

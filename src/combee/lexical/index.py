@@ -1,7 +1,7 @@
-"""The bullets of a playbook, pooled by label, so that the nearest ones vote for it (Rocchio's rule over an inverted index).
+"""The bullets of a playbook pooled by label, so that the nearest ones vote for it (Rocchio's rule, an inverted index).
 
-Every bullet that shares something with the question votes for its label; many bullets that say the same count less than as many
-that say different things. The words of the labels' names vote too, so an empty book answers as well.
+Every bullet that shares something with the question votes for its label; many bullets that say the same count less than
+as many that say different things. The words of the labels' names vote too, so an empty book answers as well.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from combee.lexical.features import UNIT, Features, features, name_words
+from combee.lexical.features import Features, features, name_words
 from combee.lexical.lesson import read_lesson
 from combee.lexical.questions import Spot
 from combee.playbook import Playbook
@@ -28,7 +28,7 @@ _MOST_USED = 3
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The label for one spot, its lead over the next label (0 to 1 of its score), and the bullets that spoke for it most."""
+    """The label for one spot, its lead over the next (0 to 1 of its score), and the bullets that spoke for it most."""
 
     label: str
     margin: float
@@ -64,7 +64,7 @@ def _names(labels: tuple[str, ...]) -> Mapping[str, list[tuple[str, float]]]:
 
 
 class Index:
-    """Sums of features by label. Grows and shrinks bullet by bullet; a function of the bullets alone, not of their history."""
+    """Sums of features by label: grows and shrinks bullet by bullet, yet depends on the bullets alone."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
@@ -152,7 +152,9 @@ class Index:
                 named[label] += rare * share
         length = math.sqrt(square) or 1.0
         for label, score in scores.items():
-            scores[label] = score / (length * math.sqrt(self._totals[label])) + _OFTEN * math.log1p(len(self._bullets[label]))
+            scores[label] = score / (length * math.sqrt(self._totals[label])) + _OFTEN * math.log1p(
+                len(self._bullets[label])
+            )
         for label, score in named.items():
             scores[label] += _NAME * score / length
         return {label: scores[label] for label in options if label in scores} if options else scores

@@ -1,7 +1,8 @@
-"""A lesson as one English sentence, and back: `When a sentence says "owned [34.6] % of the interest" about a percentage, the tag is X.`
+"""A lesson as one English sentence, and back.
 
-The square brackets mark the entity. Whatever a person edits still reads: without brackets the phrase counts as a whole, and a
-sentence of another form that names one tag in CamelCase is a lesson for that tag.
+`When a sentence says "owned [34.6] % of the interest" about a percentage, the tag is X.` The brackets mark the entity.
+What a person edits still reads: without brackets the phrase counts as a whole, and a sentence of another form that names
+one tag in CamelCase is a lesson for that tag.
 """
 
 from __future__ import annotations

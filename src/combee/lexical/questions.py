@@ -1,7 +1,7 @@
 """What the lexical agent is asked: labels on offer and the spots to be labelled.
 
-A tagging task (numbered questions `What is best tag for entity "E" in sentence: "S?"`, the shape of FiNER) has one spot a
-question. Any other text is one spot without an entity: the whole text is the context, and the answer is one label.
+A tagging task (numbered questions `What is best tag for entity "E" in sentence: "S?"`, the shape of FiNER) has one spot
+a question. Any other text is one spot without an entity: the whole text is the context, and the answer is one label.
 """
 
 from __future__ import annotations

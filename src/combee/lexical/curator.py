@@ -1,0 +1,227 @@
+"""The curator that needs no model: it writes the lessons of its reflections as operations; equal lessons become one.
+
+By itself it loses nothing. `forget` simulates the loss of the paper's model, `output_limit` is the same curator under a
+real limit of tokens a reply; whoever shows numbers with `forget` on says "simulated forgetting".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import cast
+
+from combee.errors import UsageError
+from combee.journal import JSON, Scope, hash_json
+from combee.learn.roles import Reflection
+from combee.lexical.features import features
+from combee.lexical.lesson import SECTION, read_lesson
+from combee.lexical.loss import fitting, remembered
+from combee.playbook import Add, Delta, Playbook, count_tokens, delta_of, distinct_terms, merge
+
+__all__ = ["LexicalCurator", "LexicalMethod", "Summary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary(Reflection):
+    """One reflection that stands for several; `origins` names the sources of each of its lessons."""
+
+    origins: Mapping[str, tuple[str, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalCurator:
+    """Makes the aggregation method of each step.
+
+    Attributes:
+        forget: m0 of the simulated forgetting: a call over m reflections keeps each lesson that enters it with
+            probability exp(-m/m0). In the top call of the preset "paper" m counts updates: an assumption. None: off.
+        output_limit: Tokens that one call may write. None: no limit.
+        seed: Decides what is forgotten.
+
+    Raises:
+        UsageError: `forget` or `output_limit` is not above 0.
+    """
+
+    forget: float | None = None
+    output_limit: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.forget is not None and not self.forget > 0:
+            raise UsageError(f"forget is {self.forget}", hint="Give a number above 0, such as 40, or leave it out.")
+        if self.output_limit is not None and self.output_limit < 1:
+            raise UsageError(f"output_limit is {self.output_limit}", hint="Give 1 token or more, or leave it out.")
+
+    def method(self, playbook: Playbook, scope: Scope) -> LexicalMethod:
+        """Return the method; the place of the scope takes part in what is forgotten."""
+        return LexicalMethod(self, scope.address)
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalMethod:
+    """Reflections to one delta by code (`combee.aggregate.Method`, with the hooks for baselines)."""
+
+    curator: LexicalCurator
+    place: str = ""
+    combine_calls_model: bool = False
+    """True: `combine` counts as a call of a model, with its losses. (The preset "paper" uses `combine_by_model`.)"""
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the hash of what besides the reflections decides a result."""
+        curator = self.curator
+        return hash_json(["lexical", 1, curator.forget, curator.output_limit, curator.seed, self.place])
+
+    def key(self, item: Reflection) -> str:
+        """Return the id of the reflection."""
+        return item.id
+
+    def digest(self, item: Reflection) -> str:
+        """Return the hash of what the reflection says."""
+        return hash_json(list(item.lessons))
+
+    def weight(self, item: Reflection) -> int:
+        """Return the tokens of the reflection's text."""
+        return count_tokens(item.text)
+
+    def text(self, item: Reflection) -> str:
+        """Return what the default similarity compares."""
+        return "\n".join(item.lessons)
+
+    def similarity(self, one: Reflection, other: Reflection) -> float:
+        """Return how alike the lessons of two reflections are: the share of common words and labels, 0 to 1."""
+        left, right = _topics(one.lessons), _topics(other.lessons)
+        return len(left & right) / (len(left | right) or 1)
+
+    async def leaf(self, items: Sequence[Reflection], node: str) -> Delta:
+        """Write the lessons of the reflections."""
+        return self._written(_sources(items), len(items), node)
+
+    async def combine(self, deltas: Sequence[Delta], node: str) -> Delta:
+        """Unite the deltas: by code and without loss, unless combining is declared a call."""
+        if self.combine_calls_model:
+            return await self.combine_by_model(deltas, node)
+        return merge(*deltas)
+
+    async def combine_by_model(self, deltas: Sequence[Delta], node: str) -> Delta:
+        """Unite the deltas in one call over `len(deltas)` updates, with the losses of a call."""
+        entering = {op.text: op.sources for op in merge(*deltas) if isinstance(op, Add)}
+        return self._written(entering, len(deltas), f"{node}/combine")
+
+    async def summarize(self, items: Sequence[Reflection], node: str) -> Reflection:
+        """Return one reflection with one lesson a label: the first in the order of the call's most common words."""
+        kept = self._written(_sources(items), len(items), f"{node}/summary")
+        of_label: dict[str, list[Add]] = defaultdict(list)
+        for operation in kept:
+            if isinstance(operation, Add):
+                lesson = read_lesson(operation.text)
+                of_label[lesson.label if lesson else operation.text].append(operation)
+        origins: dict[str, tuple[str, ...]] = {}
+        for operations in of_label.values():
+            chosen = _most_common(operations)
+            origins[chosen.text] = tuple(sorted({source for op in operations for source in op.sources}))
+        identity = "+".join(sorted(item.id for item in items))
+        return Summary(
+            id=f"summary~{hash_json(identity)[:12]}",
+            trace=identity,
+            task=identity,
+            text="\n".join(origins),
+            lessons=tuple(origins),
+            origins=origins,
+        )
+
+    def sources(self, delta: Delta) -> frozenset[str]:
+        """Return the reflections that the operations cite."""
+        return frozenset(source for operation in delta for source in operation.sources)
+
+    def size(self, delta: Delta) -> int:
+        """Return the number of operations."""
+        return len(delta)
+
+    def covered(self, item: Reflection, delta: Delta) -> bool:
+        """Return whether every lesson's distinctive terms stand in an operation that cites the reflection."""
+        return bool(self.coverage((item,), delta))
+
+    def coverage(self, items: Sequence[Reflection], delta: Delta) -> list[str]:
+        """Return the keys of the covered ones. A reflection without lessons has nothing that could be missing."""
+        cited: dict[str, list[str]] = defaultdict(list)
+        for operation in delta:
+            for source in operation.sources:
+                cited[source].append(getattr(operation, "text", ""))
+        return [item.id for item in items if all(_stands_in(lesson, cited[item.id]) for lesson in item.lessons)]
+
+    def encode(self, delta: Delta) -> JSON:
+        """Return the operations as JSON."""
+        return [
+            {"type": "ADD", "section": op.section, "content": op.text, "sources": list(op.sources)}
+            for op in delta
+            if isinstance(op, Add)
+        ]
+
+    def decode(self, value: JSON) -> Delta:
+        """Return the delta that `encode` wrote."""
+        rows = cast("list[dict[str, JSON]]", value)
+        return delta_of(
+            Add(str(row["section"]), str(row["content"]), tuple(map(str, cast("list[JSON]", row["sources"]))))
+            for row in rows
+        )
+
+    def with_output_limit(self, tokens: int) -> LexicalMethod:
+        """Return the same method with another limit on what one call writes."""
+        return replace(self, curator=replace(self.curator, output_limit=tokens))
+
+    def _written(self, entering: Mapping[str, tuple[str, ...]], m: int, node: str) -> Delta:
+        """Return what a call over `m` inputs writes of the lessons (with their sources) that enter it."""
+        curator = self.curator
+        if curator.forget is not None:
+            seed = f"{curator.seed}/{self.place}/{node}"
+            entering = {
+                lesson: kept
+                for lesson, sources in entering.items()
+                if (kept := _kept(seed, lesson, sources, m, curator.forget))
+            }
+        delta = delta_of(Add(SECTION, lesson, sources) for lesson, sources in entering.items())
+        if curator.output_limit is None:
+            return delta
+        return delta_of(fitting(delta.operations, curator.output_limit))
+
+
+def _kept(seed: str, lesson: str, sources: tuple[str, ...], m: int, m0: float) -> tuple[str, ...]:
+    return tuple(source for source in sources if remembered(seed, lesson, source, m, m0))
+
+
+def _sources(items: Sequence[Reflection]) -> dict[str, tuple[str, ...]]:
+    """Return lesson -> the reflections it comes from."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for item in items:
+        origins = item.origins if isinstance(item, Summary) else None
+        for lesson in item.lessons:
+            found[lesson].update((origins or {}).get(lesson, (item.id,)))
+    return {lesson: tuple(sorted(sources)) for lesson, sources in found.items()}
+
+
+def _most_common(operations: Sequence[Add]) -> Add:
+    """Return the operation whose words the others share most."""
+    words = [frozenset(features(op.text)[0]) for op in operations]
+    shared = [sum(len(mine & other) for other in words) / (len(mine) or 1) for mine in words]
+    return min(zip(shared, operations, strict=True), key=lambda pair: (-pair[0], pair[1].text))[1]
+
+
+@lru_cache(maxsize=4096)
+def _topics(lessons: tuple[str, ...]) -> frozenset[str]:
+    found: set[str] = set()
+    for text in lessons:
+        lesson = read_lesson(text)
+        if lesson is not None:
+            found.update(name for name in lesson.features() if name[0] == "w")
+            found.add(f"label {lesson.label}")
+    return frozenset(found)
+
+
+def _stands_in(lesson: str, texts: Sequence[str]) -> bool:
+    if lesson in texts:
+        return True
+    needed = distinct_terms(lesson)
+    return any(needed <= distinct_terms(text) for text in texts)
