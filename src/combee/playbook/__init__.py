@@ -1,8 +1,12 @@
-"""The playbook: bullets, operations, deltas and what is done with them. Plain data and pure functions; only `save`, `read` and `load` touch the disk."""
+"""The playbook.
+
+Bullets, operations, deltas and what is done with them. Plain data and pure functions; only `save`, `read` and `load`
+touch the disk.
+"""
 
 from __future__ import annotations
 
-from combee.playbook.applying import Applied, Refusal, apply
+from combee.playbook.applying import apply
 from combee.playbook.comparing import BookDiff, Change, diff
 from combee.playbook.counting import count_tokens
 from combee.playbook.deltas import delta_of, merge, sort_key
@@ -10,6 +14,7 @@ from combee.playbook.duplicates import Folded, deduplicate, fold_duplicates, nea
 from combee.playbook.ids import Cited, find_ids
 from combee.playbook.jsonform import digest, from_json, to_json
 from combee.playbook.model import Add, Bullet, Delta, Merge, Operation, Playbook, Remove, Update, Vote, VoteKind
+from combee.playbook.outcome import Applied, Refusal
 from combee.playbook.parsing import parse_operations
 from combee.playbook.problems import Parsed, Problem
 from combee.playbook.readtext import from_text

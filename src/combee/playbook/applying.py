@@ -1,13 +1,14 @@
 """Applying a delta: a pure function of the set of operations and votes, never of the order in which they came.
 
-Kinds follow each other as REMOVE, MERGE, UPDATE, ADD; within a kind the canonical order of the delta decides, also who gets an id and who meets the budget.
+Kinds follow each other as REMOVE, MERGE, UPDATE, ADD; within a kind the canonical order of the delta decides, also
+who gets an id and who meets the budget.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from combee.errors import UsageError
@@ -17,39 +18,12 @@ from combee.playbook.evicting import Evictor
 from combee.playbook.ids import number_of
 from combee.playbook.layout import Draft
 from combee.playbook.model import Add, Bullet, Delta, Merge, Operation, Playbook, Remove, Update, Vote, VoteKind
+from combee.playbook.outcome import Applied, Refusal
 
-__all__ = ["Applied", "OnFull", "Refusal", "apply"]
+__all__ = ["OnFull", "apply"]
 
 OnFull = Literal["refuse", "evict"]
 _Target = TypeVar("_Target", Merge, Update)
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """An operation that was not done, and why. It changed nothing and used up no id."""
-
-    operation: Operation
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """The new book and what became of everything that was asked."""
-
-    playbook: Playbook
-    added: dict[Operation, str] = field(default_factory=dict)
-    """ADD operations that became a bullet, with its id."""
-    folded: dict[Operation, str] = field(default_factory=dict)
-    """ADD operations that said what a bullet already said: that bullet got their sources."""
-    changed: tuple[str, ...] = ()
-    """Ids that were there before and are there now, with anything different."""
-    removed: tuple[str, ...] = ()
-    merged: dict[str, str] = field(default_factory=dict)
-    """Ids that are gone into another bullet, which has their counters and sources."""
-    refused: tuple[Refusal, ...] = ()
-    evicted: tuple[str, ...] = ()
-    unknown_votes: tuple[Vote, ...] = ()
-    """Votes on bullets that the book did not hold."""
 
 
 def apply(
@@ -66,7 +40,8 @@ def apply(
 ) -> Applied:
     """Return the book after a delta and the votes of one step.
 
-    REMOVE beats MERGE, MERGE beats UPDATE; of two MERGEs of one bullet, or two UPDATEs, the one with more sources wins, then the smaller hash.
+    REMOVE beats MERGE, MERGE beats UPDATE; of two MERGEs of one bullet, or two UPDATEs, the one with more sources
+    wins, then the smaller hash.
     A text that a bullet already has adds its sources there. The losers are refused, each with its reason.
 
     Args:
@@ -75,14 +50,17 @@ def apply(
         votes: counted once each, however often they were read, and before anything else.
         used: ids of bullets that were used without a vote (their `last_used` moves).
         step: written into `created` and `last_used`.
-        budget: the most tokens (by the book's counter) the result may have. It is never exceeded: an operation that would is refused whole.
-            If the book is over it anyway (its votes grew it, or it came so), bullets are evicted by the policy of `evicting`.
+        budget: the most tokens (by the book's counter) the result may have. It is never exceeded: an operation that
+            would is refused whole.
+            If the book is over it anyway (its votes grew it, or it came so), bullets are evicted by the policy of
+            `evicting`.
         near: also fold an ADD into a bullet that is the same lesson (`same_lesson`) with at least this similarity.
         on_full: what an ADD meets when it does not fit: it is refused, or older bullets are evicted for it.
         ids: ids to give to ADDs with these sort keys, where free (used to replay a history without changing its ids).
 
     Raises:
-        UsageError: the budget is negative, `near` is not in (0, 1], `on_full` is unknown, or the book's counter cannot be used.
+        UsageError: the budget is negative, `near` is not in (0, 1], `on_full` is unknown, or the book's counter
+            cannot be used.
     """
     if budget is not None and budget < 0:
         raise UsageError(f"the playbook budget is {budget} tokens", hint="Give a number of at least 0, or none.")
@@ -92,7 +70,8 @@ def apply(
         )
     if on_full not in ("refuse", "evict"):
         raise UsageError(f"unknown rule for a full playbook: {on_full!r}", hint="Known: refuse, evict.")
-    work = _Work(Draft(book, measured=budget is not None), step, budget, near, on_full, ids or {})
+    rules = _Rules(step, budget, near, on_full, ids or {})
+    work = _Work(Draft(book, measured=budget is not None), rules)
     work.vote(set(votes), set(used))
     operations = delta_of(delta.operations).operations
     work.remove([operation for operation in operations if isinstance(operation, Remove)])
@@ -109,26 +88,25 @@ def apply(
     return work.result(book, operations)
 
 
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The options of one application; see `apply`."""
+
+    step: int
+    budget: int | None
+    near: float | None
+    on_full: OnFull
+    ids: Mapping[SortKey, str]
+
+
 class _Work:
     """One application under way."""
 
-    def __init__(
-        self,
-        draft: Draft,
-        step: int,
-        budget: int | None,
-        near: float | None,
-        on_full: OnFull,
-        ids: Mapping[SortKey, str],
-    ) -> None:
+    def __init__(self, draft: Draft, rules: _Rules) -> None:
         self.draft = draft
-        self.step = step
-        self.budget = budget
-        self.near = near
-        self.on_full = on_full
-        self.ids = ids
-        self.evictor = Evictor(draft, budget)
-        self.reasons: dict[SortKey, str] = {}
+        self.rules = rules
+        self.evictor = Evictor(draft, rules.budget)
+        self.reasons: dict[Operation, str] = {}
         self.added: dict[Operation, str] = {}
         self.folded: dict[Operation, str] = {}
         self.removed: dict[str, None] = {}
@@ -136,7 +114,7 @@ class _Work:
         self.unknown: tuple[Vote, ...] = ()
 
     def refuse(self, operation: Operation, reason: str) -> None:
-        self.reasons[sort_key(operation)] = reason
+        self.reasons[operation] = reason
 
     def vote(self, votes: set[Vote], used: set[str]) -> None:
         self.unknown = tuple(sorted(vote for vote in votes if vote.bullet not in self.draft.bullets))
@@ -152,7 +130,7 @@ class _Work:
                         bullet,
                         helpful=bullet.helpful + kinds[VoteKind.HELPFUL],
                         harmful=bullet.harmful + kinds[VoteKind.HARMFUL],
-                        last_used=max(self.step, bullet.last_used or 0),
+                        last_used=max(self.rules.step, bullet.last_used or 0),
                     )
                 )
 
@@ -232,10 +210,10 @@ class _Work:
         head = replace(family[0], text=family[0].text if same is not None else operation.text)
         new = absorb(head, family[1:])
         new = replace(new, sources=new.sources + operation.sources)
-        if self.budget is not None:
+        if self.rules.budget is not None:
             size = self.draft.tokens_after(family, [new])
-            if size > self.budget and size > self.draft.tokens_after():
-                self.refuse(operation, f"the playbook would have {size} tokens; its budget is {self.budget}")
+            if size > self.rules.budget and size > self.draft.tokens_after():
+                self.refuse(operation, f"the playbook would have {size} tokens; its budget is {self.rules.budget}")
                 return
         for bullet in family[1:]:
             self.draft.drop(bullet.id)
@@ -249,21 +227,21 @@ class _Work:
             self.refuse(operation, "the text is empty")
             return
         same = self.draft.equal_to(operation.text)
-        if same is None and self.near is not None:
-            same = self.draft.near_to(operation.text, self.near)
+        if same is None and self.rules.near is not None:
+            same = self.draft.near_to(operation.text, self.rules.near)
         if same is not None:
             self.draft.put(replace(same, sources=same.sources + operation.sources))
             self.folded[operation] = same.id
             self.evictor.protect(same.id)
             return
         section = self.draft.spelling(operation.section)
-        given = self.ids.get(sort_key(operation), "")
+        given = self.rules.ids.get(sort_key(operation), "") if self.rules.ids else ""
         bullet_id = given if given and given not in self.draft.bullets else self.draft.next_id(section)
-        bullet = Bullet(bullet_id, section, operation.text, sources=operation.sources, created=self.step)
-        if self.budget is not None:
+        bullet = Bullet(bullet_id, section, operation.text, sources=operation.sources, created=self.rules.step)
+        if self.rules.budget is not None:
             size = self.draft.tokens_after(new=[bullet])
-            if size > self.budget and not (self.on_full == "evict" and self.evictor.make_room(bullet)):
-                self.refuse(operation, f"the playbook would have {size} tokens; its budget is {self.budget}")
+            if size > self.rules.budget and not (self.rules.on_full == "evict" and self.evictor.make_room(bullet)):
+                self.refuse(operation, f"the playbook would have {size} tokens; its budget is {self.rules.budget}")
                 return
         self.draft.put_new(bullet)
         self.evictor.protect(bullet.id)
@@ -284,11 +262,7 @@ class _Work:
             ),
             removed=tuple(self.removed),
             merged=merged,
-            refused=tuple(
-                Refusal(operation, self.reasons[key])
-                for operation in operations
-                if (key := sort_key(operation)) in self.reasons
-            ),
+            refused=tuple(Refusal(each, self.reasons[each]) for each in operations if each in self.reasons),
             evicted=tuple(self.evictor.evicted),
             unknown_votes=self.unknown,
         )

@@ -1,6 +1,9 @@
-"""Token counters by name. The name is part of the playbook and is never guessed from what is installed, so bytes are the same everywhere.
+"""Token counters by name.
 
-Every counter adds up over lines, so a book can be measured while it changes: tokens = total(sum of units of its lines).
+The name is part of the playbook and is never guessed from what is installed, so bytes are the same everywhere.
+
+Every counter adds up over lines, so a book can be measured while it changes: tokens = total(sum of units of its
+lines).
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ def token_counter(name: str) -> TokenCounter:
     """Return the counter of this name: `chars/4` (characters over four, rounded up), `words`, or `tiktoken:ENCODING`.
 
     Raises:
-        UsageError: the name is unknown, tiktoken is not installed, or it does not know (or cannot fetch) the encoding.
+        UsageError: the name is unknown, tiktoken is not installed, or it does not know (or cannot fetch) the
+            encoding.
     """
     if name == "chars/4":
         return TokenCounter(name, len, _quarter)
@@ -70,7 +74,7 @@ def _tiktoken(encoding: str) -> Callable[[str], int]:
     except (ValueError, OSError) as error:  # an unknown name; a word list that is not on disk and cannot be fetched
         raise UsageError(
             f"tiktoken has no encoding {encoding!r} here: {error}",
-            hint="Name one it knows (such as cl100k_base or o200k_base) and set TIKTOKEN_CACHE_DIR when there is no network.",
+            hint="Name one it knows (such as cl100k_base), and set TIKTOKEN_CACHE_DIR when there is no network.",
         ) from error
     return lambda line: len(encode(line))
 

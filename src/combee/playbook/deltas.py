@@ -1,6 +1,7 @@
 """Deltas are sets of operations; merging them is union: associative, commutative, idempotent.
 
-Operations that say the same are one, with the sources of all. The order is canonical: kind, target, hash of the content.
+Operations that say the same are one, with the sources of all. The order is canonical: kind, target, hash of the
+content.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def sort_key(operation: Operation) -> SortKey:
 
 
 def _unite(one: Operation, other: Operation) -> Operation:
-    """Join two operations with equal sort keys; of two spellings the smaller stays, so the order of joining does not matter."""
+    """Join two operations with equal sort keys.
+
+    Of two spellings the smaller stays, so the order of joining does not matter.
+    """
     sources = one.sources + other.sources
     if isinstance(one, Remove) or isinstance(other, Remove):
         return replace(one, sources=sources)
@@ -63,5 +67,8 @@ def delta_of(operations: Iterable[Operation]) -> Delta:
 
 
 def merge(*deltas: Delta) -> Delta:
-    """Return the union of deltas. Associative, commutative and idempotent, so the shape of a tree of merges does not matter."""
+    """Return the union of deltas.
+
+    Associative, commutative and idempotent, so the shape of a tree of merges does not matter.
+    """
     return delta_of(operation for delta in deltas for operation in delta.operations)

@@ -1,6 +1,7 @@
 """Duplicates: which texts are nearly the same, and which bullets are the same lesson and may become one.
 
-Similarity finds neighbours (word shingles, Jaccard); it never merges by itself. Bullets become one only when also everything that carries
+Similarity finds neighbours (word shingles, Jaccard); it never merges by itself. Bullets become one only when also
+everything that carries
 meaning is the same (`lesson_core`), so numbers, identifiers, code, negation and conclusions are never averaged away.
 """
 
@@ -30,7 +31,8 @@ def _check(threshold: float) -> None:
 def near_duplicates(texts: Sequence[str], threshold: float) -> list[tuple[int, int, float]]:
     """Return all pairs (i, j, similarity), i < j, whose similarity is at least `threshold`, in order of i and j.
 
-    Exact: it finds what comparing all pairs finds. Two texts can only be so similar when their rarest shingles meet, so only those are
+    Exact: it finds what comparing all pairs finds. Two texts can only be so similar when their rarest shingles meet,
+        so only those are
     looked up (prefix filtering; Bayardo et al. 2007). The result grows with the number of pairs.
 
     Raises:
@@ -50,11 +52,11 @@ def near_duplicates(texts: Sequence[str], threshold: float) -> list[tuple[int, i
 def _join(sets: list[frozenset[Hashable]], threshold: float) -> Iterable[tuple[int, int, float]]:
     """Yield the pairs of different sets that are similar enough."""
     frequency: dict[Hashable, int] = defaultdict(int)
-    for items in sets:
-        for item in items:
+    for shingled in sets:
+        for item in shingled:
             frequency[item] += 1
     rank = {item: number for number, item in enumerate(sorted(frequency, key=frequency.__getitem__))}
-    ranked = [sorted(rank[item] for item in items) for items in sets]
+    ranked = [sorted(rank[item] for item in shingled) for shingled in sets]
     as_sets = [frozenset(items) for items in ranked]
     index: dict[int, list[int]] = defaultdict(list)
     for one in sorted(range(len(sets)), key=lambda number: len(ranked[number])):
@@ -84,7 +86,10 @@ def same_lesson(one: str, other: str, threshold: float) -> bool:
 
 
 def absorb(kept: Bullet, gone: Iterable[Bullet]) -> Bullet:
-    """Return `kept` with the counters and sources of the others added to its own; nothing of them is lost but their text."""
+    """Return `kept` with the counters and sources of the others added to its own.
+
+    Nothing of them is lost but their text.
+    """
     family = [kept, *gone]
     used = [bullet.last_used for bullet in family if bullet.last_used is not None]
     return replace(
@@ -99,16 +104,22 @@ def absorb(kept: Bullet, gone: Iterable[Bullet]) -> Bullet:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A book without duplicates; `merged` names for each bullet that is gone the one that has its counters and sources."""
+    """A book without duplicates.
+
+    `merged` names for each bullet that is gone the one that has its counters and sources.
+    """
 
     playbook: Playbook
     merged: dict[str, str] = field(default_factory=dict)
 
 
 def fold_duplicates(book: Playbook, threshold: float = 1.0) -> Folded:
-    """Make bullets that say the same one bullet: the better supported one stays (helpful − harmful, then sources, then age).
+    """Make bullets that say the same one bullet.
 
-    Each bullet joins one that is similar to itself, never one that is only similar to its neighbour; so all counters are counted once.
+    The better supported one stays: the greater helpful − harmful, then more sources, then the older.
+
+    Each bullet joins one that is similar to itself, never one that is only similar to its neighbour; so all counters
+    are counted once.
     The section does not matter. Folding twice changes nothing more.
 
     Raises:

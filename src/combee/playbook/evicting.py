@@ -1,4 +1,6 @@
-"""Which bullets leave a full playbook, stated once: harmful ≥ helpful first (the most harmful of them first), then never used, then the oldest.
+"""Which bullets leave a full playbook.
+
+First those with harmful ≥ helpful (the most harmful of them first), then those never used, then the oldest.
 
 Bullets that this step added, confirmed or rewrote leave last. Texts are never cut.
 """
@@ -52,7 +54,10 @@ class Evictor:
                 return
 
     def make_room(self, bullet: Bullet) -> bool:
-        """Evict the fewest bullets, in the order of the policy, that let `bullet` in; when even all do not help, evict none and return False."""
+        """Evict the fewest bullets, in the order of the policy, that let `bullet` in.
+
+        When even all do not help, evict none and return False.
+        """
         if self._budget is None or self._draft.tokens_of(bullet) > self._budget:
             return False
         waiting = list(self._waiting())

@@ -1,6 +1,7 @@
 """Bullet ids: `slug-00001`, numbered over the whole book, so that no number is ever given twice.
 
-Models cite ids in many ways; `find_ids` reads them out of prose, lists and brackets and says which ones the book holds.
+Models cite ids in many ways; `find_ids` reads them out of prose, lists and brackets and says which ones the book
+holds.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ _WRITABLE = re.compile(r"[^\[\]\s]+")
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """Ids found in a text, each once, in the order of their first mention. `unknown` ones look like ids but are not in the book."""
+    """Ids found in a text, each once, in the order of their first mention.
+
+    `unknown` ones look like ids but are not in the book.
+    """
 
     known: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -76,7 +80,8 @@ class IdLookup:
 def find_ids(text: str | Iterable[object], book: Playbook | Iterable[str]) -> Cited:
     """Find the bullets a text (or a list of mentions) cites.
 
-    A word counts as an unknown id when it ends in five or more digits, or stands in brackets or in a list of mentions; so `GPT-4` is no id.
+    A word counts as an unknown id when it ends in five or more digits, or stands in brackets or in a list of
+    mentions; so `GPT-4` is no id.
     """
     lookup = IdLookup(bullet.id for bullet in book.bullets) if isinstance(book, Playbook) else IdLookup(book)
     mentions = [(text, False)] if isinstance(text, str) else [(str(mention), True) for mention in text]

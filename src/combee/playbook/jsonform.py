@@ -1,4 +1,7 @@
-"""The JSON form of a playbook: lossless, one bullet a line (so that versions compare well), and the bytes its digest is taken of."""
+"""The JSON form of a playbook.
+
+Lossless, one bullet a line (so that versions compare well), and the bytes its digest is taken of.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ def _compact(value: object) -> str:
 def to_json(book: Playbook) -> str:
     """Return the book as JSON. Equal books give equal text."""
     rows = ",\n".join(_compact({name: getattr(bullet, name) for name in _FIELDS}) for bullet in book.bullets)
-    head = f'{{"format":"{_FORMAT}","version":{_VERSION},"counter":{_compact(book.counter)},"high_water":{book.high_water},"bullets":['
+    facts = {"format": _FORMAT, "version": _VERSION, "counter": book.counter, "high_water": book.high_water}
+    head = _compact(facts).removesuffix("}") + ',"bullets":['
     return f"{head}\n{rows}\n]}}\n" if rows else f"{head}]}}\n"
 
 
@@ -42,7 +46,8 @@ def from_json(text: str) -> Playbook:
     """Read what `to_json` wrote.
 
     Raises:
-        DataError: not JSON (line and column named), not a playbook, or a field that is missing, unknown or of the wrong type.
+        DataError: not JSON (line and column named), not a playbook, or a field that is missing, unknown or of the
+            wrong type.
     """
     try:
         raw = json.loads(text.removeprefix("\ufeff"))

@@ -21,7 +21,10 @@ _RANK = {name: number for number, name in enumerate(SECTIONS)}
 
 
 class Draft:
-    """A book under change. Each section is kept together; new sections follow the old ones in the order of the reference."""
+    """A book under change.
+
+    Each section is kept together; new sections follow the old ones in the order of the reference.
+    """
 
     def __init__(self, book: Playbook, *, measured: bool) -> None:
         self.book = book

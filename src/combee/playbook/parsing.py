@@ -1,4 +1,7 @@
-"""From the untyped operations of a model's reply to a delta. A bad one is reported and skipped alone; the rest counts."""
+"""From the untyped operations of a model's reply to a delta.
+
+A bad one is reported and skipped alone; the rest counts.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
 }
 
 
-class _BadOperation(ValueError):
+class _OperationError(ValueError):
     """Why one operation cannot be used."""
 
 
@@ -41,14 +44,14 @@ class _Parser:
 
     def parse(self, raw: object) -> Operation:
         if not isinstance(raw, Mapping):
-            raise _BadOperation(f"an operation must be an object, not {type(raw).__name__}")
+            raise _OperationError(f"an operation must be an object, not {type(raw).__name__}")
         fields = {str(key).strip().lower(): value for key, value in raw.items()}
         kind = _field(fields, "type")
         if not isinstance(kind, str):
-            raise _BadOperation("no type; one of ADD, UPDATE, MERGE, REMOVE is needed")
+            raise _OperationError("no type; one of ADD, UPDATE, MERGE, REMOVE is needed")
         kind = kind.strip().upper()
         if kind not in _KINDS:
-            raise _BadOperation(f"unknown type {kind[:40]!r}. {did_you_mean(kind, _KINDS)}")
+            raise _OperationError(f"unknown type {kind[:40]!r}. {did_you_mean(kind, _KINDS)}")
         sources = self._sources(_field(fields, "sources"))
         if kind == "REMOVE":
             return Remove(self._id(fields), sources)
@@ -61,11 +64,11 @@ class _Parser:
     def _text(self, fields: Mapping[str, object]) -> str:
         text = _field(fields, "text")
         if not isinstance(text, str):
-            raise _BadOperation(
+            raise _OperationError(
                 "content is missing" if text is None else f"content must be a text, not {type(text).__name__}"
             )
         if not text.strip():
-            raise _BadOperation("content is empty")
+            raise _OperationError("content is empty")
         if lone := count_lone_surrogates(text):
             self.notes.append(f"{lone} lone surrogate(s) replaced by U+FFFD")
         return text.strip()
@@ -82,10 +85,10 @@ class _Parser:
         if isinstance(mention, Sequence) and not isinstance(mention, str) and len(mention) == 1:
             mention = mention[0]
         if not isinstance(mention, str) or not mention.strip():
-            raise _BadOperation("no id")
+            raise _OperationError("no id")
         found = self.lookup.find(mention)
         if found is None:
-            raise _BadOperation(f"no bullet has the id {mention[:40]!r}")
+            raise _OperationError(f"no bullet has the id {mention[:40]!r}")
         return found
 
     def _ids(self, fields: Mapping[str, object]) -> tuple[str, ...]:
@@ -94,13 +97,13 @@ class _Parser:
         if isinstance(mentions, str):
             mentions = [part for part in mentions.replace(",", " ").split() if part]
         if not isinstance(mentions, Sequence):
-            raise _BadOperation("no ids; a MERGE needs two or more")
+            raise _OperationError("no ids; a MERGE needs two or more")
         found = [(mention, self.lookup.find(mention) if isinstance(mention, str) else None) for mention in mentions]
         if unknown := [str(mention)[:40] for mention, bullet_id in found if bullet_id is None]:
-            raise _BadOperation(f"no bullet has the id {', '.join(map(repr, unknown[:5]))}")
+            raise _OperationError(f"no bullet has the id {', '.join(map(repr, unknown[:5]))}")
         ids = {bullet_id for _, bullet_id in found if bullet_id is not None}
         if len(ids) < 2:
-            raise _BadOperation("a MERGE needs two or more different ids")
+            raise _OperationError("a MERGE needs two or more different ids")
         return tuple(ids)
 
     def _sources(self, raw: object) -> tuple[str, ...]:
@@ -120,12 +123,15 @@ def parse_operations(
     """Turn a model's list of operations into a delta.
 
     Args:
-        raw: a list of objects with type, section, content, id or ids; or an object that holds such a list as `operations`.
-        sources: ids of the reflections that the model was given; an operation that names some of them in `sources` gets those alone.
+        raw: a list of objects with type, section, content, id or ids; or an object that holds such a list as
+            `operations`.
+        sources: ids of the reflections that the model was given; an operation that names some of them in `sources`
+            gets those alone.
         known_ids: ids of the bullets in the book; UPDATE, MERGE and REMOVE of any other are reported.
 
     Returns:
-        The delta of the good operations, and one problem for each thing that was wrong, with the place of its operation from 0.
+        The delta of the good operations, and one problem for each thing that was wrong, with the place of its
+        operation from 0.
     """
     if isinstance(raw, Mapping):
         raw = raw.get("operations")
@@ -139,6 +145,6 @@ def parse_operations(
         try:
             good.append(parser.parse(item))
             problems += [Problem(index, note, repr(item)[:80], skipped=False) for note in parser.notes]
-        except _BadOperation as error:
+        except _OperationError as error:
             problems.append(Problem(index, str(error), repr(item)[:80]))
     return delta_of(good), tuple(problems)

@@ -11,7 +11,10 @@ __all__ = ["Parsed", "Problem"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that was wrong. `index` counts operations from 0, or lines of a text from 1; `skipped` tells that it was left out."""
+    """One thing that was wrong.
+
+    `index` counts operations from 0, or lines of a text from 1; `skipped` tells that it was left out.
+    """
 
     index: int
     reason: str

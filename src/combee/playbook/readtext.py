@@ -1,6 +1,7 @@
 r"""Reading playbook text: ours, the ACE reference's, AppWorld's, or one that a person edited.
 
-Nothing is lost silently: what cannot be a bullet, a section or the continuation of a bullet is reported with its line.
+Nothing is lost silently: what cannot be a bullet, a section or the continuation of a bullet is reported with its
+line.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ __all__ = ["from_text"]
 _MARK = re.compile(r"<!-- combee playbook: high_water=([0-9]{1,18}) counter=(\S+) -->\s*")
 _HEADING = re.compile(r"\s{0,3}#{2,6}(?:\s+(.*))?")
 _ACE = re.compile(
-    r"\s{0,3}(?:[-*]\s+)?\[([^\[\]\s]+)\]\s*helpful\s*=\s*([0-9]{1,18})\s*harmful\s*=\s*([0-9]{1,18})\s*::(?: (.*)|(.*))",
+    r"\s{0,3}(?:[-*]\s+)?\[([^\[\]\s]+)\]\s*"
+    r"helpful\s*=\s*([0-9]{1,18})[\s,]*harmful\s*=\s*([0-9]{1,18})\s*::(?: (.*)|(.*))",
     re.IGNORECASE,
 )
 _PLAIN = re.compile(r"\s{0,3}(?:[-*]\s+)?\[([^\W\d_][^\[\]\s]*-[0-9]+)\](?!\()(?: (.*)|(.*))")
@@ -32,7 +34,10 @@ _LATEX_N = re.compile(
 
 @dataclass(slots=True)
 class _Reader:
-    """The state while lines go by. `gap` counts blank lines since the last bullet, kept when its text goes on after them."""
+    """The state while lines go by.
+
+    `gap` counts blank lines since the last bullet, kept when its text goes on after them.
+    """
 
     ours: bool
     section: str = DEFAULT_SECTION
@@ -50,7 +55,8 @@ class _Reader:
     def text(self, raw: str) -> str:
         if self.ours or "\\n" not in raw:
             return unescape(raw)
-        # Other tools do not escape. There `\n` may be a line break or the start of a formula's command; the latter keeps its backslash.
+        # Other tools do not escape. There `\n` may be a line break or the start of a formula's command; the latter
+        # keeps its backslash.
         return unescape(_LATEX_N.sub(lambda match: "\\" + match[0], raw))
 
     def close(self) -> None:
@@ -83,7 +89,10 @@ class _Reader:
         self.bullets.append(Bullet(bullet_id, self.section, self.text(text), helpful, harmful))
 
     def other(self, number: int, line: str) -> None:
-        """A line that is neither heading nor bullet: the last bullet goes on, or a list item without an id, or nothing we know."""
+        """A line that is neither heading nor bullet.
+
+        The last bullet goes on, or a list item without an id, or nothing we know.
+        """
         in_section = bool(self.bullets) and self.bullets[-1].section == self.section and self.headed
         unnumbered = in_section and self.unnumbered[-1:] == [len(self.bullets) - 1]
         item = _LIST_ITEM.fullmatch(line)
@@ -99,7 +108,8 @@ class _Reader:
 def from_text(text: str) -> Parsed:
     """Read a playbook from text.
 
-    Bullets before any `##` line go to the default section; lines that follow a bullet belong to it; list items without an id, and ids used twice, get new ids.
+    Bullets before any `##` line go to the default section; lines that follow a bullet belong to it; list items
+    without an id, and ids used twice, get new ids.
     Each of these is reported, with its line counted from 1.
     """
     lone = count_lone_surrogates(text)

@@ -1,13 +1,17 @@
-"""A history of deltas played again, with or without the lessons of some sources: how a poisoned reflection is taken back out."""
+"""A history of deltas played again, with or without the lessons of some sources.
+
+How a poisoned reflection is taken back out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from combee.playbook.applying import Applied, OnFull, apply
+from combee.playbook.applying import OnFull, apply
 from combee.playbook.deltas import SortKey, sort_key
 from combee.playbook.model import Bullet, Delta, Operation, Playbook, Vote
+from combee.playbook.outcome import Applied
 
 __all__ = ["Replay", "Revision", "replay", "without_sources"]
 
@@ -16,7 +20,7 @@ __all__ = ["Replay", "Revision", "replay", "without_sources"]
 class Revision:
     """What one step did to the book: the arguments of one `apply`."""
 
-    delta: Delta = Delta()
+    delta: Delta
     votes: tuple[Vote, ...] = ()
     used: tuple[str, ...] = ()
     step: int = 0
@@ -70,9 +74,12 @@ def _apply(book: Playbook, revision: Revision, ids: dict[SortKey, str] | None = 
 def replay(base: Playbook, revisions: Iterable[Revision], *, without: Iterable[str] = ()) -> Replay:
     """Apply the revisions in order, as if the reflections `without` had never been.
 
-    Their operations and votes are left out, and bullets of the base that come from them alone. A bullet keeps the id it has in the full history,
-    so later operations and votes still find it; one that the full history had folded into a left-out bullet takes over that bullet's id.
-    Counters that the base already had stay as they are. With nothing left out the result is the full history, byte for byte.
+    Their operations and votes are left out, and bullets of the base that come from them alone. A bullet keeps the id
+    it has in the full history,
+    so later operations and votes still find it; one that the full history had folded into a left-out bullet takes
+    over that bullet's id.
+    Counters that the base already had stay as they are. With nothing left out the result is the full history, byte
+    for byte.
     """
     revisions = tuple(revisions)
     full = _play(base, revisions)

@@ -66,7 +66,10 @@ def is_blank_section(name: object) -> bool:
 
 @lru_cache(maxsize=4096)
 def canonical_section(name: str | None) -> str:
-    """Return the name a section is filed under: a known one under any spelling, the default for a blank one, else its own."""
+    """Return the name a section is filed under.
+
+    A known one under any spelling, the default for a blank one, else its own.
+    """
     if name is None or name in SECTIONS:
         return name or DEFAULT_SECTION
     tidy = _tidy(name)
@@ -83,7 +86,10 @@ def section_key(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def section_slug(name: str) -> str:
-    """Return the prefix of ids in a section: the reference's for a known one, else initials (or the first letters) of its name."""
+    """Return the prefix of ids in a section.
+
+    The reference's for a known one, else initials (or the first letters) of its name.
+    """
     name = canonical_section(name)
     if name in SECTIONS:
         return SECTIONS[name]

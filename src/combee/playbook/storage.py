@@ -1,4 +1,7 @@
-"""Playbooks on disk: always UTF-8, whatever the locale, and always whole: a file is replaced in one step or not at all."""
+"""Playbooks on disk.
+
+Always UTF-8, whatever the locale, and always whole: a file is replaced in one step or not at all.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def _check_suffix(path: Path) -> None:
 
 
 def save(book: Playbook, path: Path | str) -> None:
-    """Write a book, by suffix as JSON (lossless) or ACE text. When anything fails the old file is still there, unharmed.
+    """Write a book, by suffix as JSON (lossless) or ACE text. When anything fails the old file is unharmed.
 
     Raises:
         UsageError: the suffix is unknown, or the folder does not exist.
@@ -64,7 +67,7 @@ def _replace(target: Path, content: bytes) -> None:
     except OSError as error:
         raise StorageError(
             f"{target}: cannot be written: {error.strerror or error}",
-            hint="The file that was there before is unchanged. Free some space or choose another place, then try again.",
+            hint="The file that was there before is unchanged. Free some space or choose another place.",
         ) from error
 
 

@@ -1,6 +1,7 @@
 """Words of a text, and what must not be lost from it: numbers, identifiers, code, negation, rare words.
 
-Everything here looks at one text alone, never at a book, so a judgement does not change when other bullets come or go.
+Everything here looks at one text alone, never at a book, so a judgement does not change when other bullets come or
+go.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from combee.playbook.text import equality_key
@@ -84,7 +86,8 @@ def _named(value: str) -> _Token:
 def lesson_core(text: str) -> tuple[str, ...]:
     """Return what two texts must share, in order, to be the same lesson.
 
-    Numbers, identifiers, code and quotations count letter by letter; so do negations, operators and every word that carries meaning.
+    Numbers, identifiers, code and quotations count letter by letter; so do negations, operators and every word that
+    carries meaning.
     Case, punctuation, the plural, articles and fillers, and a few synonyms do not count.
     """
     tokens = list(_tokens(text))
@@ -96,9 +99,12 @@ def lesson_core(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=65536)
 def distinct_terms(text: str) -> frozenset[str]:
-    """Return the terms a text would not be the same without: numbers, identifiers, code spans, "not", and words that are not common.
+    """Return the terms a text would not be the same without.
 
-    Numbers come without thousands separators, words in lower case and singular, identifiers and code as written; any negation is "not".
+    They are its numbers, identifiers, code spans, "not", and words that are not common.
+
+    Numbers come without thousands separators, words in lower case and singular, identifiers and code as written; any
+    negation is "not".
     """
     found: set[str] = set()
     for kind, value in _tokens(text):
@@ -117,10 +123,13 @@ def distinct_terms(text: str) -> frozenset[str]:
 def shingles(text: str) -> frozenset[Hashable]:
     """Return the words of a text and its pairs of neighbouring words, in lower case (each CJK character is a word)."""
     words = _WORD.findall(text.casefold())
-    return frozenset(words).union(zip(words, words[1:], strict=False)) if words else frozenset({equality_key(text)})
+    return frozenset(words).union(pairwise(words)) if words else frozenset({equality_key(text)})
 
 
 def similarity(one: str, other: str) -> float:
-    """Return the Jaccard similarity of two texts' shingles: 1 when they have the same words in the same order, 0 when they share none."""
+    """Return the Jaccard similarity of two texts' shingles.
+
+    1 when they have the same words in the same order, 0 when they share none.
+    """
     a, b = shingles(one), shingles(other)
     return len(a & b) / len(a | b)

@@ -1,6 +1,7 @@
 """Text normalisation: equal content has equal bytes wherever it was written.
 
-Unicode NFC; every line end becomes a line feed; a surrogate pair becomes its character and a lone surrogate U+FFFD, which is logged.
+Unicode NFC; every line end becomes a line feed; a surrogate pair becomes its character and a lone surrogate U+FFFD,
+which is logged.
 Nothing else changes: white space, case and control characters stay as they were.
 """
 
@@ -25,7 +26,10 @@ def count_lone_surrogates(text: str) -> int:
 
 
 def normalize(text: str) -> str:
-    """Return `text` in the one form that bullets and operations hold. Idempotent; a lone surrogate is logged as a warning."""
+    """Return `text` in the one form that bullets and operations hold.
+
+    Idempotent; a lone surrogate is logged as a warning.
+    """
     if text.isascii():
         return _LINE_END.sub("\n", text) if _ODD_SPACE.search(text) else text
     if _SURROGATE.search(text):
@@ -37,10 +41,16 @@ def normalize(text: str) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of a file, whatever ended them. The lines are not brought to NFC: `\\n` and an accent would become one letter."""
+    r"""Return the lines of a file, whatever ended them.
+
+    The lines are not brought to NFC: `\n` and an accent would become one letter.
+    """
     return _LINE_END.sub("\n", text).split("\n")
 
 
 def equality_key(text: str) -> str:
-    """Return what two normalised texts share when they are the same lesson: blanks at line ends and around the text do not count."""
+    """Return what two normalised texts share when they are the same lesson.
+
+    Blanks at line ends and around the text do not count.
+    """
     return "\n".join(line.rstrip() for line in text.strip().split("\n")) if "\n" in text else text.strip()

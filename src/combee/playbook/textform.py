@@ -1,7 +1,10 @@
-r"""The text that agents read and people edit: the ACE form `[id] helpful=N harmful=N :: text` under `## SECTION` lines, or AppWorld's `[id] text`.
+r"""The text that agents read and people edit.
 
-One line is one bullet: a line break is written `\n`, and only backslashes before an `n` or a line break are doubled, so `\alpha` stays as it is.
-The high-water mark and the token counter travel in a comment at the end. Texts of other tools are read too; what was odd is reported.
+It is the ACE form `[id] helpful=N harmful=N :: text` under `## SECTION` lines, or AppWorld's `[id] text`.
+One line is one bullet: a line break is written `\n`, and only backslashes before an `n` or a line break are doubled,
+so `\alpha` stays as it is.
+The high-water mark and the token counter travel in a comment at the end. Texts of other tools are read too; what was
+odd is reported.
 """
 
 from __future__ import annotations
@@ -57,7 +60,10 @@ def mark_line(book: Playbook) -> str:
 
 
 def bullet_line(bullet: Bullet, style: Literal["ace", "appworld"] = "ace") -> str:
-    """Return the line of one bullet. AppWorld's form has no counters; a text that would be taken for counters gets the ACE form there."""
+    """Return the line of one bullet.
+
+    AppWorld's form has no counters; a text that would be taken for counters gets the ACE form there.
+    """
     text = escape(bullet.text)
     if style == "appworld" and _PLAIN_ID.fullmatch(bullet.id) and not _LOOKS_LIKE_COUNTERS.match(text):
         return f"[{bullet.id}] {text}\n"
@@ -76,7 +82,9 @@ def _lines(bullets: Iterable[Bullet], style: Literal["ace", "appworld"]) -> list
 
 
 def to_text(book: Playbook, style: Literal["ace", "appworld"] = "ace", *, mark: bool = True) -> str:
-    """Return the book as text, sections and bullets in the order of the book. `mark=False` leaves out the comment: that is what agents read.
+    """Return the book as text, sections and bullets in the order of the book.
+
+    `mark=False` leaves out the comment: that is what agents read.
 
     Raises:
         UsageError: an id cannot stand in brackets, or `style` is unknown.
@@ -93,7 +101,9 @@ def to_text(book: Playbook, style: Literal["ace", "appworld"] = "ace", *, mark: 
 
 
 def tokens(book: Playbook) -> int:
-    """Return the tokens of the text agents read (ACE form without the comment), by the book's own counter. An empty book has 0.
+    """Return the tokens of the text agents read (ACE form without the comment), by the book's own counter.
+
+    An empty book has 0.
 
     Raises:
         UsageError: the book's counter cannot be used here.

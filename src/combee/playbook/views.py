@@ -1,4 +1,7 @@
-"""A part of the book for an agent whose window is smaller: the bullets nearest to its task, whole, in the order of the book."""
+"""A part of the book for an agent whose window is smaller.
+
+The bullets nearest to its task, whole, in the order of the book.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ def _words(text: str) -> set[str]:
 def view(book: Playbook, query: str, budget: int) -> Playbook:
     """Return the part of the book that helps most with `query` in at most `budget` tokens (by the book's counter).
 
-    Bullets are taken by how many of their words the query holds, rare ones counting more, then by helpful − harmful, then by their place.
+    Bullets are taken by how many of their words the query holds, rare ones counting more, then by helpful − harmful,
+    then by their place.
     The whole book is returned when it fits. No text is cut; high-water mark and counter stay.
 
     Raises:
