@@ -1,1 +1,85 @@
-"""learn."""
+"""The learning loop and its roles: tasks or traces in, a better playbook out."""
+
+from __future__ import annotations
+
+from combee.learn.batching import Batching
+from combee.learn.codec import (
+    delta_from_json,
+    delta_to_json,
+    reflection_from_json,
+    reflection_to_json,
+    revision_from_json,
+    revision_to_json,
+)
+from combee.learn.config import LearnConfig
+from combee.learn.evaluate import Evaluation, evaluate
+from combee.learn.events import (
+    Event,
+    FinishReason,
+    GuardSpoke,
+    Observer,
+    RunFinished,
+    RunStarted,
+    SampleDone,
+    SampleRefused,
+    StepFinished,
+    StepStarted,
+    Validated,
+)
+from combee.learn.judge import Judge, Validate
+from combee.learn.loop import LearnResult, learn
+from combee.learn.roles import (
+    Curator,
+    Generator,
+    Reflection,
+    Reflector,
+    Rollout,
+    Score,
+    Scorer,
+    Task,
+    TraceReflector,
+)
+from combee.learn.sampling import LiveTasks, RecordedTraces, Sample, Sampled, SampleMap, run_task
+
+__all__ = [
+    "Batching",
+    "Curator",
+    "Evaluation",
+    "Event",
+    "FinishReason",
+    "Generator",
+    "GuardSpoke",
+    "Judge",
+    "LearnConfig",
+    "LearnResult",
+    "LiveTasks",
+    "Observer",
+    "RecordedTraces",
+    "Reflection",
+    "Reflector",
+    "Rollout",
+    "RunFinished",
+    "RunStarted",
+    "Sample",
+    "SampleDone",
+    "SampleMap",
+    "SampleRefused",
+    "Sampled",
+    "Score",
+    "Scorer",
+    "StepFinished",
+    "StepStarted",
+    "Task",
+    "TraceReflector",
+    "Validate",
+    "Validated",
+    "delta_from_json",
+    "delta_to_json",
+    "evaluate",
+    "learn",
+    "reflection_from_json",
+    "reflection_to_json",
+    "revision_from_json",
+    "revision_to_json",
+    "run_task",
+]

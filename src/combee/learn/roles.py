@@ -1,7 +1,7 @@
 """The three roles of ACE as protocols, and the data that passes between them (arXiv 2510.04618, section 3).
 
-A role gets a `Scope` (the journal at one step) so that paid work is bought once. Roles raise `CallError` when they could
-not do their work for a reason outside the task: the loop tries the task again, and never scores or reflects on it.
+A role gets a `Scope` (the journal at one step) so that paid work is bought once. Roles raise `CallError` when they
+could not do their work for a reason outside the task: the loop tries it again, and never scores or reflects on it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from combee.journal import Scope
 from combee.playbook import Delta, Playbook, Vote
 from combee.trace import Trace
 
-__all__ = ["Curator", "Generator", "Reflection", "Reflector", "Rollout", "Score", "Scorer", "Task"]
+__all__ = ["Curator", "Generator", "Reflection", "Reflector", "Rollout", "Score", "Scorer", "Task", "TraceReflector"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,6 @@ class Rollout:
     answer: str
     used: tuple[str, ...] = ()
     reasoning: str = ""
-    trace: Trace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +88,14 @@ class Reflector(Protocol):
     async def reflect(
         self, task: Task, rollout: Rollout, score: Score | None, playbook: Playbook, scope: Scope
     ) -> Reflection | None:
+        """Return what was learned, or None where there is nothing to say."""
+        ...
+
+
+class TraceReflector(Protocol):
+    """Turns a recorded run into lessons, without running anything."""
+
+    async def reflect_trace(self, trace: Trace, playbook: Playbook, scope: Scope) -> Reflection | None:
         """Return what was learned, or None where there is nothing to say."""
         ...
 

@@ -1,0 +1,35 @@
+"""`combee init`: a commented combee.toml, never over an existing file."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+
+import click
+
+from combee.cli.config import CONFIG_NAME
+from combee.errors import StorageError, UsageError
+
+__all__ = ["command"]
+
+
+@click.command(name="init")
+@click.argument("folder", type=click.Path(path_type=Path), default=Path())
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def command(folder: Path, as_json: bool) -> None:
+    """Write a commented combee.toml into FOLDER (default: here)."""
+    path = folder / CONFIG_NAME
+    text = resources.files("combee.cli").joinpath("combee.toml").read_text(encoding="utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise UsageError(f"{path} is there already.", hint="Edit it, or move it away first.") from error
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}") from error
+    if as_json:
+        click.echo(json.dumps({"written": str(path)}))
+    else:
+        click.echo(f"Wrote {path}. Next: combee learn")

@@ -1,0 +1,97 @@
+"""The root command, its lazily loaded table, and the one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+
+import click
+
+from combee import __version__
+from combee.errors import CombeeError, UsageError, did_you_mean
+
+__all__ = ["COMMANDS", "cli", "run"]
+
+# name: (module below combee.cli, one line of help). Help is kept here so that `combee --help` loads no command.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo", "Show in seconds what one big aggregation loses and what Combee keeps."),
+    "init": ("init", "Write a commented combee.toml to start from."),
+    "learn": ("learn", "Learn a playbook from tasks, or from recorded traces."),
+    "resume": ("resume", "Go on with a run that was stopped; nothing paid is bought again."),
+    "eval": ("eval", "Score a playbook on held-out tasks."),
+    "runs": ("runs", "List runs and how they ended."),
+    "show": ("show", "Show a run's playbook."),
+    "diff": ("diff", "Compare two playbooks or versions."),
+    "report": ("report", "Write the HTML report of a run."),
+    "doctor": ("doctor", "Check this installation and, if one is configured, the model endpoint."),
+}
+
+INTERRUPTED = 130
+
+
+class _LazyGroup(click.Group):
+    """Loads a command's module only when the command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"combee.cli.{COMMANDS[cmd_name][0]}")
+        command: object = module.command
+        if not isinstance(command, click.Command):
+            raise TypeError(f"combee.cli.{COMMANDS[cmd_name][0]}.command is not a click command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"There is no command {args[0]!r}. {did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="combee", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Learn from many agent runs at once: reflections become a playbook without losing the precise lessons."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line (default: the process's own) and return its exit code."""
+    wants_json = "--json" in (arguments if arguments is not None else sys.argv[1:])
+    try:
+        code = cli.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+    except CombeeError as error:
+        _fail(str(error), wants_json, kind=type(error).__name__)
+        return error.exit_code
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        _fail(f"{error.format_message()}{_see_help(error)}", wants_json, kind="UsageError")
+        return UsageError.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("Stopped.", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def _see_help(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"\n  See '{context.command_path} --help'." if context else ""
+
+
+def _fail(message: str, wants_json: bool, *, kind: str) -> None:
+    if wants_json:
+        click.echo(json.dumps({"error": {"kind": kind, "message": message}}, ensure_ascii=False))
+    click.echo(f"error: {message}", err=True)

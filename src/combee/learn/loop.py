@@ -1,0 +1,269 @@
+"""The learning loop: minibatch after minibatch, each mapped, reduced, judged, and put into the next version.
+
+Offline it walks over all samples `epochs` times. Online is one epoch of the same loop: each score is taken before its
+sample is learned from. A run is replayed, not restored: with the same journal it takes the same path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from combee.errors import BudgetError, CombeeError, RunError, UsageError
+from combee.journal import Journal, MemoryScope, Scope
+from combee.learn.batching import Batching
+from combee.learn.config import LearnConfig
+from combee.learn.events import (
+    FinishReason,
+    Observer,
+    RunFinished,
+    RunStarted,
+    SampleRefused,
+    StepFinished,
+    StepStarted,
+    Validated,
+)
+from combee.learn.judge import Judge, Validate
+from combee.learn.record import Recorder
+from combee.learn.reduce import Reduced, Reducer
+from combee.learn.roles import Curator
+from combee.learn.sampling import Sample, SampleMap
+from combee.learn.step import Clock, Mapped, map_samples
+from combee.playbook import Playbook, tokens
+from combee.runner import LocalRunner, Runner
+
+__all__ = ["LearnResult", "learn"]
+
+S = TypeVar("S", bound=Sample)
+
+
+@dataclass(frozen=True, slots=True)
+class LearnResult:
+    """The books and how they came about. `best` is the one with the best complete validation, else the last."""
+
+    best: Playbook
+    last: Playbook
+    reason: FinishReason
+    detail: str
+    steps: tuple[StepFinished, ...]
+    validations: tuple[Validated, ...]
+    unlearned: tuple[str, ...]
+    """Samples that could not be worked on after all attempts."""
+
+
+async def learn(
+    samples: Sequence[S],
+    sample_map: SampleMap[S],
+    curator: Curator,
+    *,
+    config: LearnConfig,
+    start: Playbook | None = None,
+    validate: Validate | None = None,
+    judge: Judge | None = None,
+    journal: Journal | None = None,
+    runner: Runner | None = None,
+    observe: Observer | None = None,
+) -> LearnResult:
+    """Learn from all samples and return the books.
+
+    Raises:
+        UsageError: No samples, or two with one id.
+        RunError: Nothing at all could be worked on, or a fault that makes going on pointless; what was learned is kept.
+    """
+    if not samples:
+        raise UsageError("There are no samples to learn from.")
+    if len({sample.id for sample in samples}) != len(samples):
+        raise UsageError("Two samples have the same id.", hint="Give every row an id of its own.")
+    runner = runner if runner is not None else LocalRunner(config.concurrency)
+    book = start if start is not None else Playbook()
+    judge = judge if judge is not None else Judge(enabled=config.guard, stable=book)
+    recorder = Recorder(config, journal, observe)
+    loop = _Loop(
+        samples=samples,
+        sample_map=sample_map,
+        reducer=Reducer(curator, config, judge, runner, recorder.tell),
+        recorder=recorder,
+        config=config,
+        book=book,
+        validate=validate,
+        judge=judge,
+        runner=runner,
+    )
+    return await loop.run()
+
+
+@dataclass
+class _Loop(Generic[S]):
+    samples: Sequence[S]
+    sample_map: SampleMap[S]
+    reducer: Reducer
+    recorder: Recorder
+    config: LearnConfig
+    book: Playbook
+    validate: Validate | None
+    judge: Judge
+    runner: Runner
+    step: int = 0
+    seen: int = 0
+    worked: int = 0
+    best: Playbook | None = None
+    best_accuracy: float = -1.0
+    version: str = ""
+    steps: list[StepFinished] = field(default_factory=list)
+    validations: list[Validated] = field(default_factory=list)
+    unlearned: list[str] = field(default_factory=list)
+
+    async def run(self) -> LearnResult:
+        begun = time.perf_counter()
+        admitted = self._admit()
+        journal = self.recorder.journal
+        replayed = journal is not None and bool(journal.versions())
+        self.recorder.tell(RunStarted(len(admitted) * self.config.epochs, self.config.epochs, replayed))
+        self.version = self.recorder.version(self.book, None, 0, 0, None)
+        reason, detail = FinishReason.COMPLETED, "all samples were seen"
+        try:
+            await self._all_epochs(admitted)
+        except BudgetError as error:
+            reason, detail = FinishReason.BUDGET, error.message
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            self._finish(FinishReason.INTERRUPTED, "stopped by the user", begun)
+            raise
+        except CombeeError as error:
+            self._finish(FinishReason.FAILED, error.message, begun)
+            raise
+        self._finish(reason, detail, begun)
+        return LearnResult(
+            best=self.best if self.best is not None else self.book,
+            last=self.book,
+            reason=reason,
+            detail=detail,
+            steps=tuple(self.steps),
+            validations=tuple(self.validations),
+            unlearned=tuple(self.unlearned),
+        )
+
+    def _admit(self) -> list[S]:
+        admitted: list[S] = []
+        for sample in self.samples:
+            refusal = self.judge.refusal(sample.labels)
+            if refusal is None:
+                admitted.append(sample)
+            else:
+                self.recorder.tell(SampleRefused(sample.id, refusal))
+        if not admitted:
+            raise UsageError("The labels of no sample allow it to reach this playbook.")
+        return admitted
+
+    async def _all_epochs(self, samples: Sequence[S]) -> None:
+        batching = Batching(self.config, len(samples))
+        for epoch in range(self.config.epochs):
+            order = list(samples)
+            if self.config.shuffle:
+                random.Random(f"{self.config.seed}/{epoch}").shuffle(order)
+            queue: deque[tuple[S, int]] = deque((sample, 0) for sample in order)
+            while queue:
+                queue.extend(await self._one_step(epoch, queue, batching))
+                await self._validate_at(epoch)
+        await self._validate_at(self.config.epochs - 1, at_end=True)
+        if not self.worked:
+            raise RunError(f"None of the {len(samples)} samples could be worked on.", hint="The lines above say why.")
+
+    async def _one_step(self, epoch: int, queue: deque[tuple[S, int]], batching: Batching) -> list[tuple[S, int]]:
+        """Take a minibatch from the queue and learn from it; return the samples to try again later."""
+        scope = self._scope(epoch)
+        batch = [queue.popleft() for _ in range(min(batching.next(scope), len(queue)))]
+        self.recorder.tell(StepStarted(epoch, self.step, len(batch)))
+        clock = Clock(scope, self.recorder.journal)
+        mapped = await map_samples(
+            batch,
+            self.sample_map,
+            self.book,
+            scope=scope,
+            runner=self.runner,
+            limit=self.config.concurrency,
+            observe=self.recorder.tell,
+            step=self.step,
+        )
+        reduced = await self.reducer(mapped.reflections, mapped.used, self.book, scope=scope, step=self.step)
+        self.book = reduced.book
+        self.seen += len(mapped.worked)
+        self.worked += len(mapped.worked)
+        self.version = self.recorder.version(self.book, self.version, epoch, self.step, reduced)
+        self.recorder.scans(reduced.scans, epoch, self.step)
+        seconds = clock.seconds()
+        batching.measured(len(batch), seconds)
+        if self.judge.ceiling is not None:
+            batching.lower(self.judge.ceiling)
+        summary = self._summary(epoch, len(batch), mapped, reduced, seconds)
+        self.steps.append(summary)
+        self.recorder.tell(summary)
+        self.step += 1
+        return self._again(mapped, {sample.id: tries for sample, tries in batch})
+
+    def _again(self, mapped: Mapped[S], tries: dict[str, int]) -> list[tuple[S, int]]:
+        waiting: list[tuple[S, int]] = []
+        for sample, _ in mapped.failed:
+            if tries[sample.id] + 1 < self.config.attempts:
+                waiting.append((sample, tries[sample.id] + 1))
+            else:
+                self.unlearned.append(sample.id)
+                self.seen += 1
+        return waiting
+
+    async def _validate_at(self, epoch: int, *, at_end: bool = False) -> None:
+        """Validate when a multiple of `eval_every` was crossed since the last time, and at the end."""
+        if self.validate is None:
+            return
+        last = self.validations[-1].seen if self.validations else 0
+        crossed = self.seen // self.config.eval_every > last // self.config.eval_every
+        if not (crossed or (at_end and (not self.validations or last != self.seen))):
+            return
+        found = await self.validate(self.book, self._scope(epoch).sub("validate"))
+        accuracy = found.accuracy
+        best = found.complete and accuracy is not None and accuracy > self.best_accuracy
+        if best and accuracy is not None:
+            self.best, self.best_accuracy = self.book, accuracy
+            self.recorder.label("best", self.version, f"best/{self.step}")
+        event = Validated(self.step, self.seen, found.hits, found.total, len(found.errors), self.version, best)
+        self.validations.append(event)
+        self.recorder.tell(event)
+
+    def _scope(self, epoch: int) -> Scope:
+        journal = self.recorder.journal
+        if journal is None:
+            return MemoryScope(seed=self.config.seed, epoch=epoch, step=self.step)
+        return journal.scope(seed=self.config.seed, epoch=epoch, step=self.step)
+
+    def _summary(
+        self, epoch: int, batch: int, mapped: Mapped[S], reduced: Reduced, seconds: float | None
+    ) -> StepFinished:
+        scans = reduced.scans
+        return StepFinished(
+            epoch=epoch,
+            step=self.step,
+            batch=batch,
+            hits=mapped.hits,
+            total=mapped.total,
+            reflections=len(mapped.reflections),
+            lessons=sum(len(reflection.lessons) for reflection in mapped.reflections),
+            operations=len(reduced.delta),
+            refused=len(reduced.applied.refused),
+            uncovered=len(scans[-1].uncovered) if scans else 0,
+            failed=len(mapped.failed),
+            calls=sum(scan.calls for scan in scans),
+            reads=sum(scan.reads for scan in scans),
+            depth=sum(scan.depth for scan in scans),
+            bullets=len(self.book),
+            tokens=tokens(self.book),
+            version=self.version,
+            seconds=seconds,
+        )
+
+    def _finish(self, reason: FinishReason, detail: str, begun: float) -> None:
+        seconds = round(time.perf_counter() - begun, 3)
+        self.recorder.tell(RunFinished(reason, detail, self.version, len(self.book), seconds))

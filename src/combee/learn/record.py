@@ -1,0 +1,105 @@
+"""What a run leaves behind: events, versions, labels and the tree of each scan, in the journal and to the observer.
+
+An observer that raises is told off once in the log and not called again: a display cannot break a run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from dataclasses import dataclass
+from typing import cast
+
+from combee.aggregate import Scan
+from combee.journal import JSON, Journal
+from combee.learn.codec import revision_to_json
+from combee.learn.config import LearnConfig
+from combee.learn.events import Event, Observer, SampleDone
+from combee.learn.reduce import Reduced
+from combee.playbook import Delta, Playbook, Revision, digest, to_json
+
+__all__ = ["Recorder"]
+
+_LOG = logging.getLogger("combee")
+
+
+@dataclass
+class Recorder:
+    """Writes for one run. Without a journal it only tells the observer."""
+
+    config: LearnConfig
+    journal: Journal | None
+    observer: Observer | None
+
+    def tell(self, event: Event) -> None:
+        """Send an event to the observer and keep it; single samples are not kept, their results are in the journal."""
+        if self.journal is not None and not isinstance(event, SampleDone):
+            self.journal.record_event(type(event).__name__, cast("JSON", _plain(event)), key=_key(event))
+        if self.observer is None:
+            return
+        try:
+            self.observer(event)
+        except Exception:  # noqa: BLE001 - whatever a display raises, the run goes on
+            _LOG.exception("the display failed and is switched off; the run goes on")
+            self.observer = None
+
+    def version(self, book: Playbook, parent: str | None, epoch: int, step: int, reduced: Reduced | None) -> str:
+        """Keep a version with all that led to it; return its digest."""
+        name = digest(book)
+        if self.journal is None:
+            return name
+        data: JSON = None
+        if reduced is not None:
+            revision = Revision(
+                delta=reduced.delta,
+                votes=reduced.votes,
+                used=reduced.used,
+                step=step,
+                budget=self.config.token_budget,
+                near=self.config.near,
+            )
+            data = {
+                "revision": revision_to_json(revision),
+                "verdict": reduced.verdict.action if reduced.verdict else None,
+            }
+        self.journal.add_version(to_json(book), name, parent=parent, epoch=epoch, step=step, data=data)
+        self.label("last", name, f"last/{epoch}/{step}/{reduced is None}")
+        return name
+
+    def scans(self, scans: tuple[Scan[Delta], ...], epoch: int, step: int) -> None:
+        """Keep the trees of a step, for the report."""
+        if self.journal is None:
+            return
+        for attempt, scan in enumerate(scans):
+            tree: dict[str, JSON] = {
+                "epoch": epoch,
+                "step": step,
+                "attempt": attempt,
+                "nodes": [cast("JSON", _plain(node)) for node in scan.nodes],
+                "uncovered": list(scan.uncovered),
+                "failed": list(scan.failed),
+                "covered": len(scan.covered),
+                "claimed": len(scan.claimed),
+            }
+            self.journal.record_event("Scan", tree, key=f"scan/{epoch}/{step}/{attempt}")
+
+    def label(self, name: str, version: str, key: str) -> None:
+        """Put a label on a version, once for each key."""
+        if self.journal is not None:
+            self.journal.label(name, version, key=key)
+
+
+def _plain(value: object) -> object:
+    """Return a frozen dataclass as JSON, tuples as lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value
+
+
+def _key(event: Event) -> str | None:
+    """Name an event that a replay repeats; those of one process only (start, end) have no name."""
+    step = getattr(event, "step", None)
+    name = type(event).__name__
+    return None if step is None else f"{name}/{getattr(event, 'epoch', '')}/{step}/{getattr(event, 'verdict', '')}"
