@@ -1,1 +1,64 @@
-"""model."""
+"""Models as Combee sees them: a protocol, an HTTP client for any OpenAI-compatible endpoint, limits, a ledger, prices.
+
+`OpenAIModel` and what needs aiohttp is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from combee.model.budget import Budget
+from combee.model.dialect import Capabilities
+from combee.model.engine import Engine, RetryPolicy
+from combee.model.ledger import CallRow, Ledger, Totals
+from combee.model.limiter import Limiter, LimiterState
+from combee.model.outcome import RULES, Fault, Rule, StoppedError
+from combee.model.prices import Price, find_price, parse_price
+from combee.model.types import FinishReason, Message, Model, Request, Response, Timing, Usage
+
+if TYPE_CHECKING:
+    from combee.model.endpoint import Endpoint, Timeouts
+    from combee.model.openai import OpenAIModel
+
+__all__ = [
+    "RULES",
+    "Budget",
+    "CallRow",
+    "Capabilities",
+    "Endpoint",
+    "Engine",
+    "Fault",
+    "FinishReason",
+    "Ledger",
+    "Limiter",
+    "LimiterState",
+    "Message",
+    "Model",
+    "OpenAIModel",
+    "Price",
+    "Request",
+    "Response",
+    "RetryPolicy",
+    "Rule",
+    "StoppedError",
+    "Timeouts",
+    "Timing",
+    "Totals",
+    "Usage",
+    "find_price",
+    "parse_price",
+]
+
+_LAZY = {
+    "Endpoint": "combee.model.endpoint",
+    "OpenAIModel": "combee.model.openai",
+    "Timeouts": "combee.model.endpoint",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

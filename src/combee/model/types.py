@@ -1,4 +1,4 @@
-"""What every model is to Combee: one async method from `Request` to `Response` (OpenAI chat completions, the common part)."""
+"""What every model is to Combee: one async method from `Request` to `Response` (chat completions, the common part)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call. `schema` is a JSON schema for the reply; `role` and `item` say in the ledger what the call was for."""
+    """One call. `schema` is a JSON schema for the reply; `role` and `item` say in the ledger what the call was for.
+
+    `accept_cut`: a reply that was cut off at `max_tokens` is returned with finish "length" instead of being tried again
+    with twice the room and then raised as a `CallError`.
+    """
 
     messages: tuple[Message, ...]
     schema: Mapping[str, Any] | None = None
@@ -32,6 +36,7 @@ class Request:
     role: str = "call"
     item: str = ""
     attempt: int = 0
+    accept_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ class Response:
 
 @runtime_checkable
 class Model(Protocol):
-    """Anything that completes a request. Raises `CallError` after its own last retry, `BudgetError` when a limit is reached."""
+    """Anything that completes a request. Raises `CallError` after its last retry, `BudgetError` at a limit."""
 
     @property
     def name(self) -> str:

@@ -1,0 +1,154 @@
+"""Limits on a run: money, calls, tokens, minutes. They hold with hundreds of calls in flight.
+
+What a call may cost is reserved before it starts and settled after; where the reservations of calls in flight leave no
+room, the next call waits until they settle, and fails only when what was really spent leaves none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from combee.errors import BudgetError, UsageError
+from combee.model.types import Usage
+
+__all__ = ["Budget", "Reservation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What one call in flight may take: one call, tokens, US dollars."""
+
+    tokens: int
+    cost: float
+
+
+class Budget:
+    """Limits that several models share; None means no limit.
+
+    Args:
+        max_cost: US dollars.
+        max_calls: Calls that the endpoint answered or may have answered (a refused one, like a 429, is not counted).
+        max_tokens: Prompt and completion tokens together.
+        max_minutes: Minutes since the first call.
+
+    Raises:
+        UsageError: A limit is zero or less.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_cost: float | None = None,
+        max_calls: int | None = None,
+        max_tokens: int | None = None,
+        max_minutes: float | None = None,
+    ) -> None:
+        limits = {"max_cost": max_cost, "max_calls": max_calls, "max_tokens": max_tokens, "max_minutes": max_minutes}
+        for name, value in limits.items():
+            if value is not None and not value > 0:
+                raise UsageError(f"{name} is {value}", hint="A budget must be above zero; leave it out for no limit.")
+        self.max_cost, self.max_calls = max_cost, max_calls
+        self.max_tokens, self.max_minutes = max_tokens, max_minutes
+        self.cost = 0.0
+        self.calls = 0
+        self.tokens = 0
+        self._held_cost = 0.0
+        self._held_tokens = 0
+        self._held = 0
+        self._started: float | None = None
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that hold a reservation."""
+        return self._held
+
+    def spent_before(self, *, cost: float = 0.0, calls: int = 0, tokens: int = 0, minutes: float = 0.0) -> None:
+        """Count what an earlier part of the run has spent (when a run goes on)."""
+        self.cost += cost
+        self.calls += calls
+        self.tokens += tokens
+        if minutes:
+            self._started = time.monotonic() - 60 * minutes
+
+    def refuse_unknown_price(self, model: str, hint: str) -> None:
+        """Raise where a budget in money meets a model without a price."""
+        if self.max_cost is not None:
+            raise BudgetError(f"the price of {model!r} is not known, so a budget in money cannot be held", hint=hint)
+
+    async def reserve(self, expected: Usage, cost: float | None) -> Reservation:
+        """Hold what a call may take; wait for calls in flight where only their reservations leave no room.
+
+        Raises:
+            BudgetError: A limit is used up, or this call alone would break it.
+        """
+        if self._started is None:
+            self._started = time.monotonic()
+        tokens, price = expected.prompt + expected.completion, cost or 0.0
+        while True:
+            self._check(tokens, price)
+            if self._fits(tokens, price):
+                break
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            try:
+                await future
+            except asyncio.CancelledError:
+                self._wake()
+                raise
+        self._held += 1
+        self._held_tokens += tokens
+        self._held_cost += price
+        return Reservation(tokens, price)
+
+    def settle(self, held: Reservation, usage: Usage | None, cost: float | None, *, counted: bool = True) -> None:
+        """Turn a reservation into what was really spent; not `counted` where the endpoint charged nothing."""
+        self._held -= 1
+        self._held_tokens -= held.tokens
+        self._held_cost -= held.cost
+        if counted:
+            self.calls += 1
+        if usage is not None:
+            self.tokens += usage.prompt + usage.completion
+        if cost is not None:
+            self.cost += cost
+        self._wake()
+
+    def _wake(self) -> None:
+        """Let the waiting calls look again; all of them, since a small one may fit where a large one does not."""
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():
+                future.set_result(None)
+
+    def _fits(self, tokens: int, cost: float) -> bool:
+        if self.max_calls is not None and self.calls + self._held + 1 > self.max_calls:
+            return False
+        if self.max_tokens is not None and self.tokens + self._held_tokens + tokens > self.max_tokens:
+            return False
+        return self.max_cost is None or self.cost + self._held_cost + cost <= self.max_cost + 1e-12
+
+    def _check(self, tokens: int, cost: float) -> None:
+        """Raise where no waiting can help: what is spent and this one call break a limit."""
+        hint = "Raise the limit and run again: what was paid for is kept."
+        if self.max_minutes is not None and self._started is not None:
+            minutes = (time.monotonic() - self._started) / 60
+            if minutes >= self.max_minutes:
+                raise BudgetError(f"the limit of {self.max_minutes:g} minutes is reached", hint=hint)
+        if self.max_calls is not None and self.calls + 1 > self.max_calls:
+            raise BudgetError(f"the limit of {self.max_calls} calls is reached", hint=hint)
+        if self.max_tokens is not None and self.tokens + tokens > self.max_tokens:
+            raise BudgetError(
+                f"the limit of {self.max_tokens} tokens is reached: {self.tokens} are used, "
+                f"the next call may take {tokens}",
+                hint=hint,
+            )
+        if self.max_cost is not None and self.cost + cost > self.max_cost + 1e-12:
+            raise BudgetError(
+                f"the limit of ${self.max_cost:g} is reached: ${self.cost:.4f} is spent, "
+                f"the next call may cost ${cost:.4f}",
+                hint=hint,
+            )

@@ -1,0 +1,107 @@
+"""What one model at one endpoint takes, and how a request is written for it.
+
+Nothing is asked in advance: the full form is sent, and where the endpoint refuses a part of it, that part is given up
+(JSON schema, then JSON mode, then asking in words) and remembered.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from combee.model.outcome import Fault
+from combee.model.types import Request
+
+__all__ = ["Capabilities", "adapt", "ask_in_words", "write_body"]
+
+StructuredBy = Literal["json_schema", "json_object", "words"]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What is known of a model at an endpoint; None: not tried yet. `structured` is the form that is used now."""
+
+    structured: StructuredBy = "json_schema"
+    json_schema: bool | None = None
+    json_mode: bool | None = None
+    usage: bool | None = None
+    limit_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    temperature: bool = True
+    seed: bool = True
+    stop: bool = True
+
+
+def _is_strict(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema fits OpenAI's strict mode: every object closed, all its properties required."""
+    if schema.get("type") == "object" or "properties" in schema:
+        properties = schema.get("properties")
+        if not isinstance(properties, Mapping) or schema.get("additionalProperties") is not False:
+            return False
+        if set(schema.get("required", ())) != set(properties):
+            return False
+        return all(isinstance(part, Mapping) and _is_strict(part) for part in properties.values())
+    items = schema.get("items")
+    options = [option for key in ("anyOf", "oneOf") for option in schema.get(key, ())]
+    return all(_is_strict(part) for part in [items, *options] if isinstance(part, Mapping))
+
+
+def ask_in_words(schema: Mapping[str, Any]) -> str:
+    """Return the sentence that asks for an object of this schema."""
+    shown = json.dumps(schema, sort_keys=True)
+    return f"Answer with one JSON object only, no other text, following this JSON schema:\n{shown}"
+
+
+def write_body(request: Request, model: str, can: Capabilities, extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a chat completion; `extra` is added last and wins."""
+    messages = [{"role": message.role, "content": message.content} for message in request.messages]
+    body: dict[str, Any] = {"model": model, "messages": messages, can.limit_name: request.max_tokens}
+    if can.temperature:
+        body["temperature"] = request.temperature
+    if request.seed is not None and can.seed:
+        body["seed"] = request.seed
+    if request.stop and can.stop:
+        body["stop"] = list(request.stop)
+    if request.schema is not None:
+        if can.structured == "json_schema":
+            form = {"name": "reply", "schema": request.schema, "strict": _is_strict(request.schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": form}
+        else:
+            # At the end: what comes before stays the same from call to call, for prefix caches.
+            last = messages[-1]
+            last["content"] = f"{last['content']}\n\n{ask_in_words(request.schema)}"
+            if can.structured == "json_object":
+                body["response_format"] = {"type": "json_object"}
+    if extra:
+        body.update(extra)
+    return body
+
+
+_FORMAT = re.compile(
+    r"response_?format|json_?schema|json_?object|json mode|guided|grammar|structured output|schema", re.IGNORECASE
+)
+_LIMIT = re.compile(r"max_(completion_)?tokens", re.IGNORECASE)
+
+
+def adapt(request: Request, can: Capabilities, fault: Fault) -> Capabilities | None:
+    """Return what is left after the endpoint refused a request with `fault`, or None where nothing is to give up."""
+    said = f"{fault.message} {fault.code}"
+    if request.schema is not None and can.structured != "words" and _FORMAT.search(said):
+        if can.structured == "json_schema":
+            return replace(can, structured="json_object", json_schema=False)
+        return replace(can, structured="words", json_mode=False)
+    if _LIMIT.search(said) and "max_completion_tokens" in said and can.limit_name == "max_tokens":
+        return replace(can, limit_name="max_completion_tokens")
+    if can.limit_name == "max_completion_tokens" and re.search(
+        r"max_completion_tokens.{0,80}(unknown|unsupport|not |extra)", said
+    ):
+        return replace(can, limit_name="max_tokens")
+    if can.temperature and "temperature" in said.lower():
+        return replace(can, temperature=False)
+    if request.seed is not None and can.seed and re.search(r"\bseed\b", said):
+        return replace(can, seed=False)
+    if request.stop and can.stop and re.search(r"\bstop\b", said):
+        return replace(can, stop=False)
+    return None

@@ -1,0 +1,215 @@
+"""The loop around one call: slot, budget, try, ledger, retry by the rule of what happened, breaker.
+
+It knows no HTTP: a `send` function makes one attempt and returns a `Response` or a `Fault`. So the HTTP client, the
+local model and a user's own function are retried, counted and limited in the same way. Only this file retries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from combee.errors import CallErrorKind
+from combee.model.budget import Budget, Reservation
+from combee.model.ledger import CallRow, Ledger, prompt_characters
+from combee.model.limiter import Limiter, Ticket
+from combee.model.outcome import RULES, Fault, Paid, StoppedError
+from combee.model.prices import Price
+from combee.model.types import Request, Response, Timing, Usage
+
+__all__ = ["Engine", "RetryPolicy"]
+
+Send = Callable[[Request], Awaitable[Response | Fault]]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How patient a run is.
+
+    `backoff`: seconds that one unit of the rules' waits is. `max_tries`: tries of one call, whatever goes wrong.
+    `spare` and `per_call`: the run's retry budget, `spare` retries plus `per_call` for each finished call (429s are
+    free: they are how the limit is found). `stop_after`: failed calls in a row that stop the run.
+    """
+
+    backoff: float = 1.0
+    max_tries: int = 60
+    spare: int = 200
+    per_call: float = 1.0
+    stop_after: int = 20
+
+
+class Engine:
+    """What models of one run share: limiter, ledger, budget, retries, breaker."""
+
+    def __init__(
+        self,
+        *,
+        limiter: Limiter | None = None,
+        ledger: Ledger | None = None,
+        budget: Budget | None = None,
+        retry: RetryPolicy | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.limiter = limiter or Limiter()
+        self.ledger = ledger or Ledger()
+        self.budget = budget or Budget()
+        self.retry = retry or RetryPolicy()
+        self._random = random.Random(seed)
+        self._retries = 0
+        self._finished = 0
+        self._failed_in_a_row = 0
+        self._stopped: StoppedError | None = None
+
+    @property
+    def stopped(self) -> StoppedError | None:
+        """Why no further call is sent, or None."""
+        return self._stopped
+
+    async def complete(self, request: Request, send: Send, *, model: str, price: Price | None) -> Response:
+        """Return a usable reply to `request`.
+
+        Raises:
+            CallError: This call failed, after its retries.
+            StoppedError: The run is stopped: nothing will succeed.
+            BudgetError: A limit is used up.
+        """
+        queued = 0.0
+        tries = 0
+        by_kind: dict[CallErrorKind, int] = {}
+        while True:
+            if self._stopped is not None:
+                raise StoppedError(self._stopped.message, kind=self._stopped.kind, hint=self._stopped.hint)
+            outcome, waited, wire = await self._attempt(request, send, model, price, tries)
+            queued += waited
+            tries += 1
+            if isinstance(outcome, Response):
+                self._finished += 1
+                self._failed_in_a_row = 0
+                return replace(outcome, timing=Timing(queued, wire, tries - 1))
+            wait = self._next_wait(outcome, by_kind, tries)
+            if wait is None:
+                break
+            if outcome.kind is CallErrorKind.LENGTH:
+                request = replace(request, max_tokens=2 * request.max_tokens)
+            if wait:
+                began = time.monotonic()
+                await asyncio.sleep(wait)
+                queued += time.monotonic() - began
+        self._failed(outcome)
+        raise outcome.error(tries)
+
+    async def _attempt(
+        self, request: Request, send: Send, model: str, price: Price | None, tries: int
+    ) -> tuple[Response | Fault, float, float]:
+        """Make one attempt: returns what it came to, the seconds it waited and the seconds on the wire."""
+        began = time.monotonic()
+        characters = prompt_characters(request)
+        expected = self.ledger.expect(model, request)
+        cost = price.cost(expected) if price else None
+        ticket = await self.limiter.acquire(expected.prompt + expected.completion, again=tries > 0)
+        held: Reservation | None = None
+        outcome: Response | Fault | None = None
+        started = time.monotonic()
+        try:
+            held = await self.budget.reserve(expected, cost)
+            started = time.monotonic()
+            outcome = await send(request)
+        finally:
+            ended = time.monotonic()
+            if held is None:
+                self.limiter.release(ticket, ok=None)
+            else:
+                row = self._row(
+                    request=request,
+                    outcome=outcome,
+                    model=model,
+                    price=price,
+                    tries=tries,
+                    times=(started - began, ended - started),
+                    characters=characters,
+                )
+                self._give_back(ticket, held, outcome, row)
+                self.ledger.record(row, characters)
+        if isinstance(outcome, Response) and (row.usage is not outcome.usage or row.cost is not None):
+            outcome = replace(outcome, usage=row.usage, cost=row.cost)
+        return outcome, started - began, ended - started
+
+    def _give_back(self, ticket: Ticket, held: Reservation, outcome: Response | Fault | None, row: CallRow) -> None:
+        ok: bool | None = True if isinstance(outcome, Response) else None
+        after = None
+        if isinstance(outcome, Fault):
+            after = outcome.retry_after
+            if RULES[outcome.kind].slow or outcome.overloaded:
+                ok = False
+            elif row.paid == "yes":
+                ok = True  # it was served; that the reply is of no use says nothing about load
+        took = row.usage.prompt + row.usage.completion if row.usage else 0
+        soft = isinstance(outcome, Fault) and outcome.kind is not CallErrorKind.RATE_LIMIT
+        self.limiter.release(ticket, ok=ok, soft=soft, retry_after=after, tokens=took)
+        self.budget.settle(held, row.usage, row.cost, counted=row.paid != "no")
+
+    def _row(
+        self,
+        *,
+        request: Request,
+        outcome: Response | Fault | None,
+        model: str,
+        price: Price | None,
+        tries: int,
+        times: tuple[float, float],
+        characters: int,
+    ) -> CallRow:
+        usage = outcome.usage if outcome is not None else None
+        paid: Paid = "yes"
+        name = "ok"
+        if outcome is None:
+            name, paid = "cancelled", "unknown"
+        elif isinstance(outcome, Fault):
+            name = str(outcome.kind)
+            paid = outcome.paid or ("yes" if usage is not None else RULES[outcome.kind].paid)
+        if usage is None and paid != "no":
+            said = len(outcome.text) if isinstance(outcome, Response) else 0
+            usage = Usage(self.ledger.tokens_of(characters), self.ledger.tokens_of(said) if said else 0, estimated=True)
+        cost = price.cost(usage) if price and usage else 0.0 if paid == "no" else None
+        return CallRow(
+            model, request.role, request.item, request.attempt, tries, name, paid, usage, cost, *times, time.time()
+        )
+
+    def _next_wait(self, fault: Fault, by_kind: dict[CallErrorKind, int], tries: int) -> float | None:
+        """Return the seconds to wait before the next try, or None where there is none."""
+        if fault.adapt:
+            return 0.0 if tries < self.retry.max_tries else None
+        rule = RULES[fault.kind]
+        before = by_kind.get(fault.kind, 0)
+        by_kind[fault.kind] = before + 1
+        if fault.fatal or before >= rule.retries or tries >= self.retry.max_tries:
+            return None
+        if fault.kind is not CallErrorKind.RATE_LIMIT:
+            if self._retries >= self.retry.spare + self.retry.per_call * self._finished:
+                return None
+            self._retries += 1
+        wait = self.retry.backoff * min(rule.cap, rule.wait * 2.0 ** min(before, 12))
+        jitter = self._random.random()
+        if fault.retry_after is not None:
+            # Never earlier than asked; later by a little, so that not all come back at once.
+            return fault.retry_after + min(wait, 0.25 * fault.retry_after + 0.05 * self.retry.backoff) * jitter
+        return wait * (0.5 + 0.5 * jitter)
+
+    def _failed(self, fault: Fault) -> None:
+        """Count a failed call; trip the breaker where the rule says so."""
+        rule = RULES[fault.kind]
+        if rule.stop == "never":
+            return
+        self._failed_in_a_row += 1
+        if rule.stop == "at once" or fault.fatal:
+            self._stopped = StoppedError(f"stopped: {fault.message}", kind=fault.kind, hint=fault.hint)
+        elif self._failed_in_a_row >= self.retry.stop_after:
+            self._stopped = StoppedError(
+                f"stopped: {self._failed_in_a_row} calls in a row failed; the last one: {fault.message}",
+                kind=fault.kind,
+                hint=fault.hint
+                or "See what the endpoint says with `combee doctor`, then run again: nothing paid is lost.",
+            )

@@ -1,0 +1,156 @@
+"""Every attempt that reached an endpoint: what it was for, what it came to, what it took and cost.
+
+Tokens that an endpoint did not report are unknown, not 0: they are estimated from characters and marked so. Rows go to
+a sink (the journal) as they are made; sums are kept by role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from combee.model.outcome import Paid
+from combee.model.types import Request, Usage
+
+__all__ = ["CallRow", "Ledger", "Totals", "prompt_characters"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """One attempt. `outcome` is "ok", a kind of `CallError`, or "cancelled"; times are seconds; `cost` US dollars.
+
+    `tries` counts from 0 within the call. `usage` is None where nothing was charged or nothing is known; `paid` says
+    whether the endpoint charged for the attempt ("unknown": the connection broke before it said).
+    """
+
+    model: str
+    role: str
+    item: str
+    attempt: int
+    tries: int
+    outcome: str
+    paid: Paid
+    usage: Usage | None
+    cost: float | None
+    queued: float
+    wire: float
+    at: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row as plain JSON data."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over rows. `cost` counts known prices only; `unpriced` rows were paid at an unknown price."""
+
+    calls: int = 0
+    ok: int = 0
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+    cost: float = 0.0
+    estimated: int = 0
+    unpriced: int = 0
+    maybe_paid: int = 0
+    queued: float = 0.0
+    wire: float = 0.0
+    outcomes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens."""
+        return self.prompt + self.completion
+
+    def add(self, row: CallRow) -> None:
+        """Count one row."""
+        self.calls += 1
+        self.ok += row.outcome == "ok"
+        self.maybe_paid += row.paid == "unknown"
+        self.outcomes[row.outcome] = self.outcomes.get(row.outcome, 0) + 1
+        self.queued += row.queued
+        self.wire += row.wire
+        usage = row.usage
+        if usage is not None:
+            self.prompt += usage.prompt
+            self.completion += usage.completion
+            self.cached += usage.cached
+            self.estimated += usage.estimated
+        if row.paid != "no":
+            if row.cost is None:
+                self.unpriced += 1
+            else:
+                self.cost += row.cost
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the sums as plain JSON data."""
+        return asdict(self)
+
+
+def prompt_characters(request: Request) -> int:
+    """Return the characters that a request sends as messages."""
+    return sum(len(message.content) + 8 for message in request.messages)
+
+
+class Ledger:
+    """The book of one run; several models may share it.
+
+    Args:
+        sink: Gets each row as JSON data when it is made (the journal's `record_call`).
+        keep_rows: Keep the rows in memory too; the sums are always kept.
+    """
+
+    def __init__(self, sink: Callable[[dict[str, Any]], None] | None = None, *, keep_rows: bool = True) -> None:
+        self._sink = sink
+        self._rows: list[CallRow] | None = [] if keep_rows else None
+        self.total = Totals()
+        self.by_role: dict[str, Totals] = {}
+        self._known_tokens = 0.0
+        self._known_characters = 0.0
+        self._completions: dict[tuple[str, str], tuple[int, int]] = {}
+
+    @property
+    def rows(self) -> tuple[CallRow, ...]:
+        """All rows so far (empty when they are not kept)."""
+        return tuple(self._rows or ())
+
+    def __iter__(self) -> Iterator[CallRow]:
+        return iter(self._rows or ())
+
+    def record(self, row: CallRow, characters: int = 0) -> None:
+        """Add one row; `characters` are those of its prompt, from which the estimate learns."""
+        if self._rows is not None:
+            self._rows.append(row)
+        self.total.add(row)
+        totals = self.by_role.get(row.role)
+        if totals is None:
+            totals = self.by_role[row.role] = Totals()
+        totals.add(row)
+        usage = row.usage
+        if usage is not None and not usage.estimated:
+            if characters and usage.prompt:
+                self._known_tokens += usage.prompt
+                self._known_characters += characters
+            key = (row.model, row.role)
+            seen, largest = self._completions.get(key, (0, 0))
+            self._completions[key] = (seen + 1, max(largest, usage.completion))
+        if self._sink is not None:
+            self._sink(row.to_json())
+
+    def tokens_of(self, characters: int) -> int:
+        """Return the tokens that so many characters are likely to be (4 to a token until replies told better)."""
+        if self._known_characters < 2000:
+            return characters // 4 + 1
+        return int(characters * self._known_tokens / self._known_characters) + 1
+
+    def expect(self, model: str, request: Request) -> Usage:
+        """Return the most that a call is likely to take: `max_tokens`, or 1.5 times the longest reply of its role.
+
+        The shorter bound counts only after 16 replies; a budget is held against this.
+        """
+        prompt = self.tokens_of(prompt_characters(request))
+        seen, largest = self._completions.get((model, request.role), (0, 0))
+        completion = min(request.max_tokens, int(1.5 * largest) + 16) if seen >= 16 else request.max_tokens
+        return Usage(prompt, completion, estimated=True)

@@ -1,0 +1,25 @@
+"""An OpenAI-compatible server for tests and benchmarks: latency, limits, faults, scripted replies, and what was paid.
+
+It listens on loopback only. In a test: `async with MockServer(MockConfig(...)) as server: ... server.url`. As a process
+of its own: `await serve(config, port=8080)`.
+"""
+
+from __future__ import annotations
+
+from combee.model.mock.config import FAULTS, LatencyLaw, MockConfig, parse_latency
+from combee.model.mock.script import Rules, Scripted, sample
+from combee.model.mock.server import MockServer, serve
+from combee.model.mock.stats import MockStats
+
+__all__ = [
+    "FAULTS",
+    "LatencyLaw",
+    "MockConfig",
+    "MockServer",
+    "MockStats",
+    "Rules",
+    "Scripted",
+    "parse_latency",
+    "sample",
+    "serve",
+]

@@ -1,0 +1,243 @@
+"""What a mock endpoint answers to one request: checks, limits, a fault or a reply, and what it charges."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import random
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+from combee.model.mock.config import FAULTS, MockConfig
+from combee.model.mock.script import Scripted, last_message, sample, whole_prompt
+from combee.model.mock.stats import MockStats
+
+__all__ = ["Answer", "Answerer"]
+
+_ITEM = re.compile(r"^\s*(?:\[|-|\d+[.)])", re.MULTILINE)
+_PAGE = b"<!DOCTYPE html><html><body><h1>Bad gateway</h1></body></html>"
+_PROSE = "Of course. Here is what I think about that, in my own words."
+
+
+@dataclass(slots=True)
+class Answer:
+    """One HTTP answer: sent after `delay` seconds; `cut` breaks it off after so many bytes, `breaks` before any."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content_type: str = "application/json"
+    delay: float = 0.0
+    cut: int | None = None
+    breaks: bool = False
+    done: Callable[[], None] = lambda: None
+
+    @classmethod
+    def json(cls, data: object, status: int = 200) -> Answer:
+        """Return an answer with a JSON body."""
+        return cls(status, json.dumps(data).encode())
+
+    @classmethod
+    def error(cls, status: int, message: str, code: str = "", headers: Mapping[str, str] | None = None) -> Answer:
+        """Return an error in OpenAI's shape."""
+        body = {"error": {"message": message, "type": "invalid_request_error", "code": code or None}}
+        return cls(status, json.dumps(body).encode(), headers or {})
+
+
+class Answerer:
+    """Answers chat completions after a `MockConfig`."""
+
+    def __init__(self, config: MockConfig, reply: Scripted | None, stats: MockStats) -> None:
+        self.config = config
+        self._reply = reply
+        self._stats = stats
+        self._random = random.Random(config.seed)
+        self._level = config.burst
+        self._level_at: float | None = None
+        self._number = 0
+
+    def change(self, config: MockConfig) -> None:
+        """Behave differently from now on; a full bucket stays no fuller than the new one."""
+        self.config = config
+        self._level = min(self._level, config.burst)
+
+    def models(self, headers: Mapping[str, str]) -> Answer:
+        """Answer GET /v1/models."""
+        refused = self._check_key(headers)
+        names = self.config.models or ("mock",)
+        return refused or Answer.json({"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
+
+    def chat(self, headers: Mapping[str, str], raw: bytes) -> Answer:
+        """Answer one chat completion."""
+        self._stats.requests += 1
+        try:
+            body = json.loads(raw)
+            refused = self._check(headers, body)
+        except (ValueError, TypeError, AttributeError):
+            refused = ("bad_request", Answer.error(400, "the body is not a chat completion in JSON"))
+        if refused is not None:
+            self._stats.count(refused[0])
+            return refused[1]
+        stats = self._stats
+        stats.in_flight += 1
+        stats.peak_in_flight = max(stats.peak_in_flight, stats.in_flight)
+        fault = self._pick_fault()
+        stats.count(fault or "ok")
+        prompt = whole_prompt(body)
+        tokens = len(prompt) // 4 + 1
+        answer = self._fault(fault, body, tokens) if fault else self._say(body, tokens, self._text(body), "stop")
+        if fault not in {"rate_limit", "reset", "timeout"}:
+            law = self.config.latency
+            answer.delay = law.seconds(len(_ITEM.findall(prompt)) if law.per == "items" else tokens, self._random)
+        answer.done = self._finished
+        return answer
+
+    def _finished(self) -> None:
+        self._stats.in_flight -= 1
+
+    # --- refusals ---------------------------------------------------------------------------------------------
+
+    def _check_key(self, headers: Mapping[str, str]) -> Answer | None:
+        if self.config.key is None:
+            return None
+        sent = headers.get("authorization", "").removeprefix("Bearer ") or headers.get("api-key", "")
+        if sent == self.config.key:
+            return None
+        return Answer.error(401, f"Incorrect API key provided: {sent}.", "invalid_api_key")
+
+    def _check(self, headers: Mapping[str, str], body: Mapping[str, Any]) -> tuple[str, Answer] | None:
+        config = self.config
+        refused = self._check_key(headers)
+        if refused is not None:
+            return "auth", refused
+        name = str(body.get("model"))
+        if config.models and name not in config.models:
+            return "no_such_model", Answer.error(404, f"The model `{name}` does not exist", "model_not_found")
+        kind = (body.get("response_format") or {}).get("type")
+        if (kind == "json_schema" and config.schema == "refuse") or (
+            kind == "json_object" and config.json_mode == "refuse"
+        ):
+            return "bad_request", Answer.error(400, f"response_format of type {kind} is not supported")
+        if config.context is not None:
+            tokens = len(whole_prompt(body)) // 4 + 1
+            if tokens > config.context:
+                said = f"This model's maximum context length is {config.context} tokens, the messages have {tokens}"
+                return "context_too_long", Answer.error(400, said, "context_length_exceeded")
+        wait = self._limit()
+        return None if wait is None else ("limited", self._too_many(wait))
+
+    def _limit(self) -> float | None:
+        """Take one call from the bucket; returns the seconds to wait where it is empty."""
+        config = self.config
+        if config.max_in_flight is not None and self._stats.in_flight >= config.max_in_flight:
+            return 0.1
+        if config.rate is None:
+            return None
+        now = asyncio.get_running_loop().time()
+        if self._level_at is not None:
+            self._level = min(config.burst, self._level + (now - self._level_at) * config.rate)
+        self._level_at = now
+        if self._level < 1:
+            return (1 - self._level) / config.rate
+        self._level -= 1
+        return None
+
+    def _too_many(self, wait: float) -> Answer:
+        now = datetime.now(UTC)
+        headers = {
+            "seconds": {"Retry-After": str(math.ceil(wait))},
+            "date": {"Retry-After": format_datetime(now + timedelta(seconds=math.ceil(wait)), usegmt=True)},
+            "milliseconds": {"retry-after-ms": f"{1000 * wait:.0f}"},
+            "none": {},
+        }[self.config.retry_after]
+        return Answer.error(429, "Rate limit reached, slow down", "rate_limit_exceeded", headers)
+
+    # --- replies ----------------------------------------------------------------------------------------------
+
+    def _text(self, body: Mapping[str, Any]) -> str:
+        form = body.get("response_format") or {}
+        mode = {"json_schema": self.config.schema, "json_object": self.config.json_mode}.get(str(form.get("type")))
+        if mode == "ignore":
+            return _PROSE
+        if self._reply is not None:
+            return self._reply(body)
+        if mode == "obey" and form["type"] == "json_schema":
+            return json.dumps(sample(form["json_schema"]["schema"]))
+        return '{"ok": true}' if mode == "obey" else f"ok: {last_message(body)[:40]}"
+
+    def _say(
+        self, body: Mapping[str, Any], tokens: int, text: str | None, finish: str, *, delivered: bool = True
+    ) -> Answer:
+        """Return a reply that is charged."""
+        config = self.config
+        limit = body.get("max_tokens") or body.get("max_completion_tokens")
+        completion = len(text or "") // 4 + 1 if text else 0
+        if text and isinstance(limit, int) and completion > limit:
+            text, completion, finish = text[: 4 * limit], limit, "length"
+        message: dict[str, Any] = {"role": "assistant", "content": text}
+        if config.thinking == "field":
+            message["reasoning_content"] = "Let me think."
+        elif config.thinking == "tag" and text:
+            message["content"] = f"<think>\nLet me think.\n</think>\n{text}"
+        cached = int(tokens * config.cached)
+        self._stats.charge(tokens, completion, cached, delivered=delivered)
+        self._number += 1
+        reply: dict[str, Any] = {
+            "id": f"mock-{self._number}",
+            "object": "chat.completion",
+            "model": body.get("model"),
+            "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        }
+        if config.usage:
+            reply["usage"] = {
+                "prompt_tokens": tokens,
+                "completion_tokens": completion,
+                "total_tokens": tokens + completion,
+                "prompt_tokens_details": {"cached_tokens": cached},
+            }
+        return Answer.json(reply)
+
+    def _pick_fault(self) -> str | None:
+        faults = self.config.faults
+        if not faults:
+            return None
+        drawn = self._random.random()
+        for name, share in faults.items():
+            drawn -= share
+            if drawn < 0:
+                return name
+        return None
+
+    def _fault(self, name: str, body: Mapping[str, Any], tokens: int) -> Answer:
+        """Return the answer of one fault; those that `FAULTS` marks are charged."""
+        if name in {"truncated", "bad_json", "timeout"}:
+            answer = self._say(body, tokens, self._text(body), "stop", delivered=False)
+            if name == "timeout":
+                answer.delay, answer.breaks = self.config.hang, True
+            elif name == "truncated":
+                answer.cut = max(1, len(answer.body) // 2)
+            else:
+                answer.body = answer.body[: len(answer.body) // 2]
+            return answer
+        if FAULTS[name]:
+            text = {"empty": "", "null": None, "length": self._text(body)[:8], "content_filter": ""}[name]
+            return self._say(body, tokens, text, name if name in {"length", "content_filter"} else "stop")
+        if name == "error_text":
+            said = "API Error: 529 overloaded"
+            choice = {"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
+            return Answer.json({"choices": [choice], "usage": {"prompt_tokens": 0, "completion_tokens": 0}})
+        simple = {
+            "rate_limit": lambda: self._too_many(0.0),
+            "server": lambda: Answer.error(500, "Internal error"),
+            "overloaded": lambda: Answer.error(529, "Overloaded", "overloaded_error"),
+            "html": lambda: Answer(200, _PAGE, content_type="text/html"),
+            "html_502": lambda: Answer(502, _PAGE, content_type="text/html"),
+            "reset": lambda: Answer(200, breaks=True),
+            "error_in_body": lambda: Answer.json({"error": {"message": "upstream failed", "code": "server_error"}}),
+        }
+        return simple[name]()

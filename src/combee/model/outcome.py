@@ -1,0 +1,97 @@
+"""What a call came to, and what to do about it: one table of rules, one rule a kind of failure.
+
+Inside the engine a failure is data (`Fault`), not an exception: nothing with a request or a key in it is ever chained
+to an error that a user sees. `CallError` is made from a fault after the last retry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from combee.errors import CallError, CallErrorKind, RunError
+from combee.model.types import Usage
+
+__all__ = ["RULES", "Fault", "Paid", "Rule", "StoppedError"]
+
+Paid = Literal["yes", "no", "unknown"]
+
+
+class StoppedError(RunError):
+    """The run was stopped because no call can succeed: `kind` is what the last failed call came to."""
+
+    def __init__(self, message: str, *, kind: CallErrorKind, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How a kind of failure is treated.
+
+    `retries`: tries after the first, for this kind within one call. `wait` and `cap`: first and longest back-off, in
+    units of the engine's `backoff` (seconds at 1.0); it doubles each time. `paid`: whether the endpoint charged for it
+    when the reply does not say. `stop`: whether such a failure stops the run. `slow`: whether the limiter slows down.
+    """
+
+    retries: int
+    wait: float
+    cap: float
+    paid: Paid
+    stop: Literal["never", "in a row", "at once"]
+    slow: bool = False
+
+
+_KIND = CallErrorKind
+
+RULES: dict[CallErrorKind, Rule] = {
+    # The server is busy or broken: patience. A 429 is part of finding the limit, so it is tried longest.
+    _KIND.RATE_LIMIT: Rule(40, 0.5, 30, "no", "in a row", slow=True),
+    _KIND.SERVER: Rule(6, 0.5, 30, "no", "in a row"),
+    _KIND.CONNECTION: Rule(6, 0.5, 20, "unknown", "in a row"),
+    _KIND.TIMEOUT: Rule(2, 0.5, 10, "unknown", "in a row", slow=True),
+    _KIND.ERROR_IN_BODY: Rule(6, 0.5, 30, "no", "in a row"),
+    # The reply was made but is of no use: paid, so tried less often.
+    _KIND.TRUNCATED_BODY: Rule(4, 0.2, 5, "unknown", "in a row"),
+    _KIND.NOT_JSON: Rule(4, 0.5, 10, "unknown", "in a row"),
+    _KIND.EMPTY: Rule(3, 0.2, 2, "yes", "in a row"),
+    _KIND.LENGTH: Rule(1, 0.0, 0, "yes", "never"),  # tried again with twice the room
+    # The same request would fail the same way.
+    _KIND.CONTENT_FILTER: Rule(0, 0.0, 0, "yes", "never"),
+    _KIND.CONTEXT_TOO_LONG: Rule(0, 0.0, 0, "no", "never"),
+    _KIND.SCHEMA: Rule(0, 0.0, 0, "yes", "never"),  # re-asked once by `complete_json`
+    _KIND.AGENT: Rule(0, 0.0, 0, "unknown", "never"),
+    _KIND.BAD_REQUEST: Rule(0, 0.0, 0, "no", "in a row"),
+    # Nothing will succeed until the user mends it.
+    _KIND.AUTH: Rule(0, 0.0, 0, "no", "at once"),
+    _KIND.NO_SUCH_MODEL: Rule(0, 0.0, 0, "no", "at once"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One attempt that gave nothing usable.
+
+    `retry_after` is in seconds, as the endpoint asked. `usage` is what the endpoint charged for, where it said so.
+    `status` is the HTTP status (0: none). `overloaded` marks a server failure that asks for less load. `code` is the
+    endpoint's own word for it. `adapt` says that the same request may work in another form at once (a parameter that
+    the endpoint does not take was dropped). `fatal` stops the run whatever the kind's rule says (a wrong URL).
+    `paid` overrides the rule's.
+    """
+
+    kind: CallErrorKind
+    message: str
+    hint: str | None = None
+    retry_after: float | None = None
+    usage: Usage | None = None
+    status: int = 0
+    overloaded: bool = False
+    code: str = ""
+    adapt: bool = False
+    fatal: bool = False
+    paid: Paid | None = None
+
+    def error(self, tries: int = 1) -> CallError:
+        """Return the typed error for the caller; `tries` is how often it was tried."""
+        said = self.message if tries == 1 else f"{self.message} (tried {tries} times)"
+        return CallError(said, kind=self.kind, hint=self.hint)

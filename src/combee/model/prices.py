@@ -1,0 +1,116 @@
+"""What tokens cost: the list in `genai-prices` (the snapshot that came with it, never fetched), and prices given.
+
+A price that is not known is None, and stays so: a budget in money refuses to run on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from urllib.parse import urlsplit
+
+from combee.errors import UsageError
+from combee.model.types import Usage
+
+__all__ = ["Price", "find_price", "list_price", "parse_price"]
+
+Tiers = tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars per million tokens. `cached` is for prompt tokens read from the provider's cache (None: as `prompt`).
+
+    Above `tiers[i][0]` prompt tokens the whole call costs `tiers[i][1]` times as much (0 or more tiers, ascending).
+    `source` says where the price is from.
+    """
+
+    prompt: float
+    completion: float
+    cached: float | None = None
+    tiers: Tiers = ()
+    source: str = "given"
+
+    def __post_init__(self) -> None:
+        for value in (self.prompt, self.completion, self.cached or 0.0):
+            if not 0 <= value < 1e6:
+                raise UsageError(f"a price of {value} is not usable", hint="Give US dollars per million tokens.")
+
+    def cost(self, usage: Usage) -> float:
+        """Return US dollars for one call."""
+        cached = min(usage.cached, usage.prompt)
+        per_cached = self.prompt if self.cached is None else self.cached
+        total = (usage.prompt - cached) * self.prompt + cached * per_cached + usage.completion * self.completion
+        factor = 1.0
+        for start, times in self.tiers:
+            if usage.prompt > start:
+                factor = times
+        return total * factor / 1e6
+
+
+def parse_price(text: str) -> Price:
+    """Read `prompt/completion` or `prompt/completion/cached` in US dollars per million tokens.
+
+    Raises:
+        UsageError: The text is not two or three numbers.
+    """
+    try:
+        numbers = [float(part) for part in text.split("/")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in {2, 3}:
+        raise UsageError(
+            f"{text!r} is not a price",
+            hint="Write prompt/completion or prompt/completion/cached in dollars per million tokens: 0.27/1.10/0.07.",
+        )
+    return Price(numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else None)
+
+
+def _number(value: object) -> tuple[float, list[tuple[int, float]]] | None:
+    """Return (base, [(start, price)]) of one entry of the list: a number, or a number with tiers."""
+    if isinstance(value, Decimal | int | float):
+        return float(value), []
+    base = getattr(value, "base", None)
+    if base is None:
+        return None
+    return float(base), [(int(tier.start), float(tier.price)) for tier in getattr(value, "tiers", [])]
+
+
+def _lookup(model: str, url: str | None) -> Price | None:
+    import genai_prices
+
+    usage = genai_prices.Usage(input_tokens=1, output_tokens=1)
+    try:
+        found = genai_prices.calc_price(usage, model, provider_api_url=url)
+    except (LookupError, ValueError):
+        return None
+    prompt = _number(getattr(found.model_price, "input_mtok", None))
+    completion = _number(getattr(found.model_price, "output_mtok", None))
+    if prompt is None or completion is None:
+        return None
+    cached = _number(getattr(found.model_price, "cache_read_mtok", None))
+    # One factor a tier, on the safe side: the dearest of prompt and completion.
+    tiers: dict[int, float] = {}
+    for base, steps in (prompt, completion):
+        for start, price in steps:
+            tiers[start] = max(tiers.get(start, 1.0), price / base if base else 1.0)
+    return Price(
+        prompt[0],
+        completion[0],
+        cached[0] if cached else None,
+        tuple(sorted(tiers.items())),
+        f"genai-prices: {found.provider.id}/{found.model.id}",
+    )
+
+
+def list_price(model: str) -> Price | None:
+    """Return the list price of a model by its name alone, for a hint (another host may ask another price)."""
+    return _lookup(model, None)
+
+
+def find_price(model: str, base_url: str) -> Price | None:
+    """Return the list price of `model` at the provider behind `base_url`, or None where the list does not have it."""
+    host = urlsplit(base_url).hostname or ""
+    if host in {"localhost", "127.0.0.1", "::1"}:
+        return None
+    return _lookup(model, base_url)
