@@ -62,7 +62,7 @@ def tag_names() -> tuple[str, ...]:
 
 
 def tag_set(
-    sizes: Sizes = DEFAULT_SIZES, *, seed: int = 0, questions_per_row: int = 1, options: bool = False
+    sizes: Sizes = DEFAULT_SIZES, *, seed: int = 0, questions_per_row: int = 1, options: bool = True
 ) -> TaskSet:
     """Make the set.
 
@@ -70,7 +70,7 @@ def tag_set(
         sizes: rows of (train, val, test); None takes the default of that split.
         seed: equal seeds give equal rows; a larger split begins with the rows of a smaller one.
         questions_per_row: questions in a row; the target is their tags, comma-separated, in order.
-        options: put the list of tags before the questions, as FiNER rows do.
+        options: put the list of tags before the questions, as FiNER rows have it.
 
     Raises:
         UsageError: a size or the number of questions is out of range.
@@ -137,7 +137,8 @@ def _pools(seed: int) -> Mapping[str, tuple[_Pool, ...]]:
 def _rows(name: str, pools: Sequence[_Pool], seed: int, per_row: int) -> Iterator[list[tuple[Question, str]]]:
     """Yield rows without end; a question comes once.
 
-    A question belongs to one split by its checksum: so splits share none whatever their sizes, with nothing to compare.
+    An amount belongs to one split by its checksum: so splits share no question whatever their sizes, with nothing to
+    compare.
     """
     place = ("train", "val", "test").index(name)
     rng = random.Random(f"{seed}/rows/{name}")
@@ -147,8 +148,11 @@ def _rows(name: str, pools: Sequence[_Pool], seed: int, per_row: int) -> Iterato
         pool = rng.choice(pools)
         own = pool.own and rng.random() < _OWN_SHARE
         pattern = rng.choice(pool.own) if own else rng.choices(pool.shared, cum_weights=pool.weights)[0]
-        question = Question(*write_sentence(pattern, pool.tag.settings, KINDS[pool.tag.kind], rng))
-        if zlib.crc32(question.sentence.encode()) % 3 != place or question in seen:
+        entity, phrase = KINDS[pool.tag.kind](rng)
+        while zlib.crc32(entity.encode()) % 3 != place:
+            entity, phrase = KINDS[pool.tag.kind](rng)
+        question = Question(entity, write_sentence(pattern, phrase, pool.tag.settings, rng))
+        if question in seen:
             continue
         seen.add(question)
         row.append((question, pool.tag.name))

@@ -7,7 +7,6 @@ guessed at. Then rows become items.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -54,9 +53,9 @@ def items_of(table: Table, fields: Fields) -> tuple[Item, ...]:
         UsageError: as `find_fields`.
     """
     columns = find_fields(table, fields)
-    items = [_item(table, row, columns) for row in table.rows]
-    counts = Counter(item.id for item in items)
-    if len(counts) < len(items):
+    stem = re.sub(r"[^\w.-]+", "_", table.path.stem) or "row"
+    items = [_item(table, row, columns, stem) for row in table.rows]
+    if len({item.id for item in items}) < len(items):
         first: dict[str, int] = {}
         for item in items:
             if item.id in first:
@@ -105,11 +104,11 @@ def _id_column(table: Table, named: str | None) -> str | None:
     return None
 
 
-def _item(table: Table, row: Row, columns: Fields) -> Item:
+def _item(table: Table, row: Row, columns: Fields, stem: str) -> Item:
     question = _needed(table, row, columns.question or "", "question", numbers=False)
     target = _needed(table, row, columns.answer or "", "answer", numbers=True)
     if columns.id is None:
-        return Item(f"{_stem(table)}-{row.line}", question, target, row.line)
+        return Item(f"{stem}-{row.line}", question, target, row.line)
     return Item(_needed(table, row, columns.id, "id", numbers=True), question, target, row.line)
 
 
@@ -136,13 +135,8 @@ def _text(value: Cell, *, numbers: bool) -> str:
     """Return the text of a cell; empty where it is none. True and false are answers, so they count with the numbers."""
     if isinstance(value, NumberText):
         return str.__str__(value) if numbers else ""
+    if isinstance(value, str):
+        return "" if not value or value.isspace() else clean(value)
     if isinstance(value, bool):
         return str(value).lower() if numbers else ""
-    if isinstance(value, str):
-        text = clean(value)
-        return text.strip() and text
     return ""
-
-
-def _stem(table: Table) -> str:
-    return re.sub(r"[^\w.-]+", "_", table.path.stem) or "row"

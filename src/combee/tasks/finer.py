@@ -14,7 +14,7 @@ __all__ = ["Question", "finer_context", "finer_options", "finer_questions"]
 
 _START = re.compile(r'^[ \t]*(?:\d+[.)][ \t]*)?What is (?:the )?best tag for entity "', re.MULTILINE)
 _MIDDLE = '" in sentence: "'
-_OPTIONS = re.compile(r"tags? options:\s*(.*?)\.?\s+Answer the following", re.DOTALL)
+_OPTIONS = re.compile(r"tags? options:([^.]*)")  # a sentence ends the list: no tag holds a full stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ def finer_context(questions: Sequence[Question], options: Sequence[str] = ()) ->
     ]
     if options:
         count = len(questions)
-        what = "1 question with 1 tag" if count == 1 else f"{count} questions with {count} tags in their order"
-        ask = f"Answer the following {what}, separated by commas, and nothing else."
+        one = "question with one tag and nothing else"
+        many = f"{count} questions with {count} tags in their order, separated by commas, and nothing else"
+        ask = f"Answer the following {one if count == 1 else many}."
         lines.insert(0, f"US GAAP tags options: {', '.join(options)}. {ask}")
     return "\n".join(lines)

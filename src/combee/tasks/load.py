@@ -62,8 +62,8 @@ def load(
         fields: column names, where they cannot be found by themselves.
         scorer: a scorer or its spec (`combee.tasks.scorer`); by default the one that belongs to the kind.
         questions_per_row: questions in one row of `tags`.
-        options: show the list of tags (`tags`, FiNER) or the definition (Formula) in every question. None: FiNER rows
-            show their list, the others nothing.
+        options: show the list of tags (`tags`, FiNER) or the definition (Formula) in every question. None: the list
+            is shown and the definition is not, as in ACE.
 
     Raises:
         DataError: a file is missing, unreadable or malformed, or a row is (line and column named).
@@ -76,7 +76,7 @@ def load(
     if spec == "tags":
         if fields not in (None, Fields()):
             raise UsageError("`tags` has no columns", hint="Leave out --question, --answer and --id.")
-        made = tag_set(wanted, seed=seed, questions_per_row=questions_per_row, options=bool(options))
+        made = tag_set(wanted, seed=seed, questions_per_row=questions_per_row, options=options is not False)
         return replace(made, scorer=judge) if judge else made
     kind = spec if spec in _ABOUT else None
     path = _folder_of(str(spec), data_dir) if kind else _path_of(spec)

@@ -153,9 +153,8 @@ _SLOTS: Mapping[str, Callable[[random.Random], str]] = {
 }
 
 
-def write_sentence(pattern: str, settings: Sequence[str], amount: Amount, rng: random.Random) -> tuple[str, str]:
-    """Return (entity, text): the pattern filled in, often with an opening, a setting or tail, and another sentence."""
-    entity, phrase = amount(rng)
+def write_sentence(pattern: str, amount: str, settings: Sequence[str], rng: random.Random) -> str:
+    """Return the pattern filled in, often with an opening, a setting or tail, and another sentence beside it."""
     text = pattern
     if rng.random() < 0.35:
         fits = _LEADS if _HOLDS_TIME.search(pattern) else (*_TIMES, *_LEADS)
@@ -171,6 +170,6 @@ def write_sentence(pattern: str, settings: Sequence[str], amount: Amount, rng: r
 
     def fill(match: re.Match[str]) -> str:
         slot = match[1]
-        return _SLOTS[slot](rng) if slot else phrase
+        return _SLOTS[slot](rng) if slot else amount
 
-    return entity, _SLOT.sub(fill, text).replace("..", ".")
+    return _SLOT.sub(fill, text).replace("..", ".")

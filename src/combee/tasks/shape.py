@@ -12,7 +12,7 @@ from pathlib import Path
 from combee.errors import DataError
 from combee.learn.roles import Task
 from combee.tasks.fields import Item
-from combee.tasks.finer import finer_options, finer_questions
+from combee.tasks.finer import finer_context, finer_options, finer_questions
 from combee.tasks.formula import formula_row
 
 __all__ = ["SCORERS", "Shaped", "shape_of", "shaped", "tags_offered", "unique"]
@@ -22,9 +22,14 @@ SCORERS: Mapping[str, str] = {"finer": "tags", "formula": "formula", "rows": "ex
 
 @dataclass(frozen=True, slots=True)
 class Shaped:
-    """A task and the questions in it; two tasks with a common key ask the same."""
+    """A task with what tells it from others.
+
+    Two tasks with the same `question` are the same row; two with a common key (in FiNER: a sentence) must not be on two
+    sides of a split, because the answer to one helps with the other.
+    """
 
     task: Task
+    question: str
     keys: tuple[str, ...]
     line: int
     options: tuple[str, ...] = ()
@@ -55,7 +60,8 @@ def shaped(items: Sequence[Item], kind: str, path: Path, *, options: bool | None
 
 
 def _plain(item: Item, path: Path, options: bool | None) -> Shaped:
-    return Shaped(Task(item.id, item.question, item.target), (" ".join(item.question.split()),), item.line)
+    question = " ".join(item.question.split())
+    return Shaped(Task(item.id, item.question, item.target), question, (question,), item.line)
 
 
 def _finer(item: Item, path: Path, options: bool | None) -> Shaped:
@@ -72,10 +78,10 @@ def _finer(item: Item, path: Path, options: bool | None) -> Shaped:
         raise DataError(f"{len(questions)} questions and {len(tags)} tags", path=path, line=item.line)
     text = item.question
     if options is False:
-        first = text.find("\n1. ")
-        text = text[first + 1 :] if first >= 0 else text
-    keys = tuple(f"{question.entity} | {' '.join(question.sentence.split())}" for question in questions)
-    return Shaped(Task(item.id, text, ",".join(tags)), keys, item.line, finer_options(item.question))
+        text = finer_context(questions)
+    keys = tuple(dict.fromkeys(" ".join(question.sentence.split()) for question in questions))
+    asked = "\n".join(f"{question.entity} | {' '.join(question.sentence.split())}" for question in questions)
+    return Shaped(Task(item.id, text, ",".join(tags)), asked, keys, item.line, finer_options(item.question))
 
 
 def _formula(item: Item, path: Path, options: bool | None) -> Shaped:
@@ -83,7 +89,8 @@ def _formula(item: Item, path: Path, options: bool | None) -> Shaped:
     if row is None:
         raise DataError("not a Formula row", path=path, line=item.line, hint="It begins: Use formula NAME to answer.")
     task = Task(item.id, row.ask(definition=bool(options)), item.target.strip(), {"formula": row.name})
-    return Shaped(task, (f"{row.name} | {' '.join(row.question.split())}",), item.line)
+    question = f"{row.name} | {' '.join(row.question.split())}"
+    return Shaped(task, question, (question,), item.line)
 
 
 _SHAPES: Mapping[str, Callable[[Item, Path, bool | None], Shaped]] = {
@@ -101,11 +108,11 @@ def tags_offered(tasks: Sequence[Shaped]) -> tuple[str, ...] | None:
 
 def unique(tasks: Sequence[Shaped], where: str) -> tuple[list[Shaped], list[str]]:
     """Keep every question once, the first time it is asked; the notes count what was left out."""
-    first: dict[tuple[str, ...], Shaped] = {}
+    first: dict[str, Shaped] = {}
     same = 0
     other: list[Shaped] = []
     for one in tasks:
-        kept = first.setdefault(one.keys, one)
+        kept = first.setdefault(one.question, one)
         if kept is one:
             continue
         if kept.task.target == one.task.target:
@@ -116,7 +123,7 @@ def unique(tasks: Sequence[Shaped], where: str) -> tuple[list[Shaped], list[str]
     if same:
         notes.append(f"{where}: {same} duplicate {_rows(same)} kept once")
     if other:
-        kept = first[other[0].keys]
+        kept = first[other[0].question]
         notes.append(
             f"{where}: {len(other)} {_rows(len(other))} repeat a question with another answer; the first is kept "
             f"(for example {kept.line}, not {other[0].line})"

@@ -1,10 +1,11 @@
 """Train, validation and test from one list, so that no question is on two sides: seeded, by shares or by counts.
 
-Rows that share a question (a FiNER row asks four) stay together. Equal rows, sizes and seed give equal splits.
+Rows that share a key (FiNER rows: a sentence) stay together. Equal rows, sizes and seed give equal splits.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -87,27 +88,27 @@ def split(
 
     Args:
         items: the rows, each question once.
-        keys: for each item, the questions it asks.
+        keys: for each item, what it must not share with another split.
         counts: rows for (train, val, test); a split is smaller only where groups do not fit.
         seed: of the shuffle.
     """
     groups = _groups(keys)
-    order = list(range(len(groups)))
-    random.Random(seed).shuffle(order)
+    random.Random(seed).shuffle(groups)
     # Large groups first: single rows then fill what is left, so that the counts are met whenever they can be.
-    order.sort(key=lambda place: -len(groups[place]))
+    groups.sort(key=lambda group: -len(group))
+    single = next((place for place, group in enumerate(groups) if len(group) == 1), len(groups))
     parts: tuple[list[int], list[int], list[int]] = ([], [], [])
     free = list(counts)
-    for place in order:
-        group = groups[place]
-        side = max((0, 1, 2), key=lambda side: (free[side] >= len(group), free[side], -side))
+    for group in groups[:single]:
+        side = max((0, 1, 2), key=lambda side: (free[side], -side))
         if free[side] >= len(group):
             parts[side].extend(group)
             free[side] -= len(group)
-    shuffled = random.Random(f"{seed}/order")
-    for part in parts:
+    rest = (group[0] for group in groups[single:])
+    for part, count in zip(parts, free, strict=True):
+        part.extend(itertools.islice(rest, count))
         part.sort()
-        shuffled.shuffle(part)
+        random.Random(f"{seed}/order").shuffle(part)
     return [items[i] for i in parts[0]], [items[i] for i in parts[1]], [items[i] for i in parts[2]]
 
 
@@ -125,8 +126,9 @@ def _groups(keys: Sequence[Iterable[Hashable]]) -> list[list[int]]:
     for place, own in enumerate(keys):
         for key in own:
             other = first.setdefault(key, place)
-            a, b = root(other), root(place)
-            parent[max(a, b)] = min(a, b)
+            if other != place:
+                a, b = root(other), root(place)
+                parent[max(a, b)] = min(a, b)
     groups: dict[int, list[int]] = {}
     for place in range(len(keys)):
         groups.setdefault(root(place), []).append(place)

@@ -56,10 +56,9 @@ def read_text(path: Path) -> tuple[str, str]:
 
 def clean(text: str) -> str:
     r"""Return text that any file can hold: line ends are `\n`, lone surrogates and NUL become U+FFFD."""
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if text.isascii() and "\0" not in text:
+    if text.isascii() and "\r" not in text and "\0" not in text:
         return text
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return paired.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
