@@ -10,7 +10,7 @@ from pathlib import Path
 from combee.errors import StorageError, UsageError
 from combee.journal.lock import RunLock
 from combee.journal.purchases import Purchases
-from combee.journal.schema import FORMAT, file_format, migrate
+from combee.journal.schema import is_current, migrate
 from combee.journal.storage import Reader, boundary, connect, connect_read_only, damaged, problems
 from combee.journal.writer import Writer
 
@@ -72,7 +72,7 @@ def _open_to_read(path: Path) -> Parts:
     with boundary(path):
         connection = connect_read_only(path)
         try:
-            if file_format(connection, path) < FORMAT:
+            if not is_current(connection, path):
                 # An older file is not ours to change here: a copy in memory is brought up to date instead.
                 with closing(connection) as old:
                     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)

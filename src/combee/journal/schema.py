@@ -7,7 +7,7 @@ from pathlib import Path
 
 from combee.errors import UsageError
 
-__all__ = ["APPLICATION_ID", "FORMAT", "MIGRATIONS", "file_format", "migrate"]
+__all__ = ["APPLICATION_ID", "MIGRATIONS", "is_current", "migrate"]
 
 # Written into the file's header, so that another program's SQLite file is never taken for ours ("Comb").
 APPLICATION_ID = 0x436F6D62
@@ -51,37 +51,41 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
 )
 
-FORMAT = len(MIGRATIONS)
 
-
-def file_format(connection: sqlite3.Connection, path: Path) -> int:
-    """Return the format number of an open file, 0 for an empty one.
-
-    Raises:
-        UsageError: A newer Combee wrote the file, or another program did.
-    """
+def _file_format(connection: sqlite3.Connection, path: Path) -> int:
     number = int(connection.execute("PRAGMA user_version").fetchone()[0])
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     if owner != APPLICATION_ID and (owner or number or connection.execute("SELECT 1 FROM sqlite_schema").fetchone()):
         hint = "Give the folder of a Combee run, or a new one."
         raise UsageError(f"{path} is a SQLite file of another program", hint=hint)
-    if number > FORMAT:
+    if number > len(MIGRATIONS):
         hint = "Open it with that version: `pip install -U combee-learn`."
-        raise UsageError(f"{path} was written by a newer Combee (format {number}, known up to {FORMAT})", hint=hint)
+        raise UsageError(
+            f"{path} was written by a newer Combee (format {number}, known up to {len(MIGRATIONS)})", hint=hint
+        )
     return number
+
+
+def is_current(connection: sqlite3.Connection, path: Path) -> bool:
+    """Return whether an open file has the present format.
+
+    Raises:
+        UsageError: A newer Combee wrote the file, or another program did.
+    """
+    return _file_format(connection, path) == len(MIGRATIONS)
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Bring an open file to the present format, all in one transaction: done or untouched."""
-    if file_format(connection, path) == FORMAT:
+    if is_current(connection, path):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for statements in MIGRATIONS[file_format(connection, path) :]:
+        for statements in MIGRATIONS[_file_format(connection, path) :]:
             for statement in statements:
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version={FORMAT}")
+        connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

@@ -89,7 +89,7 @@ def _try_read_only(uri: str) -> sqlite3.Connection | None:
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
     except sqlite3.OperationalError as error:
         connection.close()
-        if (error.sqlite_errorname or "").startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
+        if (getattr(error, "sqlite_errorname", None) or "").startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
             return None
         raise
     except BaseException:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, cast
 
-from combee.errors import UsageError
+from combee.errors import StorageError, UsageError
 
 __all__ = ["JSON", "JSONLike", "canonical_json", "clean_text", "hash_json", "parse_json"]
 
@@ -52,8 +52,12 @@ def hash_json(value: JSONLike) -> str:
 
 
 def parse_json(text: str) -> JSON:
-    """Return the value of a text that `canonical_json` wrote."""
-    return cast("JSON", json.loads(text))
+    """Return the value of a text that `canonical_json` wrote. Raises `StorageError` when it is something else."""
+    try:
+        return cast("JSON", json.loads(text))
+    except (ValueError, TypeError, RecursionError) as error:
+        hint = "The file is damaged: run `combee doctor` on its folder."
+        raise StorageError("a stored value cannot be read", hint=hint) from error
 
 
 def _plain(value: object) -> object:

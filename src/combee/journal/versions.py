@@ -111,7 +111,7 @@ class Versions:
         try:
             stored = zlib.decompress(body).decode("utf-8")
             text = stored if base is None else use_patch(self.text(base), stored)
-        except (zlib.error, UnicodeDecodeError, StorageError) as error:
+        except (zlib.error, UnicodeDecodeError, TypeError, RecursionError, StorageError) as error:
             raise damaged(self.path, f"version {digest[:12]} cannot be read") from error
         if hashlib.sha256(text.encode("utf-8")).hexdigest() != sha256:
             raise damaged(self.path, f"version {digest[:12]} is not what was written")

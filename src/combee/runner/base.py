@@ -49,7 +49,7 @@ class Runner(Protocol):
     def stream(
         self, fn: Callable[[T], Awaitable[R]], items: Iterable[T], *, limit: int | None = None
     ) -> AsyncIterator[Done[R]]:
-        """Yield the same in completion order; at most `limit` finished items wait for the consumer.
+        """Yield the same in completion order; at most twice `limit` finished items wait for a slow consumer.
 
         Close it (`contextlib.aclosing`) when you stop before the end, so that the rest is cancelled at once.
         """

@@ -101,8 +101,11 @@ class LocalRunner:
         try:
             while True:
                 while ready:
-                    yield ready.popleft()
-                    room.set()
+                    done = ready.popleft()
+                    # Half empty, not one free: else every item taken would wake every worker that waits.
+                    if len(ready) <= most // 2:
+                        room.set()
+                    yield done
                 if end.done():
                     end.result()
                     return
