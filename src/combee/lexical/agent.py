@@ -21,7 +21,7 @@ UNKNOWN = "unknown"
 """The answer to a question that offers no labels, while the book holds none either."""
 
 THIN_MARGIN = 0.25
-"""A right answer with a smaller lead is a lesson too: 0.67 instead of 0.63 on held-out quarters of FiNER's train file."""
+"""A right answer with a smaller lead is a lesson too: 0.67, not 0.63, on held-out quarters of FiNER's train file."""
 
 
 def _labels(verdicts: Iterable[Verdict]) -> list[str]:
@@ -34,7 +34,7 @@ def _verdicts(lexicon: Lexicon, asked: Asked, playbook: Playbook) -> list[Verdic
 
 
 class LexicalGenerator:
-    """Answers with the label that the nearest bullets vote for; several questions are answered in order, comma between."""
+    """Answers with the label that the nearest bullets vote for; several questions in order, comma between."""
 
     def __init__(self, lexicon: Lexicon | None = None) -> None:
         self._lexicon = Lexicon() if lexicon is None else lexicon

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -77,23 +77,20 @@ class Index:
     def __len__(self) -> int:
         return len(self._texts)
 
-    def difference(self, book: Playbook) -> int:
-        """Return how many bullets would have to be put in or taken out to hold this book."""
-        same = sum(self._texts.get(bullet.id) == bullet.text for bullet in book.bullets)
-        return len(book) + len(self._texts) - 2 * same
-
-    def become(self, book: Playbook) -> None:
-        """Hold the bullets of this book and no others."""
+    def changes(self, book: Playbook) -> tuple[list[str], dict[str, str]]:
+        """Return the ids that have to go and the bullets (id to text) that have to come, to hold this book."""
         texts = {bullet.id: bullet.text for bullet in book.bullets}
-        gone = [name for name, text in self._texts.items() if texts.get(name) != text]
+        fresh = dict(texts.items() - self._texts.items())
+        return [name for name, text in self._texts.items() - texts.items()], fresh
+
+    def change(self, gone: Iterable[str], fresh: Mapping[str, str]) -> None:
+        """Take bullets out and put others in."""
+        self._verdicts.clear()
         for name in gone:
             self._take(name, self._texts.pop(name), -1)
-        fresh = [name for name in texts if name not in self._texts]
-        for name in fresh:
-            self._texts[name] = texts[name]
-            self._take(name, texts[name], 1)
-        if gone or fresh:
-            self._verdicts.clear()
+        for name, text in fresh.items():
+            self._texts[name] = text
+            self._take(name, text, 1)
 
     def _take(self, name: str, text: str, sign: int) -> None:
         read = _read(text)
@@ -188,12 +185,15 @@ class Lexicon:
         return index
 
     def _grown(self, book: Playbook) -> Index:
-        """Turn the nearest index into that of the book; a new one while there is room and none is near."""
-        differences = [index.difference(book) for _, index in self._held]
-        nearest = min(range(len(differences)), key=differences.__getitem__, default=None)
-        if nearest is None or (differences[nearest] * 4 > len(book) and len(self._held) < self._keep):
-            index = Index()
-        else:
-            _, index = self._held.pop(nearest)
-        index.become(book)
+        """Turn an index that is near into that of the book, or make a new one (in place of the oldest)."""
+        for place, (_, index) in enumerate(self._held):
+            gone, fresh = index.changes(book)
+            if (len(gone) + len(fresh)) * 4 <= len(book):
+                del self._held[place]
+                if gone or fresh:
+                    index.change(gone, fresh)
+                return index
+        del self._held[self._keep - 1 :]
+        index = Index()
+        index.change(*index.changes(book))
         return index

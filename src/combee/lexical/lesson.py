@@ -1,8 +1,7 @@
 """A lesson as one English sentence, and back.
 
 `When a sentence says "owned [34.6] % of the interest" about a percentage, the tag is X.` The brackets mark the entity.
-What a person edits still reads: without brackets the phrase counts as a whole, and a sentence of another form that names
-one tag in CamelCase is a lesson for that tag.
+What a person edits still reads: without brackets the phrase counts as a whole; see `read_lesson` for other forms.
 """
 
 from __future__ import annotations
@@ -20,12 +19,14 @@ SECTION = "CONTEXT CLUES & INDICATORS"
 PHRASE_WORDS = 24
 
 _FORM = re.compile(
-    r'When an? (?:sentence|text) says ["“](?P<phrase>.*)["”](?: about (?:an? )?["“]?(?P<kind>[^"”,]+)["”]?)?,'
-    r"\s*the (?:tag|label|answer) is (?P<label>.+?)\.?\s*$",
-    re.DOTALL | re.IGNORECASE,
+    r'When an? (?:sentence|text) says "(?P<phrase>[^"]*)"(?: about (?P<kind>[^",]+))?, '
+    r"the (?:tag|label) is (?P<label>.+)\."
 )
+_CONCLUSION = re.compile(r"\b(?:the|its) (?:tag|label|answer) is\b", re.IGNORECASE)
+_ABOUT = re.compile(r"[\"”'] about (an? [^\"“”,.]+)$")
+_EDGE = " \t\n,;:.!\"'`“”‘’"
 _MARK = re.compile(r"\[([^\[\]]+)\]")
-_CAMEL_NAME = re.compile(r"\b[A-Z][a-z]+(?:[A-Z]+[a-z]*)+\d*\b")
+_TAG_NAME = re.compile(r"\b[A-Z][a-z]+(?:[A-Z]+[a-z]*){2,}\d*\b")
 _PLAIN = str.maketrans({"[": "(", "]": ")", '"': "'", "\n": " ", "\r": " "})
 
 
@@ -69,17 +70,33 @@ def lesson_from(spot: Spot, label: str, words: int = PHRASE_WORDS) -> Lesson:
     )
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=32768)
 def read_lesson(text: str) -> Lesson | None:
-    """Read a bullet back; None where it names no label."""
-    match = _FORM.match(text.strip())
-    if match is None:
-        names = set(_CAMEL_NAME.findall(text))
-        return Lesson(_CAMEL_NAME.sub(" ", text), names.pop()) if len(names) == 1 else None
-    phrase, kind = match["phrase"], (match["kind"] or "").strip()
+    """Read a bullet; None where it names no label.
+
+    Three forms are read: the one that is written, any sentence that ends in `the tag is X`, and a text that holds
+    exactly one name of three or more words in CamelCase.
+    """
+    match = _FORM.fullmatch(text.strip())
+    if match is not None:
+        return _marked(match["phrase"], match["kind"] or "", match["label"])
+    ends = list(_CONCLUSION.finditer(text))
+    label = text[ends[-1].end() :].strip(_EDGE) if ends else ""
+    if not label:
+        names = set(_TAG_NAME.findall(text))
+        return Lesson(_TAG_NAME.sub(" ", text).strip(), names.pop()) if len(names) == 1 else None
+    head = text[: ends[-1].start()].rstrip(" ,;:")
+    about = _ABOUT.search(head[-100:])
+    kind = about[1] if about else ""
+    if about:
+        head = head[: len(head) - len(about[0])]
+    _, says, phrase = head.partition(" says ")
+    return _marked((phrase if says else head).strip(_EDGE), kind, label)
+
+
+def _marked(phrase: str, kind: str, label: str) -> Lesson:
     mark = _MARK.search(phrase)
     if mark is None:
-        return Lesson(phrase, match["label"], kind=kind)
+        return Lesson(phrase, label, kind=kind)
     plain = phrase[: mark.start()] + mark[1] + phrase[mark.end() :]
-    article = "an " if kind[:1] in "aeiou" else "a "
-    return Lesson(plain, match["label"], mark.start(), mark.end() - 2, article + kind if kind else "")
+    return Lesson(plain, label, mark.start(), mark.end() - 2, kind)
