@@ -8,8 +8,10 @@ import sqlite3
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from combee.journal import JSON, Journal
 from combee.runner import LocalRunner, run_sync
@@ -18,10 +20,22 @@ ITEMS = 50_000
 VALUE: JSON = {"text": "lesson " * 60, "helpful": ["misc-00001"], "harmful": []}
 
 
-def measure(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
+class Cost(NamedTuple):
+    """Seconds on the clock, and of processor (other programs on the machine do not count in the second)."""
+
+    wall: float
+    processor: float
+
+
+def measure(work: Callable[[], object]) -> Cost:
+    wall, processor = time.perf_counter(), time.process_time()
     work()
-    return time.perf_counter() - begin
+    return Cost(time.perf_counter() - wall, time.process_time() - processor)
+
+
+def row(name: str, cost: Cost, count: int) -> None:
+    wall, processor = (seconds / count * 1e6 for seconds in cost)
+    print(f"{name:<48}{1e6 / wall:>12,.0f}{wall:>10.1f}{processor:>10.1f}")
 
 
 async def trivial(item: int) -> int:
@@ -33,42 +47,31 @@ async def waiting(item: int) -> int:
     return item
 
 
+async def consume(items: Iterable[int], fn: Callable[[int], Awaitable[int]], limit: int) -> None:
+    async for _ in LocalRunner(limit).stream(fn, items):
+        pass
+
+
+async def collect(items: Iterable[int], fn: Callable[[int], Awaitable[int]], limit: int) -> None:
+    await LocalRunner(limit).run(fn, items)
+
+
 def runner_rows() -> None:
-    print(f"{'runner, microseconds an item':<44}{'never waits':>12}{'waits once':>12}")
     for limit in (64, 2_000):
-        runner = LocalRunner(limit)
-        costs = [
-            measure(lambda fn=fn, runner=runner: run_sync(runner.run(fn, range(ITEMS)))) for fn in (trivial, waiting)
-        ]
-        print(f"{f'run, limit {limit:,}':<44}{costs[0] / ITEMS * 1e6:>12.1f}{costs[1] / ITEMS * 1e6:>12.1f}")
-
-        async def stream(fn: Callable[[int], object], runner: LocalRunner = runner) -> None:
-            async for _ in runner.stream(fn, range(ITEMS)):  # type: ignore[arg-type]  # fn is one of two coroutines
-                pass
-
-        costs = [measure(lambda fn=fn: run_sync(stream(fn))) for fn in (trivial, waiting)]  # type: ignore[misc]  # likewise
-        print(f"{f'stream, limit {limit:,}':<44}{costs[0] / ITEMS * 1e6:>12.1f}{costs[1] / ITEMS * 1e6:>12.1f}")
-
-
-def million_row() -> None:
-    async def stream() -> None:
-        async for _ in LocalRunner(64).stream(trivial, iter(range(1_000_000))):
-            pass
-
-    seconds = measure(lambda: run_sync(stream()))
+        for what, fn in (("never waits", trivial), ("waits once", waiting)):
+            run = partial(collect, range(ITEMS), fn, limit)
+            row(f"run, limit {limit:,}, {what}", measure(lambda: run_sync(run())), ITEMS)  # noqa: B023 - used at once
+            stream = partial(consume, range(ITEMS), fn, limit)
+            row(f"stream, limit {limit:,}, {what}", measure(lambda: run_sync(stream())), ITEMS)  # noqa: B023 - likewise
+    row(
+        "stream of 1,000,000 from an iterator",
+        measure(lambda: run_sync(consume(iter(range(10**6)), trivial, 64))),
+        10**6,
+    )
     tracemalloc.start()
-    run_sync(LocalRunner(64).run(trivial, range(1)))
-    base = tracemalloc.get_traced_memory()[0]
-    tracemalloc.reset_peak()
-
-    async def part() -> None:
-        async for _ in LocalRunner(64).stream(trivial, iter(range(100_000))):
-            pass
-
-    run_sync(part())
-    peak = tracemalloc.get_traced_memory()[1] - base
+    run_sync(consume(iter(range(100_000)), trivial, 64))
+    print(f"peak memory of a stream: {tracemalloc.get_traced_memory()[1] / 1e6:.2f} MB")
     tracemalloc.stop()
-    print(f"\nstream of 1,000,000 items: {seconds:.2f} s; peak memory of a stream {peak / 1e6:.2f} MB")
 
 
 async def buy(journal: Journal, *, step: int) -> None:
@@ -84,7 +87,7 @@ async def buy(journal: Journal, *, step: int) -> None:
     journal.flush()
 
 
-def raw_sqlite(folder: Path, synchronous: str) -> float:
+def raw_sqlite(folder: Path, synchronous: str) -> Cost:
     connection = sqlite3.connect(folder / f"raw-{synchronous}.sqlite", isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute(f"PRAGMA synchronous={synchronous}")
@@ -97,56 +100,53 @@ def raw_sqlite(folder: Path, synchronous: str) -> float:
             connection.executemany("INSERT INTO results (key, value) VALUES (?, ?)", rows[start : start + 100])
             connection.execute("COMMIT")
 
-    seconds = measure(write)
+    cost = measure(write)
     connection.close()
-    return seconds
+    return cost
+
+
+def record_events(journal: Journal, count: int, *, flush_each: bool) -> None:
+    for index in range(count):
+        journal.record_event("e", index)
+        if flush_each:
+            journal.flush()
+    journal.flush()
 
 
 def journal_rows(folder: Path) -> None:
-    def row(name: str, seconds: float) -> None:
-        print(f"{name:<44}{ITEMS / seconds:>12,.0f}{seconds / ITEMS * 1e6:>16.1f}")
-
-    print(f"\n{'journal, results of 480 bytes':<44}{'a second':>12}{'microseconds':>16}")
     with Journal.open(folder / "run") as journal:
-        row("bought through once(), flushed", measure(lambda: run_sync(buy(journal, step=1))))
-        row("found again through once()", measure(lambda: run_sync(buy(journal, step=1))))
-        row("events", measure(lambda: [journal.record_event("e", index) for index in range(ITEMS)] and journal.flush()))
-    row("raw executemany, groups of 100, NORMAL", raw_sqlite(folder, "NORMAL"))
-    row("raw executemany, groups of 100, FULL", raw_sqlite(folder, "FULL"))
-    seconds = measure(lambda: Journal.open(folder / "run").close())
-    size = (folder / "run" / "journal.sqlite").stat().st_size
-    print(f"open and close, {size / 1e6:.0f} MB, checked: {seconds * 1000:.0f} ms")
-    begin = time.perf_counter()
-    with Journal.open(folder / "small") as journal:
-        opened = time.perf_counter()
-        for index in range(200):
-            journal.record_event("e", index)
-            journal.flush()
-        print(
-            f"open a new run: {(opened - begin) * 1000:.1f} ms; one flush: {(time.perf_counter() - opened) * 5:.2f} ms"
-        )
+        row("results bought through once(), then flushed", measure(lambda: run_sync(buy(journal, step=1))), ITEMS)
+        row("results found again through once()", measure(lambda: run_sync(buy(journal, step=1))), ITEMS)
+        row("events, then flushed", measure(lambda: record_events(journal, ITEMS, flush_each=False)), ITEMS)
+        row("events, each flushed", measure(lambda: record_events(journal, 200, flush_each=True)), 200)
+    row("raw executemany, groups of 100, NORMAL", raw_sqlite(folder, "NORMAL"), ITEMS)
+    row("raw executemany, groups of 100, FULL", raw_sqlite(folder, "FULL"), ITEMS)
+    size = (folder / "run" / "journal.sqlite").stat().st_size / 1e6
+    row(f"open, check and close a file of {size:.0f} MB", measure(lambda: Journal.open(folder / "run").close()), 1)
+    row("open and close a new run", measure(lambda: Journal.open(folder / "new").close()), 1)
 
 
 def version_row(folder: Path) -> None:
     bullets = [{"id": f"misc-{index:05}", "helpful": 0, "text": f"lesson {index} " * 8} for index in range(10_000)]
-    with Journal.open(folder / "versions") as journal:
-        parent, total = None, 0
-        begin = time.perf_counter()
-        for step in range(50):
-            bullets[step * 7] = {**bullets[step * 7], "helpful": 1}
-            text = json.dumps({"bullets": bullets})
-            total += len(text)
+    texts: list[str] = []
+    for step in range(50):
+        bullets[step * 7] = {**bullets[step * 7], "helpful": 1}
+        texts.append(json.dumps({"bullets": bullets}))
+
+    def add(journal: Journal) -> None:
+        parent = None
+        for step, text in enumerate(texts):
             parent = journal.add_version(text, f"{step:064x}", parent=parent, step=step)
-        seconds = time.perf_counter() - begin
+
+    with Journal.open(folder / "versions") as journal:
+        row("versions of 10,000 bullets, one changed", measure(lambda: add(journal)), len(texts))
     size = (folder / "versions" / "journal.sqlite").stat().st_size
-    print(
-        f"50 versions of 10,000 bullets: {seconds / 50 * 1000:.0f} ms each, {total / 1e6:.0f} MB stored in {size / 1e6:.1f} MB"
-    )
+    print(f"{sum(map(len, texts)) / 1e6:.0f} MB of playbooks are {size / 1e6:.1f} MB on disk")
 
 
 def main() -> None:
+    print(f"{'':<48}{'a second':>12}{'us wall':>10}{'us CPU':>10}")
     runner_rows()
-    million_row()
     with tempfile.TemporaryDirectory() as folder:
         journal_rows(Path(folder))
         version_row(Path(folder))

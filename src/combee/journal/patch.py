@@ -6,25 +6,32 @@ Exact for any text. A patch is a JSON list of `[start, count]` (pieces copied fr
 from __future__ import annotations
 
 import json
-import re
 
 from combee.errors import StorageError
 
 __all__ = ["make_patch", "use_patch"]
 
-# A piece ends after a line or after an object in a list: one bullet of a playbook's JSON, pretty or compact.
-_END = re.compile(r"(?<=\n)|(?<=\},)")
+
+def _pieces(text: str) -> list[str]:
+    """Cut after lines and after objects in a list: a bullet of a playbook's JSON, pretty or compact, is a piece or two."""
+    objects = _cut(text, "},")
+    return [line for piece in objects for line in _cut(piece, "\n")] if "\n" in text else objects
+
+
+def _cut(text: str, end: str) -> list[str]:
+    pieces = text.split(end)
+    return [*(piece + end for piece in pieces[:-1]), pieces[-1]]
 
 
 def make_patch(base: str, text: str) -> str:
     """Return what `use_patch(base, ...)` needs to give `text` back. Linear in both lengths."""
-    old = _END.split(base)
+    old = _pieces(base)
     first: dict[str, int] = {}
     for index, piece in enumerate(old):
         first.setdefault(piece, index)
     patch: list[list[int] | str] = []
     expected = -1
-    for piece in _END.split(text):
+    for piece in _pieces(text):
         last = patch[-1] if patch else None
         if isinstance(last, list) and expected < len(old) and old[expected] == piece:
             last[1] += 1
@@ -45,7 +52,7 @@ def use_patch(base: str, patch: str) -> str:
     Raises:
         StorageError: The patch is not one.
     """
-    old = _END.split(base)
+    old = _pieces(base)
     try:
         steps = [step if isinstance(step, str) else (int(step[0]), int(step[1])) for step in json.loads(patch)]
     except (ValueError, TypeError, IndexError) as error:

@@ -86,14 +86,14 @@ class Versions:
 
     def _stored(self, text: str, parent: str | None) -> tuple[str | None, int, bytes, str]:
         sha256 = hashlib.sha256(text.encode("utf-8")).hexdigest()
-        whole = zlib.compress(text.encode("utf-8"), 1)
         if parent is not None:
             depth = int((self.reader.one("SELECT depth FROM books WHERE digest = ?", parent) or (0,))[0]) + 1
             if depth <= _CHAIN:
                 patch = zlib.compress(make_patch(self.text(parent), text).encode("utf-8"), 1)
-                if len(patch) * 2 < len(whole):
+                # Below a tenth of the text a patch is surely smaller than the text compressed.
+                if len(patch) * 10 < len(text):
                     return parent, depth, patch, sha256
-        return None, 0, whole, sha256
+        return None, 0, zlib.compress(text.encode("utf-8"), 1), sha256
 
     def text(self, digest: str) -> str:
         """Return the text of a book exactly as it was added.
