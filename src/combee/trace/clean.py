@@ -25,6 +25,7 @@ _DATA_URI = re.compile(
 )
 _BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{200,}={0,2}")
 _BASE64_LINES = re.compile(r"^(?:[A-Za-z0-9+/]{60,120}={0,2}\n){3,}(?:[A-Za-z0-9+/]{1,120}={0,2}$)?", re.MULTILINE)
+_SPINNER = re.compile(r"^[\u2800-\u28ff] .*\n?", re.MULTILINE)
 _BLANKS = re.compile(r"\n(?:[ \t]*\n){3,}")
 _CHARS_PER_TOKEN = 4
 _STEP_OVERHEAD = 4  # role, number and separators of a step as shown to a reader
@@ -65,6 +66,8 @@ def clean_text(text: str) -> str:
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     text = _CONTROL.sub("", text)
+    if not text.isascii():
+        text = _SPINNER.sub("", text)
     if ";base64," in text:
         text = _DATA_URI.sub(lambda match: f"[{match[1]}, {len(match[2]) * 3 // 4} bytes]", text)
     if len(text) >= 200:

@@ -1,0 +1,129 @@
+"""A trace in the making: steps are numbered, texts made plain, sizes bounded, and the id computed at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from combee.readers.messages import Piece
+from combee.readers.source import Source
+from combee.trace import Outcome, Role, Step, ToolCall, Trace, plain, trace_id
+
+__all__ = ["Draft"]
+
+
+class Draft:
+    """Gathers the steps of one trace read from `source`."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.steps: list[Step] = []
+        self.meta: dict[str, str] = {}
+        self._size = 0
+
+    def add(
+        self,
+        role: Role,
+        text: str = "",
+        *,
+        calls: Iterable[ToolCall] = (),
+        answers: str | None = None,
+        is_error: bool | None = None,
+        timestamp: str | None = None,
+        agent: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        """Add a step; one without text and calls is left out unless it answers a call."""
+        calls = tuple(calls)
+        if not text and not calls and answers is None:
+            return
+        if self._size > self.source.limits.trace:
+            self.source.skip(f"steps after the first {self.source.limits.trace >> 20} MiB of one trace", line)
+            return
+        self._size += len(text) + sum(len(call.arguments) for call in calls)
+        clean = tuple(ToolCall(self._plain(c.id), self._plain(c.name), self._plain(c.arguments, line)) for c in calls)
+        self.steps.append(
+            Step(
+                index=len(self.steps),
+                role=role,
+                text=self._plain(text, line),
+                tool_calls=clean,
+                answers=None if answers is None else self._plain(answers),
+                is_error=is_error,
+                timestamp=None if timestamp is None else self._plain(timestamp),
+                agent=None if agent is None else self._plain(agent),
+            )
+        )
+
+    def piece(
+        self, piece: Piece, *, timestamp: str | None = None, agent: str | None = None, line: int | None = None
+    ) -> None:
+        """Add a piece of a message as a step."""
+        self.add(
+            piece.role,
+            piece.text,
+            calls=piece.calls,
+            answers=piece.answers,
+            is_error=piece.is_error,
+            timestamp=timestamp,
+            agent=agent,
+            line=line,
+        )
+
+    def pieces(
+        self, found: Iterable[Piece], *, timestamp: str | None = None, agent: str | None = None, line: int | None = None
+    ) -> None:
+        """Add every piece of a message."""
+        for piece in found:
+            self.piece(piece, timestamp=timestamp, agent=agent, line=line)
+
+    def results_after_calls(self) -> None:
+        """Move each result that was recorded before its call to just after that call, and number the steps anew."""
+        known: set[str] = set()
+        early: dict[str, list[Step]] = {}
+        later = {call.id for step in self.steps for call in step.tool_calls if call.id}
+        ordered: list[Step] = []
+        for step in self.steps:
+            if step.answers is not None and step.answers in later and step.answers not in known:
+                early.setdefault(step.answers, []).append(step)
+                continue
+            ordered.append(step)
+            for call in step.tool_calls:
+                known.add(call.id)
+                ordered += early.pop(call.id, [])
+        if ordered != self.steps:
+            self.source.note("results recorded before their calls were put after them")
+            self.steps = [
+                Step(at, s.role, s.text, s.tool_calls, s.answers, s.is_error, s.timestamp, s.agent)
+                for at, s in enumerate(ordered)
+            ]
+
+    def trace(
+        self,
+        task: str | None = None,
+        outcome: Outcome | None = None,
+        meta: Mapping[str, str] | None = None,
+        *,
+        line: int | None = None,
+    ) -> Trace | None:
+        """Return the trace, or None (named) where there is neither a step nor an outcome.
+
+        The task is the first message of the user where none is given. Empty values of `meta` are left out.
+        """
+        if not self.steps and outcome is None:
+            self.source.skip("no steps in it", line)
+            return None
+        if task is None:
+            task = next((step.text for step in self.steps if step.role == "user" and step.answers is None), "")
+        task = self._plain(task, line)
+        if outcome is not None:
+            tests = {self._plain(name): passed for name, passed in outcome.tests.items()}
+            outcome = Outcome(outcome.success, outcome.score, outcome.claimed, tests, self._plain(outcome.detail))
+        steps = tuple(self.steps)
+        kept = {key: self._plain(value) for key, value in {**self.meta, **(meta or {})}.items() if value}
+        return Trace(trace_id(task, steps, outcome), task, steps, outcome, meta=kept)
+
+    def _plain(self, text: str, line: int | None = None) -> str:
+        clean = plain(text)
+        if clean is not text and clean != text:
+            self.source.note("lone surrogates were replaced", line)
+        return clean

@@ -1,0 +1,174 @@
+"""What kind of file it is, by its first bytes and records; bounded lines; JSON with errors that say what is wrong.
+
+A file is one JSON document (over one line or many), lines of JSON (also documents written one after the other), a zip
+archive, or something else, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BufferedReader, FileIO
+from pathlib import Path
+from typing import Literal
+
+__all__ = ["Kind", "Shape", "bounded_lines", "open_regular", "parse_json", "shape_of"]
+
+Kind = Literal["folder", "document", "lines", "archive", "other"]
+SPACE = b" \t\r\n"
+_HEAD_BYTES = 1 << 16
+_HEAD_RECORDS = 20
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a regular file for reading; a link, pipe, socket or device is an OSError, and nothing is waited for."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError("not a regular file")
+    return BufferedReader(FileIO(descriptor, "rb"), 1 << 18)
+
+
+def parse_json(data: bytes) -> object:
+    """Return the JSON value.
+
+    Raises:
+        ValueError: not JSON, not UTF-8, too deeply nested; the message says which.
+    """
+    try:
+        value: object = json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise _NotJSONError(f"not JSON: {error.msg} (column {error.colno})", error) from None
+    except ValueError:
+        raise ValueError("not JSON: a number with too many digits") from None
+    return value
+
+
+class _NotJSONError(ValueError):
+    def __init__(self, message: str, cause: json.JSONDecodeError) -> None:
+        super().__init__(message)
+        self.line = cause.lineno
+        self.extra_data = cause.msg == "Extra data"
+
+
+@dataclass(slots=True)
+class Shape:
+    """What kind of file it is, found once: `first` are its first records; `values` all of them where they fit."""
+
+    kind: Kind
+    first: tuple[object, ...] = ()
+    values: tuple[tuple[int, object], ...] | None = None
+    reason: str = ""
+    line: int | None = None
+
+
+def bounded_lines(file: BufferedReader, limit: int) -> Iterator[tuple[int, bytes | None]]:
+    """Yield (number, line) without ever holding more than `limit` bytes; None stands for a longer line."""
+    number = 0
+    while data := file.readline(limit + 1):
+        number += 1
+        if len(data) > limit:
+            while not data.endswith(b"\n") and (data := file.readline(1 << 20)):
+                pass
+            yield number, None
+        else:
+            yield number, data
+
+
+def shape_of(file: BufferedReader, limit: int) -> Shape:
+    """Return what the file is; `limit` bounds one record in bytes."""
+    head = file.peek(_HEAD_BYTES)[:_HEAD_BYTES]
+    known = _head_shape(head)
+    if known is not None:
+        return known
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip(SPACE)[:1]
+    first: list[object] = []
+    broken: Shape | None = None
+    for line, data in bounded_lines(file, limit):
+        value, trouble = _try_line(data, limit)
+        if isinstance(value, dict | list):
+            first.append(value)
+        elif trouble and broken is None:
+            broken = Shape("other", reason=trouble, line=line)
+            whole = _whole(file, limit) if start in {b"{", b"["} and not first else None
+            if whole is not None and whole.kind != "other":
+                return whole
+            broken = whole or broken
+        if line >= _HEAD_RECORDS or file.tell() > _HEAD_BYTES:
+            break
+    if not first:
+        return broken or Shape("other", reason="not JSON")
+    if len(first) == 1 and broken is None and not file.read(1 << 12).strip(SPACE):
+        return Shape("document", (first[0],), ((1, first[0]),))
+    return Shape("lines", tuple(first))
+
+
+def _head_shape(head: bytes) -> Shape | None:
+    if not head.strip(SPACE) and len(head) < _HEAD_BYTES:
+        return Shape("other", reason="empty file")
+    if head.startswith(b"PK\x03\x04"):
+        return Shape("archive")
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return Shape("other", reason="UTF-16 text; save it as UTF-8")
+    return Shape("other", reason="binary file") if b"\0" in head[:4096] else None
+
+
+def _try_line(data: bytes | None, limit: int) -> tuple[object, str]:
+    """Return the value of a line, or what is wrong with it; a blank line is neither."""
+    if data is None:
+        return None, f"line longer than {limit >> 20} MiB"
+    if not data.strip(SPACE):
+        return None, ""
+    try:
+        return parse_json(data.removeprefix(b"\xef\xbb\xbf")), ""
+    except ValueError as error:
+        return None, str(error)
+
+
+def _whole(file: BufferedReader, limit: int) -> Shape | None:
+    """Return the file as one document over many lines, or as several one after the other; None where it is neither."""
+    at = file.tell()
+    file.seek(0)
+    data = file.read(limit + 1)
+    file.seek(at)
+    if len(data) > limit:
+        return Shape("other", reason=f"one JSON document larger than {limit >> 20} MiB")
+    try:
+        value = parse_json(data.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as error:
+        if getattr(error, "extra_data", False):
+            return _one_after_another(data)
+        return Shape("other", reason=str(error), line=getattr(error, "line", None))
+    return Shape("document", (value,), ((1, value),)) if isinstance(value, dict | list) else None
+
+
+def _one_after_another(data: bytes) -> Shape | None:
+    """Return pretty-printed documents written one after the other (console exporters do), with their lines."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    decoder = json.JSONDecoder()
+    values: list[tuple[int, object]] = []
+    at, line = 0, 1
+    while at < len(text):
+        rest = len(text) - len(text[at:].lstrip()) if text[at].isspace() else at
+        line += text.count("\n", at, rest)
+        if rest >= len(text):
+            break
+        try:
+            value, end = decoder.raw_decode(text, rest)
+        except (ValueError, RecursionError):
+            return None
+        values.append((line, value))
+        line += text.count("\n", rest, end)
+        at = end
+    return Shape("lines", tuple(value for _, value in values[:_HEAD_RECORDS]), tuple(values))
