@@ -1,0 +1,205 @@
+"""End-to-end simulation of the guard: false alarms of clean runs, a collapse, platitudes, a harmful lesson, slow drift.
+
+Reflections, aggregators and scores are simulated (forgetting as in the paper's two points: a lesson entering a call of m
+stays with probability exp(-m/40)); the guard is the real one. Run: python -m benchmarks.bench_guard
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from combee.guard import Evidence, GuardState, Rows, Trial, Verdict, after, compare, judge
+from combee.playbook import Add, Delta
+
+Aggregator = Callable[[Mapping[str, str], int, random.Random], Delta]
+STEPS = 8
+
+
+def reflections(n: int, rng: random.Random) -> dict[str, str]:
+    """One precise lesson each: a tag of forty and an amount."""
+    made = {}
+    for i in range(n):
+        kind = rng.choice(["Debt", "Lease", "Equity", "Tax", "Stock"])
+        tag = f"{kind}Instrument{rng.choice(['Face', 'Rate', 'Term', 'Value'])}{rng.randrange(1, 3)}"
+        made[f"r{i:03}"] = f"The answer was wrong. For the amount {rng.randint(10**4, 10**7)} the tag is {tag}."
+    return made
+
+
+def lesson(source: str, text: str) -> Add:
+    return Add("OTHERS", text.split(". ", 1)[1], (source,))
+
+
+def forgetting(items: Mapping[str, str], max_items: int, rng: random.Random, chances: int = 2) -> Delta:
+    """Leaves of at most `max_items`, merged by code; what was lost gets a second chance."""
+    left, kept = list(items), []
+    for _ in range(chances):
+        groups = [left[at : at + max_items] for at in range(0, len(left), max_items)]
+        found = {each for group in groups for each in group if rng.random() < math.exp(-len(group) / 40)}
+        kept += sorted(found)
+        left = [each for each in left if each not in found]
+    return Delta(tuple(lesson(each, items[each]) for each in kept))
+
+
+def one_pass(items: Mapping[str, str], max_items: int, rng: random.Random) -> Delta:
+    return forgetting(items, max_items, rng, chances=1)
+
+
+def collapsing(items: Mapping[str, str], max_items: int, rng: random.Random) -> Delta:
+    """An aggregator that is overloaded from nine items a call on, and sound below."""
+    if max_items <= 8:
+        return forgetting(items, max_items, rng)
+    return Delta(tuple(lesson(each, items[each]) for each in items if rng.random() < 0.1))
+
+
+def platitudes(items: Mapping[str, str], _max_items: int, _rng: random.Random) -> Delta:
+    """Cites everything and says nothing, at the usual number of entries."""
+    words = ["Check", "Verify", "Review", "Read", "Repeat", "Consider", "Remember", "Compare", "Weigh"]
+    texts = [f"{a} your work and {b.lower()} the answer carefully before you finish." for a in words for b in words]
+    return Delta(tuple(Add("OTHERS", text, tuple(items)) for text in texts[: len(items)]))
+
+
+def verified(items: Mapping[str, str], delta: Delta) -> frozenset[str]:
+    return frozenset(
+        s for op in delta if isinstance(op, Add) and len(op.sources) == 1 for s in op.sources if s in items
+    )
+
+
+def next_scores(
+    rows: Rows, rng: random.Random, *, churn: float = 0.05, drop: float = 0.0
+) -> dict[str, tuple[int, int]]:
+    """Scores of the next book: parts change both ways at the same expected count, and `drop` more are lost."""
+    right = sum(hits for hits, _ in rows.values())
+    parts = sum(total for _, total in rows.values())
+    lose = (churn / 2 + drop) * parts / max(right, 1)
+    gain = churn / 2 * parts / max(parts - right, 1)
+    new = {}
+    for name, (hits, total) in rows.items():
+        lost = sum(rng.random() < lose for _ in range(hits))
+        won = sum(rng.random() < gain for _ in range(total - hits))
+        new[name] = (hits - lost + won, total)
+    return new
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a simulated run does; drops are shares of the score."""
+
+    aggregator: Aggregator = forgetting
+    collapse_at: int | None = None
+    bad: Aggregator = collapsing
+    harm_at: int | None = None
+    harm: float = 0.0
+    drift: float = 0.0
+    steps: int = STEPS
+    rows: int = 220
+    parts: int = 1
+    batch: tuple[int, int] = (16, 80)
+
+
+@dataclass(frozen=True)
+class Event:
+    """One verdict of a simulated run."""
+
+    step: int
+    attempt: int
+    verdict: Verdict
+
+
+def run(plan: Plan, seed: int) -> list[Event]:
+    """Play the loop's part: reduce, judge, retry smaller, score, judge again, learn the usual."""
+    rng = random.Random(seed)
+    state, events = GuardState(), []
+    base: Rows = {f"q{i}": (sum(rng.random() < 0.6 for _ in range(plan.parts)), plan.parts) for i in range(plan.rows)}
+    old = stable = base
+    for step in range(plan.steps):
+        items = reflections(rng.randint(*plan.batch), rng)
+        aggregate = plan.bad if step == plan.collapse_at else plan.aggregator
+        size, attempt = 16, 0
+        while True:
+            delta = aggregate(items, size, rng)
+            seen = Evidence(step, items, delta, covered=verified(items, delta), max_items=size, attempt=attempt)
+            verdict = judge(seen, state)
+            if verdict.action != "retry_smaller":
+                break
+            events.append(Event(step, attempt, verdict))
+            state = after(state, seen, verdict)
+            size, attempt = verdict.max_items or 1, attempt + 1
+        if verdict.applies:
+            new = next_scores(old, rng, drop=plan.harm if step == plan.harm_at else plan.drift)
+            trials = [Trial("old", new, old)] + ([Trial("stable", new, stable)] if old is not stable else [])
+            verdict = judge(seen, state, trials=trials)
+            old = new if verdict.applies else stable if verdict.rollback else old
+            stable = new if verdict.promote else stable
+        events.append(Event(step, attempt, verdict))
+        state = after(state, seen, verdict)
+    return events
+
+
+def alarmed(plan: Plan, runs: int, first_seed: int = 0) -> int:
+    """Return how many runs had any verdict but accept."""
+    return sum(
+        any(e.verdict.action != "accept" for e in run(plan, seed)) for seed in range(first_seed, first_seed + runs)
+    )
+
+
+def first_alarm(plan: Plan, seed: int) -> Event | None:
+    return next((event for event in run(plan, seed) if event.verdict.action != "accept"), None)
+
+
+def _clean() -> None:
+    print(f"clean runs of {STEPS} steps, 500 each: runs with any alarm (wanted: at most 4)")
+    for name, plan in {
+        "second chance, 220 rows": Plan(),
+        "no second chance, 220 rows": Plan(aggregator=one_pass),
+        "second chance, 100 rows of 4 parts": Plan(rows=100, parts=4),
+        "small batches of 4 to 12": Plan(batch=(4, 12)),
+    }.items():
+        began = time.perf_counter()
+        print(f"  {name:<36} {alarmed(plan, 500):>3}   ({time.perf_counter() - began:.0f} s)")
+
+
+def _planted(runs: int = 200) -> None:
+    print(f"planted faults, {runs} runs each")
+    for k in (0, 3, 6):
+        events = [run(Plan(collapse_at=k, batch=(40, 80)), seed) for seed in range(runs)]
+        caught = sum(e[k].step == k and e[k].verdict.action == "retry_smaller" for e in events)
+        healed = sum(any(e.step == k and e.attempt > 0 and e.verdict.applies for e in each) for each in events)
+        print(
+            f"  collapse at step {k}: caught at once {caught / runs:.1%}, recovered without a rollout {healed / runs:.1%}"
+        )
+        events = [run(Plan(collapse_at=k, bad=platitudes), seed) for seed in range(runs)]
+        caught = sum(any(e.step == k and e.verdict.action == "reject" for e in each) for each in events)
+        print(f"  platitudes at step {k}: rejected {caught / runs:.1%}")
+    for harm in (0.05, 0.1, 0.15, 0.2):
+        hits = [first_alarm(Plan(harm_at=4, harm=harm), seed) for seed in range(runs)]
+        caught = sum(hit is not None and hit.step == 4 and hit.verdict.action == "reject" for hit in hits)
+        print(f"  harmful lesson of -{100 * harm:.0f} points at step 4: rejected there {caught / runs:.1%}")
+    for drift in (0.01, 0.02, 0.03):
+        found = [first_alarm(Plan(drift=drift, steps=10), seed) for seed in range(runs)]
+        steps = sorted(hit.step for hit in found if hit is not None)
+        late = f", median at step {steps[len(steps) // 2] + 1}" if steps else ""
+        print(f"  drift of -{100 * drift:.0f} points a step over 10: caught {len(steps) / runs:.1%}{late}")
+
+
+def _power() -> None:
+    print("smallest drop found with 80 % power at the first look (points)")
+    rng = random.Random(0)
+    for rows in (3, 20, 50, 100, 220, 500, 1000):
+        base = {f"q{i}": (int(rng.random() < 0.6), 1) for i in range(rows)}
+        result = compare(Trial("old", next_scores(base, rng), base), GuardState().spending.alpha())
+        print(f"  {rows:>5} rows: " + (f"{100 * result.smallest:.1f}" if result.smallest else "no power"))
+
+
+def main() -> None:
+    """Print the tables."""
+    _clean()
+    _planted()
+    _power()
+
+
+if __name__ == "__main__":
+    main()
