@@ -6,7 +6,7 @@ No model, no network, the same answers everywhere: what it knows stands in the p
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from combee.journal import Scope
 from combee.learn.roles import Reflection, Rollout, Score, Task
@@ -50,7 +50,7 @@ class LexicalGenerator:
 class LexicalReflector:
     """Writes one lesson for each wrong answer, and for each right one whose lead was thin; votes on the bullets used.
 
-    A used bullet is helpful where its own label was answered and right, harmful where it was answered and wrong.
+    A used bullet is helpful where its own label was the answer and right, harmful where it was the answer and wrong.
     """
 
     def __init__(
@@ -80,7 +80,10 @@ class LexicalReflector:
             lessons.append(lesson)
             seen = "Right, but by a thin lead." if right[number] else f"Answered {answers[number] or 'nothing'}: wrong."
             lines.append(f"{seen} {lesson}")
-        votes = _votes(rollout.used, playbook, dict(zip(answers, right, strict=True)), whole=whole)
+        outcomes: dict[str, set[bool]] = {}
+        for answer, good in zip(answers, right, strict=True):
+            outcomes.setdefault(answer, set()).add(good)
+        votes = _votes(rollout.used, playbook, outcomes, {whole})
         lessons = list(dict.fromkeys(lessons))
         text = "\n".join(lines)
         identity = f"{task.id}~{_short_hash(text, *(f'{kind}{bullet}' for bullet, kind in votes))}"
@@ -107,16 +110,17 @@ def _same(answer: str, target: str) -> bool:
 
 
 def _votes(
-    used: Iterable[str], playbook: Playbook, right: dict[str, bool], *, whole: bool
+    used: Iterable[str], playbook: Playbook, outcomes: Mapping[str, set[bool]], whole: set[bool]
 ) -> list[tuple[str, VoteKind]]:
+    """Return the votes; a bullet whose label was answered right here and wrong there gets one of each."""
     votes: list[tuple[str, VoteKind]] = []
     for name in dict.fromkeys(used):
         bullet = playbook.get(name)
         if bullet is None:
             continue
         lesson = read_lesson(bullet.text)
-        good = right.get(lesson.label, whole) if lesson else whole
-        votes.append((name, VoteKind.HELPFUL if good else VoteKind.HARMFUL))
+        found = outcomes.get(lesson.label, whole) if lesson else whole
+        votes.extend((name, VoteKind.HELPFUL if good else VoteKind.HARMFUL) for good in sorted(found, reverse=True))
     return votes
 
 

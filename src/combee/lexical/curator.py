@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import cast
 
 from combee.errors import UsageError
 from combee.journal import JSON, Scope, hash_json
+from combee.learn.codec import delta_from_json, delta_to_json
 from combee.learn.roles import Reflection
 from combee.lexical.features import features
 from combee.lexical.lesson import SECTION, read_lesson
@@ -80,7 +80,7 @@ class LexicalMethod:
 
     def digest(self, item: Reflection) -> str:
         """Return the hash of what the reflection says."""
-        return hash_json(list(item.lessons))
+        return hash_json([item.lessons, item.origins if isinstance(item, Summary) else None])
 
     def weight(self, item: Reflection) -> int:
         """Return the tokens of the reflection's text."""
@@ -111,7 +111,7 @@ class LexicalMethod:
         return self._written(entering, len(deltas), f"{node}/combine")
 
     async def summarize(self, items: Sequence[Reflection], node: str) -> Reflection:
-        """Return one reflection with one lesson a label: the first in the order of the call's most common words."""
+        """Return one reflection with one lesson a label: the one whose words the label's others share most."""
         kept = self._written(_sources(items), len(items), f"{node}/summary")
         of_label: dict[str, list[Add]] = defaultdict(list)
         for operation in kept:
@@ -154,19 +154,11 @@ class LexicalMethod:
 
     def encode(self, delta: Delta) -> JSON:
         """Return the operations as JSON."""
-        return [
-            {"type": "ADD", "section": op.section, "content": op.text, "sources": list(op.sources)}
-            for op in delta
-            if isinstance(op, Add)
-        ]
+        return delta_to_json(delta)
 
     def decode(self, value: JSON) -> Delta:
         """Return the delta that `encode` wrote."""
-        rows = cast("list[dict[str, JSON]]", value)
-        return delta_of(
-            Add(str(row["section"]), str(row["content"]), tuple(map(str, cast("list[JSON]", row["sources"]))))
-            for row in rows
-        )
+        return delta_from_json(value)
 
     def with_output_limit(self, tokens: int) -> LexicalMethod:
         """Return the same method with another limit on what one call writes."""
@@ -178,18 +170,12 @@ class LexicalMethod:
         if curator.forget is not None:
             seed = f"{curator.seed}/{self.place}/{node}"
             entering = {
-                lesson: kept
-                for lesson, sources in entering.items()
-                if (kept := _kept(seed, lesson, sources, m, curator.forget))
+                lesson: sources for lesson, sources in entering.items() if remembered(seed, lesson, m, curator.forget)
             }
         delta = delta_of(Add(SECTION, lesson, sources) for lesson, sources in entering.items())
         if curator.output_limit is None:
             return delta
         return delta_of(fitting(delta.operations, curator.output_limit))
-
-
-def _kept(seed: str, lesson: str, sources: tuple[str, ...], m: int, m0: float) -> tuple[str, ...]:
-    return tuple(source for source in sources if remembered(seed, lesson, source, m, m0))
 
 
 def _sources(items: Sequence[Reflection]) -> dict[str, tuple[str, ...]]:

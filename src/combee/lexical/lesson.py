@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from combee.lexical.features import Features, features
 from combee.lexical.questions import Spot
+from combee.playbook import normalize
 
 __all__ = ["PHRASE_WORDS", "SECTION", "Lesson", "lesson_from", "read_lesson"]
 
@@ -44,9 +45,9 @@ class Lesson:
     def text(self) -> str:
         """The sentence that stands in the playbook."""
         if self.start == self.end:
-            return f'When a text says "{self.phrase}", the label is {self.label}.'
+            return normalize(f'When a text says "{self.phrase}", the label is {self.label}.')
         marked = f"{self.phrase[: self.start]}[{self.phrase[self.start : self.end]}]{self.phrase[self.end :]}"
-        return f'When a sentence says "{marked}" about {self.kind}, the tag is {self.label}.'
+        return normalize(f'When a sentence says "{marked}" about {self.kind}, the tag is {self.label}.')
 
     def features(self) -> Features:
         """Return what the phrase has in common with other texts."""

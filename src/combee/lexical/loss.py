@@ -21,9 +21,9 @@ OPERATION_TOKENS = 16
 """What one operation costs in a reply besides its text: type, section, sources, punctuation."""
 
 
-def remembered(seed: str, lesson: str, source: str, m: int, m0: float) -> bool:
-    """Return whether a call over `m` items keeps this lesson of this source; `seed` names run, step and node."""
-    data = "\0".join((seed, lesson, source)).encode("utf-8", "replace")
+def remembered(seed: str, lesson: str, m: int, m0: float) -> bool:
+    """Return whether a call over `m` items keeps this lesson; `seed` names the run, the step and the node."""
+    data = f"{seed}\0{lesson}".encode("utf-8", "replace")
     draw = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big") / 2**64
     return draw < math.exp(-m / m0)
 
