@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+import re
 import tomllib
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -152,10 +153,18 @@ def _rows(name: str, pools: Sequence[_Pool], seed: int, per_row: int) -> Iterato
         while zlib.crc32(entity.encode()) % 3 != place:
             entity, phrase = KINDS[pool.tag.kind](rng)
         question = Question(entity, write_sentence(pattern, phrase, pool.tag.settings, rng))
-        if question in seen:
+        if question in seen or _ambiguous(question):
             continue
         seen.add(question)
         row.append((question, pool.tag.name))
         if len(row) == per_row:
             yield row
             row = []
+
+
+def _ambiguous(question: Question) -> bool:
+    """Whether the amount stands twice in the sentence, so that nobody could tell which one is meant."""
+    if question.sentence.count(question.entity) < 2:
+        return False
+    alone = rf"(?<![\w.,]){re.escape(question.entity)}(?!\w|[.,]\d)"
+    return len(re.findall(alone, question.sentence)) != 1

@@ -18,6 +18,7 @@ from combee.tasks.model import Fields, Fractions, Sizes
 from combee.tasks.rows import SUFFIXES, Table, read_table
 from combee.tasks.shape import Shaped, shape_of, shaped, unique
 from combee.tasks.split import counts_of, split
+from combee.tasks.text import is_folder
 
 __all__ = ["Parts", "read_parts"]
 
@@ -57,7 +58,7 @@ def read_parts(
     Raises:
         DataError, UsageError: as `combee.tasks.load`.
     """
-    folder = path.is_dir()
+    folder = is_folder(path)
     files = _files_in(path) if folder else {"all": path}
     notes: list[str] = []
     items: dict[str, tuple[Item, ...]] = {}

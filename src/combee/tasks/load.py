@@ -18,6 +18,7 @@ from combee.tasks.model import Fields, Fractions, Sizes, TaskSet
 from combee.tasks.scorers import scorer as scorer_of
 from combee.tasks.shape import SCORERS, tags_offered
 from combee.tasks.split import check_fractions, check_sizes
+from combee.tasks.text import is_folder
 
 __all__ = ["DATA_VARIABLE", "NAMES", "load"]
 
@@ -116,14 +117,17 @@ def _folder_of(name: str, data_dir: Path | str | None) -> Path:
             hint=f"Give --data-dir, or set {DATA_VARIABLE}, to the folder that holds {name}/train.jsonl.",
         )
     path = Path(root).expanduser() / name
-    if not path.is_dir():
+    if not is_folder(path):
         raise DataError("no such folder", path=path, hint=f"{root} must hold {name}/ with its train and test files.")
     return path
 
 
 def _path_of(spec: str | Path) -> Path:
-    path = Path(spec).expanduser()
+    try:
+        path = Path(spec).expanduser()
+    except RuntimeError as error:  # no such user as in ~name
+        raise DataError(str(error), path=spec) from None
     bare = isinstance(spec, str) and path.name == spec and not path.suffix
-    if bare and not path.exists():
+    if bare and not is_folder(path) and not path.exists():
         raise UsageError(f"no task set or file is called {spec!r}", hint=did_you_mean(str(spec), NAMES))
     return path

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from combee.errors import DataError, UsageError, did_you_mean
-from combee.tasks.text import check_lines, clean, read_text
+from combee.tasks.text import check_lines, clean, is_folder, read_text
 
 __all__ = ["SUFFIXES", "Cell", "NumberText", "Row", "Table", "read_table"]
 
@@ -55,7 +55,7 @@ def read_table(path: Path) -> Table:
         UsageError: a suffix we do not know.
     """
     read = SUFFIXES.get(path.suffix.lower())
-    if read is None and not path.is_dir() and path.exists():
+    if read is None and not is_folder(path) and path.exists():
         hint = did_you_mean(path.suffix.lower(), SUFFIXES)
         raise UsageError(f"{path}: unknown kind of file {path.suffix or '(no suffix)'!r}", hint=hint)
     text, encoding = read_text(path)

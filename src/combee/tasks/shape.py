@@ -121,15 +121,16 @@ def unique(tasks: Sequence[Shaped], where: str) -> tuple[list[Shaped], list[str]
             other.append(one)
     notes: list[str] = []
     if same:
-        notes.append(f"{where}: {same} duplicate {_rows(same)} kept once")
+        notes.append(f"{where}: {same} duplicate {'row' if same == 1 else 'rows'} kept once")
     if other:
         kept = first[other[0].question]
+        verb = "repeats" if len(other) == 1 else "repeat"
         notes.append(
-            f"{where}: {len(other)} {_rows(len(other))} repeat a question with another answer; the first is kept "
+            f"{where}: {_rows(len(other))} {verb} a question with another answer; the first is kept "
             f"(for example {kept.line}, not {other[0].line})"
         )
     return list(first.values()), notes
 
 
 def _rows(count: int) -> str:
-    return "row" if count == 1 else "rows"
+    return f"{count} row{'' if count == 1 else 's'}"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from combee.errors import DataError
 
-__all__ = ["MAX_LINE", "check_lines", "clean", "normal_form", "read_text"]
+__all__ = ["MAX_LINE", "check_lines", "clean", "is_folder", "normal_form", "read_text"]
 
 MAX_LINE = 10_000_000
 """Characters in one line of a file of lines; a longer one is almost always a file of another kind."""
@@ -95,26 +95,41 @@ def normal_form(text: str) -> str:
     return folded.strip("\"'` ").removesuffix(".").strip("\"'` ") or folded
 
 
+def is_folder(path: Path) -> bool:
+    """Return whether this is a folder; False where nothing is there.
+
+    Raises:
+        DataError: it cannot be looked at (no permission, a name that no file can have).
+    """
+    try:
+        return path.is_dir()
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+
+
 def _read_bytes(path: Path) -> bytes:
     try:
         # Opening a pipe would wait for its writer, and a device may never end: look before opening.
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
-            raise DataError(
-                "is a directory, not a file", path=path, hint="Give one file, or a folder with train and test files."
-            )
+            hint = "Give one file, or a folder with train and test files."
+            raise DataError("is a directory, not a file", path=path, hint=hint)
         if not stat.S_ISREG(mode):
             raise DataError("is not a regular file", path=path, hint="Write the data to a file first.")
         return path.read_bytes()
-    except FileNotFoundError:
-        raise DataError(
-            "no such file", path=path, hint="Check the path; it is taken from the current directory."
-        ) from None
-    except PermissionError:
-        raise DataError("no permission to read it", path=path, hint="Change its mode or run as its owner.") from None
     except (OSError, ValueError) as error:
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        raise DataError(f"cannot be read: {reason}", path=path) from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError | ValueError) -> DataError:
+    if isinstance(error, FileNotFoundError):
+        hint = "Check the path; it is taken from the current directory."
+        return DataError("no such file", path=path, hint=hint)
+    if isinstance(error, PermissionError):
+        return DataError("no permission to read it", path=path, hint="Change its mode or run as its owner.")
+    reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+    shown = str(path) if len(str(path)) < 300 else f"{str(path)[:100]}..."
+    return DataError(f"cannot be read: {reason}", path=shown.replace("\0", "\\0"))
 
 
 def _undecodable(path: Path, data: bytes, error: UnicodeDecodeError) -> DataError:
