@@ -20,7 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("init", "Write a commented combee.toml to start from."),
     "learn": ("learn", "Learn a playbook from tasks, or from recorded traces."),
     "resume": ("resume", "Go on with a run that was stopped; nothing paid is bought again."),
-    "eval": ("eval", "Score a playbook on held-out tasks."),
+    "eval": ("evaluate", "Score a playbook on held-out tasks."),
     "runs": ("runs", "List runs and how they ended."),
     "show": ("show", "Show a run's playbook."),
     "diff": ("diff", "Compare two playbooks or versions."),

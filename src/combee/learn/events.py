@@ -73,7 +73,11 @@ class SampleRefused:
 
 @dataclass(frozen=True, slots=True)
 class StepFinished:
-    """A minibatch is in the book. `reads` counts items read by leaf calls; `depth` is the longest chain of calls."""
+    """A minibatch is in the book.
+
+    `reflections` counts those with lessons, `reads` the reflections read by leaf calls, `depth` the longest chain of
+    calls.
+    """
 
     epoch: int
     step: int

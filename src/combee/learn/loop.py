@@ -249,7 +249,7 @@ class _Loop(Generic[S]):
             batch=batch,
             hits=mapped.hits,
             total=mapped.total,
-            reflections=len(mapped.reflections),
+            reflections=sum(1 for reflection in mapped.reflections if reflection.lessons),
             lessons=sum(len(reflection.lessons) for reflection in mapped.reflections),
             operations=len(reduced.delta),
             refused=len(reduced.applied.refused),

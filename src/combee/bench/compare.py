@@ -1,0 +1,132 @@
+"""One task set, one embedded agent, several ways to aggregate: what each keeps, scores and costs.
+
+Every way runs the real loop on the same samples in the same order; nothing is taken from a table. The guard is off,
+so that each way shows what it does by itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from combee.journal import Journal, Scope
+from combee.learn import (
+    Evaluation,
+    LearnConfig,
+    LearnResult,
+    LiveTasks,
+    Observer,
+    Reflection,
+    Rollout,
+    Score,
+    Scorer,
+    Task,
+    evaluate,
+    learn,
+)
+from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
+from combee.playbook import Playbook, normalize
+
+__all__ = ["Row", "Setup", "compare", "sequential"]
+
+CALLS_BEFORE_REDUCE = 2  # a rollout and a reflection stand before the aggregation in every step's chain
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What is compared on. `forget` is m0 of the simulated forgetting, `output_limit` tokens one call may write."""
+
+    train: Sequence[Task]
+    test: Sequence[Task]
+    scorer: Scorer
+    batch: int = 125
+    forget: float | None = None
+    output_limit: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One way's figures. `lessons` went into aggregation (distinct texts), `kept` of them are in the book."""
+
+    way: str
+    batch: int
+    lessons: int
+    kept: int
+    entries: int
+    accuracy: float
+    calls: int
+    reads_per_item: float
+    chain: int
+    seconds: float
+    result: LearnResult = field(repr=False)
+    evaluation: Evaluation = field(repr=False)
+
+
+@dataclass
+class _Listening:
+    """A reflector that remembers which lessons it handed on."""
+
+    inner: LexicalReflector
+    lessons: set[str] = field(default_factory=set)
+
+    async def reflect(
+        self, task: Task, rollout: Rollout, score: Score | None, playbook: Playbook, scope: Scope
+    ) -> Reflection | None:
+        reflection = await self.inner.reflect(task, rollout, score, playbook, scope)
+        if reflection is not None:
+            self.lessons.update(normalize(lesson) for lesson in reflection.lessons)
+        return reflection
+
+
+async def compare(setup: Setup, way: str, *, journal: Journal | None = None, observe: Observer | None = None) -> Row:
+    """Learn with one way to aggregate and score the result on the held-out tasks.
+
+    `way` is "sequential" (one sample a step) or a name of `combee.aggregate.BASELINES`.
+    """
+    batch = 1 if way == "sequential" else setup.batch
+    config = LearnConfig(
+        batch=batch,
+        aggregate="combee" if way == "sequential" else way,
+        guard=False,
+        near=None,
+        seed=setup.seed,
+        concurrency=batch,
+    )
+    generator = LexicalGenerator()
+    reflector = _Listening(LexicalReflector())
+    curator = LexicalCurator(forget=setup.forget, output_limit=setup.output_limit, seed=setup.seed)
+    begun = time.perf_counter()
+    result = await learn(
+        setup.train,
+        LiveTasks(generator, reflector, setup.scorer),
+        curator,
+        config=config,
+        journal=journal,
+        observe=observe,
+    )
+    seconds = time.perf_counter() - begun
+    evaluation = await evaluate(generator, setup.test, setup.scorer, result.last)
+    texts = {bullet.text for bullet in result.last}
+    items = sum(step.reflections for step in result.steps)
+    return Row(
+        way=way,
+        batch=batch,
+        lessons=len(reflector.lessons),
+        kept=len(reflector.lessons & texts),
+        entries=len(result.last),
+        accuracy=evaluation.accuracy or 0.0,
+        calls=sum(step.calls for step in result.steps),
+        reads_per_item=sum(step.reads for step in result.steps) / max(items, 1),
+        chain=sum(step.depth + CALLS_BEFORE_REDUCE for step in result.steps),
+        seconds=seconds,
+        result=result,
+        evaluation=evaluation,
+    )
+
+
+def sequential(rows: Sequence[Row]) -> Row | None:
+    """Return the row that the others are measured against."""
+    found: Callable[[Row], bool] = lambda row: row.way == "sequential"  # noqa: E731
+    return next(filter(found, rows), None)

@@ -1,0 +1,86 @@
+"""`combee doctor`: is this installation whole, and does the configured endpoint answer?"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import platform
+import sqlite3
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from combee import __version__
+from combee.cli.config import read_config
+from combee.journal import Journal
+
+__all__ = ["command"]
+
+EXTRAS = {"gepa": "gepa", "local": "xllamacpp", "mcp": "mcp", "swarm": "pydantic_ai"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at. `fix` says what to do when it is not well."""
+
+    name: str
+    ok: bool
+    found: str
+    fix: str = ""
+
+
+@click.command(name="doctor")
+@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file. [combee.toml if there]")
+@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+def command(config_path: Path | None, as_json: bool) -> int:
+    """Check this installation and, if one is configured, the model endpoint."""
+    checks = [_python(), _sqlite(), _disk(), *_extras(), *_endpoint(config_path)]
+    if as_json:
+        click.echo(json.dumps([asdict(check) for check in checks], ensure_ascii=False))
+    else:
+        click.echo(f"combee {__version__}")
+        for check in checks:
+            click.echo(f"{'ok ' if check.ok else 'NO '} {check.name:<12} {check.found}")
+            if not check.ok and check.fix:
+                click.echo(f"    {check.fix}")
+    return 0 if all(check.ok for check in checks) else 1
+
+
+def _python() -> Check:
+    return Check("python", sys.version_info >= (3, 11), platform.python_version(), "Install Python 3.11 or later.")
+
+
+def _sqlite() -> Check:
+    found = sqlite3.sqlite_version_info
+    return Check("sqlite", found >= (3, 35), sqlite3.sqlite_version, "Use a Python with SQLite 3.35 or later.")
+
+
+def _disk() -> Check:
+    try:
+        with tempfile.TemporaryDirectory(dir=".") as folder, Journal.open(Path(folder)):
+            return Check("disk", ok=True, found="a run can be written here")
+    except OSError as error:
+        return Check("disk", ok=False, found=str(error), fix="Change to a folder you may write to.")
+
+
+def _extras() -> list[Check]:
+    return [
+        Check(
+            name,
+            ok=True,
+            found="installed"
+            if importlib.util.find_spec(module)
+            else f"not installed (optional: pip install 'combee-learn[{name}]')",
+        )
+        for name, module in EXTRAS.items()
+    ]
+
+
+def _endpoint(config_path: Path | None) -> list[Check]:
+    config = read_config(config_path)
+    if not config.model:
+        return [Check("endpoint", ok=True, found="none configured; the embedded agent needs none")]
+    return []

@@ -1,0 +1,98 @@
+"""`combee eval`: the score of a playbook on held-out tasks, beside the agent without one."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import click
+
+from combee.cli.config import read_config
+from combee.cli.execute import SPEC_KEY
+from combee.cli.options import task_options
+from combee.cli.rundir import find_run, open_book
+from combee.cli.spec import Prepared, RunSpec, prepare
+from combee.errors import RunError, UsageError
+from combee.journal import Journal
+from combee.learn import Evaluation
+from combee.playbook import Playbook
+from combee.runner import run_sync
+
+__all__ = ["command"]
+
+
+@click.command(name="eval")
+@click.argument("what", required=False)
+@click.argument("source", required=False)
+@task_options
+@click.option("--split", type=click.Choice(["train", "val", "test"]), default="test", show_default=True)
+@click.option("--version", default="best", show_default=True, help="A label (best, last, stable) or a digest.")
+@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file. [combee.toml if there]")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def command(what: str | None, source: str | None, split: str, version: str, **options: Any) -> None:
+    """Score the playbook of WHAT (a run or a file) on SOURCE (default: the run's own tasks), learning nothing."""
+    book, name = open_book(what, version)
+    prepared = prepare(_spec(what, source, options))
+    tasks = {"train": prepared.tasks.train, "val": prepared.tasks.val, "test": prepared.tasks.test}[split]
+    if not any(task.target is not None for task in tasks):
+        raise UsageError(f"{prepared.tasks.name} has no {split} tasks with an answer.", hint="Choose another --split.")
+
+    async def both() -> tuple[Evaluation, Evaluation]:
+        return await prepared.score(tasks, book), await prepared.score(tasks, Playbook())
+
+    with_book, without = run_sync(both())
+    _print(name, split, prepared, with_book, without, as_json=options["as_json"])
+    if not with_book.scores:
+        raise RunError("Not one task could be scored.", hint=next(iter(with_book.errors.values()), None))
+
+
+def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> RunSpec:
+    names = ("question", "answer", "id", "scorer", "train", "val", "test", "data_dir")
+    given = {name: options[name] for name in names} | {"source": source}
+    if source is None and (what is None or not Path(what).is_file()):
+        folder = find_run(what.rsplit("@", 1)[0] if what else None)
+        with Journal.open(folder, create=False, read_only=True) as journal:
+            kept = RunSpec.from_json(journal.meta(SPEC_KEY))
+        tasks = dict(kept.tasks) | {key: value for key, value in given.items() if value is not None}
+        return RunSpec(tasks=tasks, agent=kept.agent, model=kept.model, learn=kept.learn, prices=kept.prices)
+    return RunSpec.of(read_config(options["config_path"]), tasks=given)
+
+
+def interval(hits: int, total: int) -> tuple[float, float]:
+    """Return the 95 % Wilson interval of a share."""
+    z, share = 1.96, hits / total
+    centre = share + z * z / (2 * total)
+    half = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    return (centre - half) / (1 + z * z / total), (centre + half) / (1 + z * z / total)
+
+
+def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without: Evaluation, *, as_json: bool) -> None:
+    if as_json:
+        data = {
+            "playbook": name,
+            "tasks": prepared.tasks.name,
+            "split": split,
+            "accuracy": found.accuracy,
+            "hits": found.hits,
+            "total": found.total,
+            "without_playbook": without.accuracy,
+            "errors": found.errors,
+            "about": prepared.tasks.about,
+        }
+        click.echo(json.dumps(data, ensure_ascii=False))
+        return
+    if found.total:
+        low, high = interval(found.hits, found.total)
+        click.echo(
+            f"{prepared.tasks.name}, {split}: {found.accuracy:.3f} ({found.hits} of {found.total}; "
+            f"95 % interval {low:.3f} to {high:.3f}) with {name}"
+        )
+    if without.accuracy is not None:
+        click.echo(f"without a playbook: {without.accuracy:.3f}")
+    for task, error in list(found.errors.items())[:5]:
+        click.echo(f"not scored: {task}: {error}", err=True)
+    if found.errors:
+        click.echo(f"{len(found.errors)} tasks could not be scored: do not compare this score with others.", err=True)
+    click.echo(f"note: {prepared.tasks.about}")

@@ -1,0 +1,119 @@
+"""Run a prepared run in its folder, to its end or until it is stopped; write the playbook, say how it ended."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import click
+
+from combee.cli.display import make_display
+from combee.cli.spec import Prepared
+from combee.errors import UsageError
+from combee.journal import JSON, Journal
+from combee.learn import LearnResult, learn
+from combee.playbook import Playbook, load, save, tokens
+from combee.runner import run_sync
+
+__all__ = ["SPEC_KEY", "Finished", "execute", "print_finished"]
+
+SPEC_KEY = "spec"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run that came to an end."""
+
+    folder: Path
+    prepared: Prepared
+    result: LearnResult
+    reused: int
+    bought: int
+    bought_again: int
+
+
+def execute(prepared: Prepared, folder: Path, *, quiet: bool) -> Finished:
+    """Learn in `folder`; the same call on a folder that holds a part of the run goes on with it."""
+    start = _start(prepared)
+    with Journal.open(folder) as journal, make_display(quiet=quiet) as display:
+        journal.set_meta(SPEC_KEY, prepared.spec.to_json())
+        _same_data(journal, prepared)
+        try:
+            result = run_sync(
+                learn(
+                    prepared.tasks.train,
+                    prepared.sample_map,
+                    prepared.agent.curator,
+                    config=prepared.config,
+                    start=start,
+                    validate=prepared.validate if prepared.tasks.val else None,
+                    judge=prepared.judge,
+                    journal=journal,
+                    observe=display.observe,
+                )
+            )
+        except KeyboardInterrupt:
+            display.close()
+            click.echo(f"Stopped; nothing is lost. Go on with: combee resume {folder}", err=True)
+            raise
+        _write_books(folder, result)
+        stats = journal.stats()
+    return Finished(folder, prepared, result, stats.reused, stats.bought, stats.bought_again)
+
+
+def _start(prepared: Prepared) -> Playbook | None:
+    return None if prepared.spec.start is None else load(prepared.spec.start)
+
+
+def _same_data(journal: Journal, prepared: Prepared) -> None:
+    """A run goes on only with the data it began with: else its replay would be another run."""
+    digest = prepared.tasks.digest()
+    known = journal.meta("tasks")
+    if known is None:
+        journal.set_meta("tasks", digest)
+    elif known != digest:
+        raise UsageError(
+            "The tasks have changed since this run began.", hint="Put the old file back, or start a new run."
+        )
+
+
+def _write_books(folder: Path, result: LearnResult) -> None:
+    save(result.best, folder / "playbook.json")
+    save(result.best, folder / "playbook.md")
+
+
+def print_finished(done: Finished, *, as_json: bool) -> None:
+    """Say what a run gave, for a person or as JSON."""
+    result = done.result
+    validation = result.validations[-1] if result.validations else None
+    if as_json:
+        summary: dict[str, JSON] = {
+            "run": str(done.folder),
+            "reason": result.reason.value,
+            "detail": result.detail,
+            "bullets": len(result.best),
+            "tokens": tokens(result.best),
+            "steps": len(result.steps),
+            "unlearned": cast("JSON", list(result.unlearned)),
+            "validation": None if validation is None else {"hits": validation.hits, "total": validation.total},
+            "calls": {"bought": done.bought, "reused": done.reused, "bought_again": done.bought_again},
+        }
+        click.echo(json.dumps(summary, ensure_ascii=False))
+        return
+    lines = [f"{result.reason.value}: {result.detail}"]
+    lines.append(f"playbook   {len(result.best)} bullets, {tokens(result.best)} tokens → {done.folder / 'playbook.md'}")
+    if validation is not None and validation.total:
+        best = max((v.hits / v.total for v in result.validations if v.total and not v.errors), default=None)
+        shown = f"{validation.hits / validation.total:.3f} at the end"
+        lines.append(f"validation {shown}" + ("" if best is None else f", best {best:.3f}"))
+    seen = sum(step.total for step in result.steps)
+    if seen:
+        hits = sum(step.hits for step in result.steps)
+        lines.append(f"training   {hits / seen:.3f} before learning from each sample")
+    lines.append(f"work       {done.bought} results made, {done.reused} taken from the journal")
+    if result.unlearned:
+        lines.append(f"not worked {len(result.unlearned)} samples failed for outside reasons")
+    lines.append(f"next       combee show {done.folder} · combee eval {done.folder}")
+    click.echo("\n".join(lines))

@@ -1,0 +1,57 @@
+"""`combee learn`: from a task set or a file of your own to a playbook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from combee.aggregate import BASELINES
+from combee.cli.config import read_config
+from combee.cli.execute import execute, print_finished
+from combee.cli.options import BatchSize, task_options
+from combee.cli.rundir import new_run
+from combee.cli.spec import RunSpec, prepare
+
+__all__ = ["command"]
+
+
+@click.command(name="learn")
+@click.argument("source", required=False)
+@task_options
+@click.option("--agent", type=click.Choice(["lexical", "ace"]), help="Who works on the tasks. [lexical]")
+@click.option("--batch", type=BatchSize(), help="Samples a step, or 'auto'. [40]")
+@click.option("--epochs", type=click.IntRange(1), help="How often all samples are seen. [1]")
+@click.option("--aggregate", type=click.Choice(sorted(BASELINES)), help="How reflections become one update. [combee]")
+@click.option("--max-items", type=click.IntRange(1), help="Reflections that one aggregating call may take. [16]")
+@click.option("--token-budget", type=click.IntRange(1), help="Tokens the playbook may have. [80000]")
+@click.option("--eval-every", type=click.IntRange(1), help="Samples between two validations. [100]")
+@click.option("--concurrency", type=click.IntRange(1), help="Samples worked on at once. [64]")
+@click.option("--guard/--no-guard", default=None, help="Check each update before it counts. [guard]")
+@click.option("--seed", type=int, help="Decides every shuffle. [0]")
+@click.option("--forget", type=float, help="Simulate forgetting with this m0 (lexical agent; for demonstrations).")
+@click.option("--start", type=click.Path(path_type=Path), help="A playbook to go on from (.json, .md, .txt).")
+@click.option("--name", help="Name of the run below runs/.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the run, instead of runs/NAME.")
+@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file. [combee.toml if there]")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def command(source: str | None, config_path: Path | None, **options: Any) -> None:
+    """Learn a playbook from SOURCE: tags, finer, formula, a .jsonl or .csv file, or a folder with train/val/test."""
+    tasks = {name: options[name] for name in ("question", "answer", "id", "scorer", "train", "val", "test", "data_dir")}
+    names = ("batch", "epochs", "aggregate", "max_items", "token_budget", "eval_every", "concurrency", "guard", "seed")
+    spec = RunSpec.of(
+        read_config(config_path),
+        tasks=tasks | {"source": source},
+        agent={"kind": options["agent"], "forget": options["forget"]},
+        learn={name: options[name] for name in names},
+        start=None if options["start"] is None else str(options["start"].resolve()),
+    )
+    prepared = prepare(spec)
+    folder = new_run(options["name"], options["out"], f"{prepared.tasks.name}-{prepared.config.aggregate}")
+    quiet, as_json = options["quiet"], options["as_json"]
+    if not quiet and not as_json:
+        for note in (prepared.tasks.about, *prepared.tasks.notes):
+            click.echo(f"note: {note}", err=True)
+    print_finished(execute(prepared, folder, quiet=quiet or as_json), as_json=as_json)

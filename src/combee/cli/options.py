@@ -1,0 +1,47 @@
+"""Options that several commands share, and their types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["BatchSize", "task_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class BatchSize(click.ParamType[int | str]):
+    """A whole number of at least 1, or the word auto."""
+
+    name = "number|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Return the size, or "auto"."""
+        if value == "auto":
+            return "auto"
+        try:
+            size = int(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a whole number nor 'auto'.", param, ctx)
+        if size < 1:
+            self.fail(f"{size} is below 1.", param, ctx)
+        return size
+
+
+def task_options(command: F) -> F:
+    """Add the options that say how a file of tasks is read."""
+    options = [
+        click.option("--question", help="Column with the question."),
+        click.option("--answer", help="Column with the right answer."),
+        click.option("--id", help="Column with the row's id."),
+        click.option("--scorer", help="exact, numeric:0.01, tags, regex, or package.module:function."),
+        click.option("--train", type=click.IntRange(1), help="Training rows to use."),
+        click.option("--val", type=click.IntRange(0), help="Validation rows to use."),
+        click.option("--test", type=click.IntRange(0), help="Test rows to use."),
+        click.option("--data-dir", help="Folder that holds finer/ and formula/. [$COMBEE_DATA]"),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command

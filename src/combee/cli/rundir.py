@@ -1,0 +1,79 @@
+"""Where runs lie: a folder a run, below `runs/` unless told otherwise; found again by name, path, or as the latest."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from combee.errors import StorageError, UsageError, did_you_mean
+from combee.journal import Journal
+from combee.playbook import Playbook, from_json, load
+
+__all__ = ["RUNS", "all_runs", "find_run", "new_run", "open_book"]
+
+RUNS = Path("runs")
+JOURNAL = "journal.sqlite"
+
+
+def new_run(name: str | None, out: Path | None, prefix: str) -> Path:
+    """Return the folder of a new run; it is made when the journal is opened. Raises `UsageError` if it is taken."""
+    if out is not None:
+        folder = out
+    else:
+        stem = name or f"{prefix}-{time.strftime('%Y%m%d-%H%M%S')}"
+        folder = RUNS / stem
+        if name is None:
+            number = 2
+            while folder.exists():
+                folder = RUNS / f"{stem}-{number}"
+                number += 1
+    if (folder / JOURNAL).exists():
+        raise UsageError(
+            f"There is a run in {folder} already.", hint=f"Go on with `combee resume {folder}`, or choose another name."
+        )
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file.", hint="Choose another folder with --out.")
+    return folder
+
+
+def all_runs(root: Path = RUNS) -> list[Path]:
+    """Return the folders of all runs below `root`, oldest first."""
+    if not root.is_dir():
+        return []
+    found = [path.parent for path in root.glob(f"*/{JOURNAL}")]
+    return sorted(found, key=lambda folder: (folder / JOURNAL).stat().st_ctime)
+
+
+def find_run(name: str | None) -> Path:
+    """Return a run by path or by name below `runs/`; None means the latest one."""
+    runs = all_runs()
+    if name is None:
+        if not runs:
+            raise UsageError("There is no run here yet.", hint="Start one with `combee learn`.")
+        return runs[-1]
+    for folder in (Path(name), RUNS / name):
+        if (folder / JOURNAL).is_file():
+            return folder
+    known = [run.name for run in runs]
+    raise UsageError(
+        f"There is no run {name!r}.", hint=did_you_mean(name, known) if known else "Start one with `combee learn`."
+    )
+
+
+def open_book(what: str | None, version: str = "best") -> tuple[Playbook, str]:
+    """Return a playbook and what to call it: a file, a run (its `version`, best or else last), or RUN@VERSION."""
+    if what is not None and Path(what).is_file():
+        return load(what), what
+    if what is not None and "@" in what:
+        what, version = what.rsplit("@", 1)
+    if what is not None and Path(what).suffix in {".json", ".md", ".txt"} and not Path(what).is_dir():
+        return load(what), what
+    folder = find_run(what or None)
+    with Journal.open(folder, create=False, read_only=True) as journal:
+        labels = journal.labels()
+        if not labels:
+            raise StorageError(f"{folder} holds no playbook yet.", hint=f"Go on with `combee resume {folder}`.")
+        if version == "best" and "best" not in labels:
+            version = "last"
+        found = journal.resolve(version)
+        return from_json(journal.text(found)), f"{folder}@{version}"

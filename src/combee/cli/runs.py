@@ -1,0 +1,52 @@
+"""`combee runs`: what was run here and how it ended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import cast
+
+import click
+
+from combee.cli.rundir import RUNS, all_runs
+from combee.errors import CombeeError
+from combee.journal import JSON, Journal
+
+__all__ = ["command"]
+
+
+@click.command(name="runs")
+@click.argument("root", type=click.Path(path_type=Path), default=RUNS)
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
+def command(root: Path, as_json: bool) -> None:
+    """List the runs below ROOT (default: runs/), oldest first."""
+    rows = [describe(folder) for folder in all_runs(root)]
+    if as_json:
+        click.echo(json.dumps(rows, ensure_ascii=False))
+    elif not rows:
+        click.echo("No runs yet. Start one with: combee learn")
+    else:
+        width = max(len(str(row["run"])) for row in rows)
+        for row in rows:
+            score = row["validation"]
+            shown = f"{score:.3f}" if isinstance(score, float) else "-"
+            click.echo(f"{row['run']:<{width}}  {row['reason']:<12} {row['bullets']!s:>5} bullets  validation {shown}")
+
+
+def describe(folder: Path) -> dict[str, JSON]:
+    """Return a run's name, end, size and last validation; a damaged run says what is wrong in `reason`."""
+    row: dict[str, JSON] = {"run": folder.name, "reason": "unfinished", "bullets": 0, "validation": None}
+    try:
+        with Journal.open(folder, create=False, read_only=True) as journal:
+            ends = [cast("dict[str, JSON]", event.data) for event in journal.events("RunFinished")]
+            scores = [cast("dict[str, int]", event.data) for event in journal.events("Validated")]
+            steps = [cast("dict[str, JSON]", event.data) for event in journal.events("StepFinished")]
+    except CombeeError as error:
+        return row | {"reason": error.message}
+    if ends:
+        row |= {"reason": ends[-1]["reason"], "bullets": ends[-1]["bullets"]}
+    elif steps:
+        row["bullets"] = steps[-1]["bullets"]
+    if scores and scores[-1]["total"]:
+        row["validation"] = scores[-1]["hits"] / scores[-1]["total"]
+    return row

@@ -1,0 +1,184 @@
+"""What one run is: file and options folded into one value, kept in the journal so that a resume needs neither.
+
+`prepare` turns it into the parts the loop wants. Nothing is written and nothing is paid before everything was checked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from combee.cli.config import ProjectConfig
+from combee.errors import UsageError, did_you_mean
+from combee.guard import HeldOut, LeakIndex, Limits, Policy
+from combee.journal import JSON, Scope
+from combee.learn import (
+    Curator,
+    Evaluation,
+    Generator,
+    Judge,
+    LearnConfig,
+    LiveTasks,
+    Reflector,
+    Task,
+    evaluate,
+)
+from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
+from combee.playbook import Playbook
+from combee.runner import LocalRunner
+from combee.tasks import Fields, TaskSet, load
+
+__all__ = ["Agent", "Prepared", "RunSpec", "load_tasks", "make_agent", "prepare"]
+
+AGENTS = ("lexical", "ace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """The settings of one run, as plain values by table (see combee.toml)."""
+
+    tasks: Mapping[str, Any] = field(default_factory=dict)
+    agent: Mapping[str, Any] = field(default_factory=dict)
+    model: Mapping[str, Any] = field(default_factory=dict)
+    learn: Mapping[str, Any] = field(default_factory=dict)
+    budget: Mapping[str, Any] = field(default_factory=dict)
+    prices: Mapping[str, Any] = field(default_factory=dict)
+    guard: Mapping[str, Any] = field(default_factory=dict)
+    start: str | None = None
+
+    @classmethod
+    def of(cls, config: ProjectConfig, **tables: Mapping[str, Any] | str | None) -> RunSpec:
+        """Return the file's values with those of the command line (None: not given) over them."""
+        merged: dict[str, Any] = {}
+        for item in dataclasses.fields(config):
+            given = cast("Mapping[str, Any]", tables.get(item.name) or {})
+            merged[item.name] = dict(getattr(config, item.name)) | {k: v for k, v in given.items() if v is not None}
+        return cls(**merged, start=cast("str | None", tables.get("start")))
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return the settings as JSON. They hold names of variables, never keys."""
+        return cast(
+            "dict[str, JSON]", {item.name: _plain(getattr(self, item.name)) for item in dataclasses.fields(self)}
+        )
+
+    @classmethod
+    def from_json(cls, value: JSON) -> RunSpec:
+        """Read what `to_json` wrote."""
+        return cls(**cast("dict[str, Any]", value))
+
+    def learn_config(self) -> LearnConfig:
+        """Return the checked settings of the loop."""
+        return LearnConfig.from_json(self.learn)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """The three roles, and a name for reports."""
+
+    name: str
+    generator: Generator
+    reflector: Reflector
+    curator: Curator
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything the loop needs."""
+
+    spec: RunSpec
+    tasks: TaskSet
+    agent: Agent
+    config: LearnConfig
+    sample_map: LiveTasks
+    judge: Judge
+
+    async def validate(self, book: Playbook, scope: Scope) -> Evaluation:
+        """Score a book on the validation tasks."""
+        return await self.score(self.tasks.val, book, scope)
+
+    async def score(self, tasks: tuple[Task, ...], book: Playbook, scope: Scope | None = None) -> Evaluation:
+        """Score a book on any tasks of the set."""
+        return await evaluate(
+            self.agent.generator,
+            tasks,
+            self.tasks.scorer,
+            book,
+            scope=scope,
+            runner=LocalRunner(self.config.concurrency),
+            attempts=self.config.attempts,
+            view_tokens=self.config.view_tokens,
+        )
+
+
+def load_tasks(spec: RunSpec) -> TaskSet:
+    """Load the task set that a run names."""
+    tasks = spec.tasks
+    sizes = (tasks.get("train"), tasks.get("val"), tasks.get("test"))
+    fields = Fields(tasks.get("question"), tasks.get("answer"), tasks.get("id"))
+    return load(
+        tasks.get("source", "tags"),
+        data_dir=tasks.get("data_dir"),
+        sizes=sizes if any(size is not None for size in sizes) else None,
+        seed=tasks.get("seed", 0),
+        fields=None if fields == Fields() else fields,
+        scorer=tasks.get("scorer"),
+    )
+
+
+def make_agent(spec: RunSpec) -> Agent:
+    """Make the agent that a run names."""
+    kind = spec.agent.get("kind", "lexical")
+    if kind not in AGENTS:
+        raise UsageError(f"There is no agent {kind!r}.", hint=did_you_mean(str(kind), AGENTS))
+    if kind == "ace":
+        raise UsageError("The agent 'ace' needs a model.", hint="Fill [model] in combee.toml, or give --model.")
+    curator = LexicalCurator(
+        forget=spec.agent.get("forget"),
+        output_limit=spec.agent.get("output_limit"),
+        seed=spec.learn.get("seed", 0),
+    )
+    return Agent("lexical", LexicalGenerator(), LexicalReflector(), curator)
+
+
+def prepare(spec: RunSpec) -> Prepared:
+    """Load, check and connect all parts of a run. Raises `UsageError` for anything that cannot be used."""
+    config = spec.learn_config()
+    tasks = load_tasks(spec)
+    if not tasks.train:
+        raise UsageError(f"{tasks.name} has no training tasks.", hint="Give more rows, or another split.")
+    agent = make_agent(spec)
+    sample_map = LiveTasks(agent.generator, agent.reflector, tasks.scorer, config.view_tokens)
+    judge = Judge(
+        enabled=config.guard,
+        policy=_policy(spec.guard),
+        limits=Limits(allow_leaks=config.keep_leaks),
+        held_out=_held_out(tasks),
+    )
+    prepared = Prepared(spec, tasks, agent, config, sample_map, judge)
+    if config.guard_validate:
+        if not tasks.val:
+            raise UsageError("guard_validate needs validation tasks.", hint="Give --val, or a folder with a val file.")
+        judge.validate = prepared.validate
+    return prepared
+
+
+def _held_out(tasks: TaskSet) -> LeakIndex:
+    """What must not turn up in a lesson: answers of validation and test that are not known from training."""
+    unseen = [
+        HeldOut(task.id, task.target, task.question) for task in (*tasks.val, *tasks.test) if task.target is not None
+    ]
+    known = {task.target for task in tasks.train if task.target is not None} | set(tasks.choices or ())
+    return LeakIndex(unseen, known)
+
+
+def _policy(guard: Mapping[str, Any]) -> Policy:
+    tenants = guard.get("tenants")
+    return Policy(tenants=None if tenants is None else frozenset(tenants), clearance=guard.get("clearance"))
