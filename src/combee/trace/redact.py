@@ -17,6 +17,7 @@ from combee.trace.secrets import FINDERS, Span
 __all__ = ["Redacted", "Redactor", "redact", "redact_trace"]
 
 _MARK = "[redacted:"
+_MOST_PASSES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +51,22 @@ class Redactor:
 
     def __call__(self, text: str) -> Redacted:
         """Return the text with every secret replaced by `[redacted:kind]`, and the counts by kind."""
+        counts: Counter[str] = Counter()
+        for _ in range(_MOST_PASSES):
+            spans = self._spans(text)
+            if not spans:
+                break
+            # A mark is no word: what ran into a secret may show as one of its own now, so the text is looked at again.
+            text = _marked(text, spans, counts)
+        return Redacted(text, dict(sorted(counts.items())))
+
+    def _spans(self, text: str) -> list[Span]:
         spans = [span for kind, pattern in self._own for span in _own_spans(kind, pattern, text)]
         # U+0130 is the one character whose lower case is longer; positions must stay.
         folded = text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
         for find in FINDERS:
             spans.extend(find(text, folded))
-        if not spans:
-            return Redacted(text)
-        counts: Counter[str] = Counter()
-        parts: list[str] = []
-        done = 0
-        for span in _disjoint(spans):
-            parts += (text[done : span.start], f"{_MARK}{span.kind}]")
-            counts[span.kind] += 1
-            done = span.end
-        parts.append(text[done:])
-        return Redacted("".join(parts), dict(sorted(counts.items())))
+        return spans
 
     def trace(self, trace: Trace) -> tuple[Trace, Mapping[str, int]]:
         """Return the trace with every text in it redacted (its id is kept), and the counts over all of them."""
@@ -113,6 +114,17 @@ def _own_spans(kind: str, pattern: re.Pattern[str], text: str) -> Iterable[Span]
         start, end = match.span(group)
         if start < end and _MARK not in match[0]:
             yield Span(start, end, kind)
+
+
+def _marked(text: str, spans: Iterable[Span], counts: Counter[str]) -> str:
+    parts: list[str] = []
+    done = 0
+    for span in _disjoint(spans):
+        parts += (text[done : span.start], f"{_MARK}{span.kind}]")
+        counts[span.kind] += 1
+        done = span.end
+    parts.append(text[done:])
+    return "".join(parts)
 
 
 def _disjoint(spans: Iterable[Span]) -> Iterable[Span]:
