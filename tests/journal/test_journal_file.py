@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import sqlite3
 from pathlib import Path
@@ -183,6 +184,35 @@ def test_a_forgotten_journal_still_writes_what_was_queued(tmp_path: Path) -> Non
     del journal
     with Journal.open(tmp_path) as journal:
         assert [event.kind for event in journal.events()] == ["x"]
+
+
+async def test_work_that_is_cancelled_after_the_end_reports_its_cancellation(tmp_path: Path) -> None:
+    with Journal.open(tmp_path) as journal:
+        scope = journal.scope(seed=0, epoch=0, step=0)
+        task = asyncio.create_task(scope.once("r", "a", None, asyncio.Event().wait))
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_lone_surrogates_are_cleaned_wherever_text_goes_in(tmp_path: Path) -> None:
+    bad, good = "a\ud800", "a\ufffd"
+    with Journal.open(tmp_path) as journal:
+        journal.record_event(bad, {bad: bad}, key=bad)
+        journal.record_call({bad: bad})
+        journal.set_meta(bad, bad)
+        digest = journal.add_version(bad, "ab" * 32, delta=[bad], data=bad)
+        journal.label("best", digest, note=bad, key=bad)
+        assert [(event.kind, event.data) for event in journal.events(bad)] == [(good, {good: good})]
+        assert list(journal.calls()) == [{good: good}]
+        assert journal.meta(bad) == good
+        assert journal.text(digest) == good
+        assert journal.label_moves(bad) == ()
+        assert [move.note for move in journal.label_moves()] == [good]
+        for use in (journal.resolve, journal.rollback, journal.text, journal.version):
+            with pytest.raises(UsageError):
+                use(bad)
 
 
 def test_a_seed_too_large_for_the_file_is_refused(tmp_path: Path) -> None:

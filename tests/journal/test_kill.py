@@ -1,14 +1,11 @@
-"""kill -9 at random moments: the file stays sound, what was flushed is there, and what is bought again is counted.
-
-Started as a program (RUN_DIR COUNT), this file is what gets killed: it buys results through a journal, says on stdout
-how many it has flushed, and writes to RUN_DIR/made.log a line for each computation that begins or ends.
-"""
+"""kill -9 at random moments: the file stays sound, what was flushed is there, and what is bought again is counted."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import random
+import runpy
 import subprocess
 import sys
 import time
@@ -17,42 +14,18 @@ from pathlib import Path
 import pytest
 
 from combee.journal import JSON, Journal, hash_json
-from combee.runner import LocalRunner
 
+PROGRAM = Path(__file__).parent / "program_to_kill.py"
 COUNT = 800
 EXPECTED: list[JSON] = [{"item": item, "text": f"lesson {item} " * 20} for item in range(COUNT)]
 
 
-async def buy_all(journal: Journal, log: int, count: int) -> list[JSON]:
-    scope = journal.scope(seed=7, epoch=0, step=1)
-    dice = random.Random(os.getpid())
-    ended = 0
-
-    async def one(item: int) -> JSON:
-        async def make() -> JSON:
-            nonlocal ended
-            os.write(log, f"+ {item}\n".encode())
-            await asyncio.sleep(dice.random() * 0.003)
-            os.write(log, f"{item}\n".encode())
-            ended += 1
-            return {"item": item, "text": f"lesson {item} " * 20}
-
-        result = await scope.once("reflect", str(item), {"item": item}, make)
-        if ended and ended % 100 == 0:
-            journal.flush()
-            sys.stdout.write(f"{journal.stats().bought}\n")
-            sys.stdout.flush()
-        return result
-
-    done = await LocalRunner(limit=8).run(one, range(count))
-    return [each.get() for each in done]
+buy_all = runpy.run_path(str(PROGRAM))["buy_all"]
 
 
 def kill_after(run_dir: Path, seconds: float) -> int:
     """Start the program, kill it `seconds` after it began to write, and return how many results it had flushed."""
-    with subprocess.Popen(
-        [sys.executable, __file__, run_dir, str(COUNT)], stdout=subprocess.PIPE, text=True
-    ) as program:
+    with subprocess.Popen([sys.executable, PROGRAM, run_dir, str(COUNT)], stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         program.stdout.readline()
         time.sleep(seconds)
@@ -126,15 +99,3 @@ asyncio.run(main(Journal.open(Path(sys.argv[1]))))
     subprocess.run([sys.executable, "-c", program, tmp_path], check=False)
     with Journal.open(tmp_path) as journal:
         assert journal.stats().lost == 1
-
-
-def main(run_dir: Path, count: int) -> None:
-    with Journal.open(run_dir) as journal:
-        log = os.open(run_dir / "made.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        sys.stdout.write("0\n")
-        sys.stdout.flush()
-        asyncio.run(buy_all(journal, log, count))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -115,6 +115,31 @@ def _use_in_child(journal: Journal, answers: multiprocessing.Queue[str]) -> None
         answers.put(error.message)
 
 
+FORKS = """
+import os, sys
+from pathlib import Path
+from combee.journal import Journal
+with Journal.open(Path(sys.argv[1])) as journal:
+    journal.record_event("before", 1)
+    journal.flush()
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)
+    os.waitpid(child, 0)
+    print(len((Path(sys.argv[1]) / "journal.lock").read_bytes()) > 0)
+    journal.record_event("after", 1)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_that_ends_leaves_its_parents_journal_alone(tmp_path: Path) -> None:
+    with start(FORKS, tmp_path) as parent:
+        out, _ = parent.communicate(timeout=20)
+    assert out == "True\n"
+    with Journal.open(tmp_path) as journal:
+        assert [event.kind for event in journal.events()] == ["before", "after"]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
 def test_a_forked_child_cannot_write_and_does_not_hang(tmp_path: Path) -> None:

@@ -174,5 +174,22 @@ def test_a_decision_is_made_once(scope: Scope) -> None:
     assert scope.decide("none", never) is None
 
 
+def test_threads_agree_on_a_decision_and_a_decision_may_ask_for_another(scope: Scope) -> None:
+    together = threading.Barrier(4)
+    answers: list[JSON] = []
+
+    def ask(number: int) -> None:
+        together.wait()
+        answers.append(scope.decide("outer", lambda: [number, scope.decide("inner", lambda: number)]))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 4
+    assert all(answer == answers[0] for answer in answers)
+
+
 def test_both_are_scopes(scope: Scope) -> None:
     assert isinstance(scope, Scope)

@@ -133,7 +133,7 @@ class Journal:
 
     def record_event(self, kind: str, data: JSONLike, *, key: str | None = None) -> None:
         """Record that something happened. A second event with the same `key` is ignored, so that a replay adds none."""
-        self._writing().put(_EVENT, (key, clean_text(kind), canonical_json(data), time.time()))
+        self._writing().put(_EVENT, (key and clean_text(key), clean_text(kind), canonical_json(data), time.time()))
 
     def events(self, kind: str | None = None, *, after: int = 0) -> Iterator[Event]:
         """Yield events of one kind, or all, with a number greater than `after`, in order."""
@@ -154,7 +154,7 @@ class Journal:
 
     def meta(self, key: str) -> JSON:
         """Return what was set under this key, or None."""
-        row = self._reader.one("SELECT value FROM meta WHERE key = ?", clean_text(key))
+        row = self._reader.one("SELECT value FROM meta WHERE key = ?", key)
         return None if row is None else parse_json(row[0])
 
     def set_meta(self, key: str, value: JSONLike) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from combee.errors import StorageError, UsageError
@@ -31,9 +32,12 @@ class Parts:
     writer: Writer | None = None
     purchases: Purchases | None = None
     lock: RunLock | None = None
+    process: int = field(default_factory=os.getpid)
 
     def close(self) -> None:
         """Write what is queued and let everything go. Raises `StorageError` when it could not be written."""
+        if os.getpid() != self.process:
+            return  # a forked child ends: all of this belongs to its parent
         try:
             self.reader.close()
             if self.writer is not None:

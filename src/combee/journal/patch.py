@@ -13,7 +13,7 @@ __all__ = ["make_patch", "use_patch"]
 
 
 def _pieces(text: str) -> list[str]:
-    """Cut after lines and after objects in a list: a bullet of a playbook's JSON, pretty or compact, is a piece or two."""
+    """Cut after lines and after objects in a list: about one piece a bullet, be the JSON pretty or compact."""
     objects = _cut(text, "},")
     return [line for piece in objects for line in _cut(piece, "\n")] if "\n" in text else objects
 

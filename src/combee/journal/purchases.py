@@ -6,9 +6,11 @@ bought again, it is counted. Records have 17 bytes: `+` (begun) or `-` (failed),
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from pathlib import Path
 
 from combee.errors import StorageError
@@ -46,14 +48,16 @@ class Purchases:
         with self._lock:
             self._open.add(key)
             self._append(b"+" + key)
-            if self._records >= _COMPACT:
+            if self._records >= max(_COMPACT, 2 * len(self._open)):
                 self._rewrite()
 
     def fail(self, key: bytes) -> None:
         """Note that a purchase gave nothing to store."""
         with self._lock:
             self._open.discard(key)
-            self._append(b"-" + key)
+            # Who calls has a failure of its own to report; one key too many in the list is a smaller matter.
+            with suppress(StorageError):
+                self._append(b"-" + key)
 
     def stored(self, keys: list[Hashable]) -> None:
         """Note that results are on disk. Costs no write: a key with a stored result is never counted as lost."""
@@ -98,6 +102,9 @@ class Purchases:
 
 
 def _failed(path: Path, error: OSError) -> StorageError:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        hint = "Free some space and run the same command again; what was stored before is kept."
+        return StorageError(f"the disk is full: {path} could not be written", hint=hint)
     hint = "Check space and permissions of the run folder and run the same command again; what was stored is kept."
     return StorageError(f"{path} could not be written: {error.strerror}", hint=hint)
 

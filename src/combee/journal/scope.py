@@ -6,7 +6,9 @@ What `once` returns is what a replay will return: the value as it was stored, no
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -97,6 +99,11 @@ class Store(Protocol):
         """Computations that are under way."""
         ...
 
+    @property
+    def deciding(self) -> AbstractContextManager[object]:
+        """Held while a decision is looked up and made, so that threads agree; a decision may ask for another."""
+        ...
+
     def find(self, key: bytes) -> str | None:
         """Return the stored text of a result."""
         ...
@@ -162,10 +169,11 @@ class BoundScope:
     def decide(self, name: str, make: Callable[[], JSONLike]) -> JSON:
         """See `Scope.decide`."""
         name = clean_text(name)
-        text = self._store.find_decision(self._place, name)
-        if text is None:
-            text = canonical_json(make())
-            self._store.keep_decision(self._place, name, text)
+        with self._store.deciding:
+            text = self._store.find_decision(self._place, name)
+            if text is None:
+                text = canonical_json(make())
+                self._store.keep_decision(self._place, name, text)
         return parse_json(text)
 
     def sub(self, prefix: str) -> Scope:
@@ -178,6 +186,7 @@ class BoundScope:
 class _MemoryStore:
     def __init__(self) -> None:
         self.flights = Flights()
+        self.deciding = threading.RLock()
         self._results: dict[bytes, str] = {}
         self._decisions: dict[tuple[Place, str], str] = {}
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from combee.errors import StorageError
+from combee.journal.values import clean_text
 
 __all__ = ["Reader", "boundary", "connect", "connect_read_only", "problems"]
 
@@ -114,8 +115,9 @@ class Reader:
 
     def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
+        cleaned = [clean_text(value) if isinstance(value, str) else value for value in values]
         with boundary(self._path), self._lock:
-            return self._connection.execute(sql, values).fetchall()
+            return self._connection.execute(sql, cleaned).fetchall()
 
     def one(self, sql: str, *values: object) -> tuple[Any, ...] | None:
         """Return the only row of a query, or None."""

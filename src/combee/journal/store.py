@@ -41,6 +41,7 @@ class FileStore:
 
     def __init__(self, reader: Reader, writer: Writer | None, purchases: Purchases | None) -> None:
         self.flights = Flights()
+        self.deciding = threading.RLock()
         self._reader = reader
         self._writer = writer
         self._purchases = purchases

@@ -174,7 +174,10 @@ class Versions:
 
     def _move(self, move: LabelMove, key: str | None) -> None:
         writer = self._writing()
-        writer.put(_MOVE, (key, move.label, move.digest, int(move.rollback), clean_text(move.note), time.time()))
+        writer.put(
+            _MOVE,
+            (key and clean_text(key), move.label, move.digest, int(move.rollback), clean_text(move.note), time.time()),
+        )
         writer.flush()
 
     def _has(self, digest: str) -> bool:

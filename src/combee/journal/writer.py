@@ -114,12 +114,11 @@ class Writer:
                 return
             self._state.closing = True
             self._changed.notify_all()
-        if self._process == os.getpid():
-            self._thread.join()
-            with suppress(sqlite3.Error):  # on a full disk everything is safe in the log all the same
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            with suppress(sqlite3.Error):
-                self._connection.close()
+        self._thread.join()
+        with suppress(sqlite3.Error):  # on a full disk everything is safe in the log all the same
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        with suppress(sqlite3.Error):
+            self._connection.close()
         if self._state.error is not None:
             raise self._state.error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
@@ -48,7 +48,7 @@ class Runner(Protocol):
 
     def stream(
         self, fn: Callable[[T], Awaitable[R]], items: Iterable[T], *, limit: int | None = None
-    ) -> AsyncIterator[Done[R]]:
+    ) -> AsyncGenerator[Done[R], None]:
         """Yield the same in completion order; at most twice `limit` finished items wait for a slow consumer.
 
         Close it (`contextlib.aclosing`) when you stop before the end, so that the rest is cancelled at once.

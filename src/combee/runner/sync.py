@@ -7,6 +7,7 @@ import contextvars
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 __all__ = ["run_sync"]
@@ -50,8 +51,9 @@ def _in_thread(coro: Coroutine[Any, Any, T]) -> T:
     try:
         return result.result()
     except KeyboardInterrupt:
-        loop, task = started.result()
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(task.cancel)
-        thread.join()
+        if not result.done():
+            loop, task = started.result()
+            with suppress(RuntimeError):  # it has ended meanwhile, and its loop is closed
+                loop.call_soon_threadsafe(task.cancel)
+            thread.join()
         raise
