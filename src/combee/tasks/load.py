@@ -79,18 +79,12 @@ def load(
             raise UsageError("`tags` has no columns", hint="Leave out --question, --answer and --id.")
         made = tag_set(wanted, seed=seed, questions_per_row=questions_per_row, options=options is not False)
         return replace(made, scorer=judge) if judge else made
-    kind = spec if spec in _ABOUT else None
-    path = _folder_of(str(spec), data_dir) if kind else _path_of(spec)
+    name = str(spec) if spec in _ABOUT else None
+    path = _folder_of(name, data_dir) if name else _path_of(spec)
     parts = read_parts(
-        path,
-        kind=str(kind) if kind else None,
-        fields=fields or Fields(),
-        options=options,
-        sizes=wanted,
-        fractions=fractions,
-        seed=seed,
+        path, kind=name, fields=fields or Fields(), options=options, sizes=wanted, fractions=fractions, seed=seed
     )
-    return _task_set(str(kind) if kind else None, path, parts, judge)
+    return _task_set(name, path, parts, judge)
 
 
 def _task_set(name: str | None, path: Path, parts: Parts, judge: Scorer | None) -> TaskSet:

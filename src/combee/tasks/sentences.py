@@ -95,6 +95,11 @@ def _percent(rng: random.Random) -> tuple[str, str]:
     return number, f"{number} %"
 
 
+def _rate(rng: random.Random) -> tuple[str, str]:
+    number = f"{rng.uniform(0.1, 14):.{rng.choice((1, 2, 2, 3))}f}"
+    return number, f"{number} %"
+
+
 def _shares(rng: random.Random) -> tuple[str, str]:
     if rng.random() < 0.25:
         number = f"{rng.uniform(1, 60):.{rng.choice((1, 2))}f}"
@@ -117,6 +122,7 @@ KINDS: Mapping[str, Amount] = {
     "money": _money,
     "percent": _percent,
     "price": _price,
+    "rate": _rate,
     "shares": _shares,
     "years": _years,
 }
