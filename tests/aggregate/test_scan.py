@@ -433,3 +433,27 @@ async def test_coverage_for_many_items_at_once_is_used_where_offered() -> None:
 
     result = await scan(keys(40), Bulk(retention=FORGETFUL), plan(40))
     assert bytes_of(result) == bytes_of(await scan(keys(40), SimulatedMethod(retention=FORGETFUL), plan(40)))
+
+
+async def test_an_item_with_nothing_to_say_is_not_counted_as_lost() -> None:
+    class Silent(SimulatedMethod):
+        async def leaf(self, items: Sequence[str], node: str) -> Facts:
+            return frozenset(item for item in items if not item.endswith("7"))
+
+        def covered(self, item: str, delta: Facts) -> bool:
+            return item.endswith("7") or item in delta
+
+    result = await scan(keys(50), Silent(), plan(50))
+    assert result.covered == set(keys(50))
+    assert len(result.claimed) == 45
+    assert result.depth == 1
+
+
+async def test_a_merge_that_is_no_union_is_found_out() -> None:
+    class Dropping(SimulatedMethod):
+        async def combine(self, deltas: Sequence[Facts], node: str) -> Facts:
+            return frozenset(sorted(frozenset[str]().union(*deltas))[1:])
+
+    result = await scan(keys(50), Dropping(), plan(50))
+    assert result.uncovered == (keys(50)[0],)
+    assert result.nodes[-1].lost == (keys(50)[0],)

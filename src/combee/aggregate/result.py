@@ -35,7 +35,7 @@ class Node:
     lost: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Scan(Generic[D]):
     """The outcome of one aggregation.
 
@@ -64,3 +64,8 @@ class Scan(Generic[D]):
     depth: int
     late: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        # Short on purpose: the event loop prints the result of its task when it closes, a million items included.
+        counts = f"covered={len(self.covered)}, uncovered={len(self.uncovered)}, late={len(self.late)}"
+        return f"<Scan {counts}, calls={self.calls}, reads={self.reads}, depth={self.depth}, nodes={len(self.nodes)}>"

@@ -7,7 +7,7 @@ items are sorted by key before they are shuffled, and nodes are put together in 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from combee.aggregate.hooks import combine_by_model
@@ -125,43 +125,64 @@ async def finish(tree: Tree[T, D], plan: Plan, keys: Sequence[str], built: Seque
             f"none of the {len(keys)} items could be read: {tree.last_error}",
             hint="Look at the error; nothing that was paid is lost, and the same run goes on from here.",
         )
-    root = await _root(tree, plan, built, 0)
-    for turn in range(1, plan.second_chances + 1):
-        inside = set(root.covered)
-        open_keys = [key for key in keys if key in tree.read and key not in inside]
-        if not open_keys:
-            break
-        method = tree.method
-        weights = [method.weight(tree.items[key]) for key in open_keys] if plan.max_tokens is not None else None
-        again = plan.resized(len(open_keys), weights=weights, combine_calls_model=method.combine_calls_model, copies=1)
-        groups = leaf_groups(again, open_keys, f"{seed}/round {turn}", turn, weights=weights, before=root.depth)
-        more = await tree.leaves(groups, turn)
-        if not more:
-            break
-        better = await _root(tree, again, [root, *more], turn)
-        if len(better.covered) < len(root.covered):
-            tree.note(f"Second chance {turn} covered less than before: its result was dropped.")
-            break
-        root = better
+    call = _combining_call(tree, plan)
+    parts = list(built) if call is None else [await _combine(tree, plan, built, 0, call)]
+    inside = {key for part in parts for key in part.covered}
+    turn = 0
+    while turn < plan.second_chances and (open_keys := [key for key in keys if key in tree.read and key not in inside]):
+        turn += 1
+        again, more = await _second_chance(tree, plan, open_keys, turn, seed)
+        if call is None:
+            parts += more
+            inside.update(key for part in more for key in part.covered)
+        elif more:
+            better = await _combine(tree, again, [*parts, *more], turn, call)
+            if len(better.covered) < len(inside):
+                tree.note(f"Second chance {turn} covered less than before: its result was dropped.")
+                break
+            parts, inside = [better], set(better.covered)
+    # Merging by code is done once, after all rounds: the parts say what they cover, and a union loses nothing.
+    root = parts[0] if call is not None else await tree.merge(parts, turn)
     return _counted(tree, root, keys, late)
 
 
-async def _root(tree: Tree[T, D], plan: Plan, parts: Sequence[Built[D]], turn: int) -> Built[D]:
+async def _second_chance(
+    tree: Tree[T, D], plan: Plan, keys: Sequence[str], turn: int, seed: int
+) -> tuple[Plan, list[Built[D]]]:
+    """Read the items again in groups of their own, once each; return the plan of the round and what came out."""
     method = tree.method
-    if plan.preset == "paper":
-        call = combine_by_model(method)
-        if call is not None:
-            return await tree.combine(parts, turn, call=call, fan_in=lambda _, count: count)
-        if len(parts) > 1:
-            tree.note("The method has no model call that combines updates: they were merged by code.")
-    elif method.combine_calls_model:
-        last = len(plan.fan_ins) - 1
+    weights = [method.weight(tree.items[key]) for key in keys] if plan.max_tokens is not None else None
+    again = plan.resized(len(keys), weights=weights, combine_calls_model=method.combine_calls_model, copies=1)
+    groups = leaf_groups(again, keys, f"{seed}/round {turn}", turn, weights=weights, before=tree.depth)
+    return again, await tree.leaves(groups, turn)
 
-        def fan_in(level: int, _: int) -> int:
-            return plan.fan_ins[level] if level < last else plan.max_items
 
-        return await tree.combine(parts, turn, call=method.combine, fan_in=fan_in)
-    return await tree.merge(parts, turn)
+def _combining_call(tree: Tree[T, D], plan: Plan) -> Callable[[Sequence[D], str], Awaitable[D]] | None:
+    """Return the model call that combines deltas in this plan, or None where they are merged by code."""
+    if plan.preset != "paper":
+        return tree.method.combine if tree.method.combine_calls_model else None
+    call = combine_by_model(tree.method)
+    if call is None and plan.groups > 1:
+        tree.note("The method has no model call that combines updates: they were merged by code.")
+    return call
+
+
+async def _combine(
+    tree: Tree[T, D],
+    plan: Plan,
+    parts: Sequence[Built[D]],
+    turn: int,
+    call: Callable[[Sequence[D], str], Awaitable[D]],
+) -> Built[D]:
+    """Combine by model: all updates at once in the preset, else level by level as planned."""
+    last = len(plan.fan_ins) - 1
+
+    def fan_in(level: int, count: int) -> int:
+        if plan.preset == "paper":
+            return count
+        return plan.fan_ins[level] if level < last else plan.max_items
+
+    return await tree.combine(parts, turn, call=call, fan_in=fan_in)
 
 
 def _counted(tree: Tree[T, D], root: Built[D], keys: Sequence[str], late: set[str]) -> Scan[D]:

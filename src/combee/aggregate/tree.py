@@ -83,7 +83,12 @@ class Tree(Generic[T, D]):
         delta = await self.method.combine([part.delta for part in parts], group.name)
         cited = self.method.sources(delta)
         keys = united(parts)
-        covered = tuple(key for key in keys if key in cited)
+        # A union keeps what the leaves had, so only an item that is not cited is verified again: it may have had nothing
+        # to say (then it is covered still), or the merge was no union.
+        doubtful = [key for key in keys if key not in cited]
+        inside = covered_keys(self.method, doubtful, [self.items[key] for key in doubtful], delta)
+        gone = set(doubtful).difference(inside)
+        covered = tuple(key for key in keys if key not in gone)
         return self._above(group, delta, (1, turn), keys, covered, calls=0)
 
     async def combine(
@@ -245,7 +250,8 @@ class Tree(Generic[T, D]):
         lost: tuple[str, ...] = (),
     ) -> None:
         self.calls += 1
-        self.depth = max(self.depth, group.before + 1)
+        below = max((part.depth for part in group.members if isinstance(part, Built)), default=0)
+        self.depth = max(self.depth, below + group.before + 1)
         self.kept.decide(f"failed/{group.name}", {"kind": error.kind.value, "message": error.message, "then": what})
         self.last_error = f"{error.kind.value}: {error.message}"
         text = f"{self.last_error}; {what}"
