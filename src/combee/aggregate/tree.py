@@ -83,8 +83,8 @@ class Tree(Generic[T, D]):
         delta = await self.method.combine([part.delta for part in parts], group.name)
         cited = self.method.sources(delta)
         keys = united(parts)
-        # A union keeps what the leaves had, so only an item that is not cited is verified again: it may have had nothing
-        # to say (then it is covered still), or the merge was no union.
+        # A union keeps what the leaves had, so only an item that is not cited is verified again: it may have had
+        # nothing to say (then it is covered still), or the merge was no union.
         doubtful = [key for key in keys if key not in cited]
         inside = covered_keys(self.method, doubtful, [self.items[key] for key in doubtful], delta)
         gone = set(doubtful).difference(inside)
