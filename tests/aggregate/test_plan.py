@@ -181,3 +181,9 @@ def test_a_cost_that_makes_no_sense_is_refused(alpha: float, beta: float, concur
 def test_a_retention_that_makes_no_sense_is_refused(delta: float, m0: float) -> None:
     with pytest.raises(UsageError):
         Retention(delta, m0)
+
+
+def test_a_plan_made_for_few_items_remembers_what_was_asked_for() -> None:
+    small = plan(5, preset="paper")
+    assert (small.copies, small.times, small.reads) == (2, 1, 5)
+    assert small.resized(100, weights=None, combine_calls_model=False) == plan(100, preset="paper")

@@ -71,27 +71,19 @@ class Plan:
         self, n: int, *, weights: Sequence[int] | None, combine_calls_model: bool, copies: int | None = None
     ) -> Plan:
         """Return the plan that the same arguments make for other items."""
-        return plan(
-            n,
-            weights=weights,
-            copies=self.copies if copies is None else copies,
-            max_items=self.max_items,
-            max_tokens=self.max_tokens,
-            preset=self.preset,
-            second_chances=self.second_chances,
-            cost=self.cost,
-            retention=self.retention,
-            combine_calls_model=combine_calls_model,
-            group_size=self.group_size,
-            k_of=self.k_of,
-            shuffle=self.shuffle,
-        )
+        copies = self.copies if copies is None else copies
+        return _shaped(replace(self, n=n, copies=copies, combine_calls_model=combine_calls_model), weights)
+
+    @property
+    def times(self) -> int:
+        """How often each item is really read in the first round: once where the preset makes one call."""
+        return self.reads // self.n
 
     def blocks(self, seed: str, weights: Sequence[int] | None = None) -> list[list[int]]:
         """Return the leaf groups as positions among the items, in dispatch order."""
         order = seed if self.shuffle else None
         if self.even:
-            return blocks_even(self.n, groups=self.groups, copies=self.copies, seed=order)
+            return blocks_even(self.n, groups=self.groups, copies=self.times, seed=order)
         return blocks_filled(
             self.n,
             max_items=self.fan_ins[0],
@@ -103,7 +95,7 @@ class Plan:
 
     def explain(self) -> str:
         """Return the plan in plain words, one statement a line."""
-        times = "once" if self.copies == 1 else f"{self.copies} times, in different groups"
+        times = "once" if self.times == 1 else f"{self.times} times, in different groups"
         per_leaf = groups_of(self.reads, self.groups)
         lines = [f"{self.n:,} items, each read {times}, in {self.groups:,} leaf calls of up to {per_leaf} items."]
         if len(self.fan_ins) > 1:
@@ -139,23 +131,13 @@ def plan(
     k_of: Literal["n", "pn"] = "n",
     shuffle: bool = True,
 ) -> Plan:
-    """Choose the shape of the tree.
+    """Choose the shape of the tree. `Plan` says what each argument means.
 
-    Args:
-        n: Number of items, 1 or more.
-        weights: Tokens of each item, for `max_tokens`.
-        copies: Reads of each item in the first round; default 1, in the preset 2.
-        max_items: Most items of a leaf, and most inputs of a combining model call.
-        max_tokens: Most tokens of a leaf. A heavier item stands alone. The preset does not look at it.
-        preset: "paper": k = ⌊√n⌋ groups over copies · n items whose sizes differ by at most one, then one model call
-            over the k updates; below 9 items one call.
-        second_chances: Further rounds for uncovered items; default 1, in the preset 0.
-        cost: Time model; with it and a combining model the solver chooses the fan-ins.
-        retention: Quality model for the same solver.
-        combine_calls_model: Whether the method combines by model calls.
-        group_size: For the preset: items of a group instead of the square root.
-        k_of: For the preset: take the root of "n" or of "pn" = copies · n.
-        shuffle: False keeps the order of the keys.
+    Defaults: each item is read once, in leaves of up to 16, with one second chance, merged by code. In the preset
+    "paper": twice, in k = ⌊√n⌋ groups whose sizes differ by at most one, without second chances, then one model call
+    over the k updates; below 9 items one call. `weights` are the tokens of each item, for `max_tokens`; a heavier item
+    stands alone, and the preset does not look at them. With `combine_calls_model` a solver chooses the fan-ins for
+    `cost` and `retention`; without either they are the fewest and evenest levels under `max_items`.
 
     Raises:
         UsageError: An argument is out of range, or more copies than groups.
@@ -177,7 +159,16 @@ def plan(
         k_of=k_of,
         shuffle=shuffle,
     )
+    return _shaped(made, weights)
+
+
+_Shape = tuple[tuple[int, ...], int, int, tuple[str, ...]]
+
+
+def _shaped(made: Plan, weights: Sequence[int] | None) -> Plan:
+    """Return the plan with what follows from its arguments."""
     _check(made, weights)
+    paper = made.preset == "paper"
     fan_ins, groups, reads, notes = _paper(made) if paper else _filled(made, weights)
     calls, count = groups, groups
     for fan_in in fan_ins[1:]:
@@ -185,18 +176,14 @@ def plan(
         calls += count
     return replace(
         made,
-        copies=reads // n,
         fan_ins=fan_ins,
         even=paper,
         groups=groups,
         calls=calls,
         reads=reads,
-        seconds=tree_seconds(reads, fan_ins, cost) if cost else None,
+        seconds=tree_seconds(reads, fan_ins, made.cost) if made.cost else None,
         notes=notes,
     )
-
-
-_Shape = tuple[tuple[int, ...], int, int, tuple[str, ...]]
 
 
 def _paper(made: Plan) -> _Shape:

@@ -35,8 +35,8 @@ def expected(plan: Plan, retention: Retention) -> Expected:
     A model call above the leaves counts updates as its inputs. Second chances are counted where deltas are merged by
     code; where a model combines, they add calls that forget again, and the engine keeps the better of the results.
     """
-    missed = (1.0 - retention.kept(plan.reads / plan.groups)) ** plan.copies
-    reads = float(plan.copies)
+    missed = (1.0 - retention.kept(plan.reads / plan.groups)) ** plan.times
+    reads = float(plan.times)
     if len(plan.fan_ins) > 1:
         return Expected((1.0 - missed) * _above(plan, retention), reads)
     for _ in range(plan.second_chances):
