@@ -10,46 +10,70 @@ from typing import TYPE_CHECKING, Any
 from combee.model.budget import Budget
 from combee.model.dialect import Capabilities
 from combee.model.engine import Engine, RetryPolicy
+from combee.model.estimate import Estimate, Phase, estimate
+from combee.model.journaled import JournaledModel
 from combee.model.ledger import CallRow, Ledger, Totals
 from combee.model.limiter import Limiter, LimiterState
 from combee.model.outcome import RULES, Fault, Rule, StoppedError
 from combee.model.prices import Price, find_price, parse_price
+from combee.model.scripted import CallableModel, FaultyModel, ScriptedModel
+from combee.model.structured import complete_json, find_json, parse_json
 from combee.model.types import FinishReason, Message, Model, Request, Response, Timing, Usage
 
 if TYPE_CHECKING:
+    from combee.model.doctor import Check, EndpointReport, check_endpoint
     from combee.model.endpoint import Endpoint, Timeouts
+    from combee.model.local import LocalModel
     from combee.model.openai import OpenAIModel
 
 __all__ = [
     "RULES",
     "Budget",
     "CallRow",
+    "CallableModel",
     "Capabilities",
+    "Check",
     "Endpoint",
+    "EndpointReport",
     "Engine",
+    "Estimate",
     "Fault",
+    "FaultyModel",
     "FinishReason",
+    "JournaledModel",
     "Ledger",
     "Limiter",
     "LimiterState",
+    "LocalModel",
     "Message",
     "Model",
     "OpenAIModel",
+    "Phase",
     "Price",
     "Request",
     "Response",
     "RetryPolicy",
     "Rule",
+    "ScriptedModel",
     "StoppedError",
     "Timeouts",
     "Timing",
     "Totals",
     "Usage",
+    "check_endpoint",
+    "complete_json",
+    "estimate",
+    "find_json",
     "find_price",
+    "parse_json",
     "parse_price",
 ]
 
 _LAZY = {
+    "Check": "combee.model.doctor",
+    "EndpointReport": "combee.model.doctor",
+    "LocalModel": "combee.model.local",
+    "check_endpoint": "combee.model.doctor",
     "Endpoint": "combee.model.endpoint",
     "OpenAIModel": "combee.model.openai",
     "Timeouts": "combee.model.endpoint",

@@ -17,7 +17,7 @@ __all__ = ["Limiter", "LimiterState", "Ticket"]
 
 _CUT = 0.8
 _STEP = 0.05
-_SS_PACE = 1.5  # starts in slow start come this much faster than the limit itself says, or it could not be reached
+_SS_PACE = 2.0  # starts in slow start come this much faster than the limit itself says, or it could not be reached
 _RECENT = 1 / 64  # weight of one reply in the recent share of refusals
 _RARE = 0.08  # refusals rarer than this are chance: cutting at each would starve a run whose endpoint drops some
 _CLEAN = 0.02  # share of refusals up to which a round is clean
@@ -80,7 +80,7 @@ class Limiter:
 
     Args:
         concurrency: Calls in flight at most; calls start at this number at once (None: found by slow start).
-        start: Calls in flight in the first round; defaults to `concurrency`, or 16.
+        start: Calls in flight in the first round; defaults to `concurrency`, or 8.
         rpm: Requests a minute that the endpoint allows, where known.
         tpm: Tokens a minute that the endpoint allows, where known.
         burst: Requests that may start at once under `rpm` (default: one second's worth).
@@ -99,7 +99,7 @@ class Limiter:
             if value is not None and not value > 0:
                 raise UsageError(f"{name} is {value}", hint="Give a number above zero, or leave it out.")
         self._maximum = float(concurrency or 8192)
-        self._limit = float(min(start or concurrency or 16, self._maximum))
+        self._limit = float(min(start or concurrency or 8, self._maximum))
         self._slow_start = self._limit < self._maximum
         self._paced = concurrency is None
         self._buckets = (_Bucket(rpm, burst) if rpm else None, _Bucket(tpm, None) if tpm else None)

@@ -90,7 +90,12 @@ class OpenAIModel:
         return self._can
 
     def sibling(
-        self, model: str | None = None, *, engine: Engine | None = None, price: Price | None = None
+        self,
+        model: str | None = None,
+        *,
+        engine: Engine | None = None,
+        price: Price | None = None,
+        capabilities: Capabilities | None = None,
     ) -> OpenAIModel:
         """Return another model (or this one) on the same connections; `engine` defaults to the shared one."""
         same = model is None or model == self._model
@@ -100,7 +105,7 @@ class OpenAIModel:
             engine=engine or self.engine,
             price=price or (self.price if same else None),
             extra=self._extra,
-            capabilities=self._can if same else None,
+            capabilities=capabilities or (self._can if same else None),
         )
 
     async def __aenter__(self) -> Self:

@@ -54,7 +54,7 @@ RULES: dict[CallErrorKind, Rule] = {
     # The reply was made but is of no use: paid, so tried less often.
     _KIND.TRUNCATED_BODY: Rule(4, 0.2, 5, "unknown", "in a row"),
     _KIND.NOT_JSON: Rule(4, 0.5, 10, "unknown", "in a row"),
-    _KIND.EMPTY: Rule(3, 0.2, 2, "yes", "in a row"),
+    _KIND.EMPTY: Rule(5, 0.2, 2, "yes", "in a row"),
     _KIND.LENGTH: Rule(1, 0.0, 0, "yes", "never"),  # tried again with twice the room
     # The same request would fail the same way.
     _KIND.CONTENT_FILTER: Rule(0, 0.0, 0, "yes", "never"),

@@ -183,6 +183,7 @@ def _not_json(body: bytes) -> Fault:
             CallErrorKind.NOT_JSON,
             "the endpoint answered with a web page instead of JSON",
             hint="Check the base URL: it usually ends with /v1. A proxy in between may also send such pages.",
+            paid="no",
         )
     if start.startswith((b"{", b"[")):
         return Fault(CallErrorKind.TRUNCATED_BODY, f"the reply is broken JSON of {len(body)} bytes")

@@ -1,0 +1,180 @@
+"""Reaches an endpoint and says what it can do, what a call costs and takes, and how to mend what fails."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from combee.errors import BudgetError, CallError, CallErrorKind, RunError, did_you_mean
+from combee.model.dialect import Capabilities
+from combee.model.engine import Engine, RetryPolicy
+from combee.model.limiter import Limiter
+from combee.model.openai import OpenAIModel
+from combee.model.outcome import Fault
+from combee.model.structured import find_json
+from combee.model.types import Message, Request, Response
+
+__all__ = ["Check", "EndpointReport", "check_endpoint"]
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "people": {"type": "integer"}},
+    "required": ["city", "people"],
+    "additionalProperties": False,
+}
+_ASK = (Message("user", "Name one large city and how many people live there."),)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at. `ok` is None for what is only good to know; `hint` says how to mend it."""
+
+    name: str
+    ok: bool | None
+    detail: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointReport:
+    """What was found. `latency` is seconds of a small call; `cost` what this check itself cost, US dollars or None."""
+
+    model: str
+    base_url: str
+    checks: tuple[Check, ...]
+    capabilities: Capabilities
+    latency: float | None
+    cost: float | None
+    models: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether calls work."""
+        return all(check.ok is not False for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as plain JSON data."""
+        return {**asdict(self), "ok": self.ok}
+
+
+async def check_endpoint(model: OpenAIModel) -> EndpointReport:
+    """Make up to four small calls and return what they showed; nothing is raised for an endpoint that fails.
+
+    What is learned of the endpoint (schema, JSON mode) is in `capabilities`: give it to the model that runs.
+    """
+    engine = Engine(limiter=Limiter(1), retry=RetryPolicy(backoff=0.5, max_tries=2))
+    probe = model.sibling(engine=engine, price=model.price)
+    names = await _models(probe)
+    checks: list[Check] = []
+    reply, took = await _try(probe, Request(_ASK, max_tokens=256, role="doctor", accept_cut=True))
+    if isinstance(reply, Response):
+        checks.append(Check("reachable", True, f"{probe.name} answered in {took:.2f} s"))
+        checks.append(_usage_check(reply))
+        checks.extend([await _structured(probe, "json_schema"), await _structured(probe, "json_object")])
+    else:
+        checks.append(await _why(probe, reply, names))
+    checks.append(_price_check(model))
+    can = _settle(probe.capabilities, checks)
+    known = took if isinstance(reply, Response) else None
+    cost = engine.ledger.total.cost if model.price else None
+    return EndpointReport(probe.name, probe.endpoint.base_url, tuple(checks), can, known, cost, names)
+
+
+async def _try(model: OpenAIModel, request: Request) -> tuple[Response | CallError | RunError, float]:
+    began = time.monotonic()
+    try:
+        return await model.complete(request), time.monotonic() - began
+    except (CallError, BudgetError, RunError) as error:
+        return error, time.monotonic() - began
+
+
+async def _models(model: OpenAIModel) -> tuple[str, ...]:
+    """Return the names that the endpoint lists; empty where it lists none."""
+    reply = await model.endpoint.get("/models")
+    if isinstance(reply, Fault) or reply.status != 200:
+        return ()
+    try:
+        data = json.loads(reply.body)
+        return tuple(str(entry["id"]) for entry in data["data"])
+    except (ValueError, KeyError, TypeError):
+        return ()
+
+
+async def _why(model: OpenAIModel, error: CallError | RunError, names: Sequence[str]) -> Check:
+    """Return the check that failed, with the hint that fits best."""
+    kind = getattr(error, "kind", None)
+    hint = error.hint
+    if kind is CallErrorKind.NO_SUCH_MODEL and names:
+        hint = did_you_mean(model.name, names) if len(names) <= 20 else f"{did_you_mean(model.name, names)[:400]}"
+    elif kind is CallErrorKind.AUTH and not model.endpoint.has_key:
+        hint = "No key is sent: name the environment variable that holds it with api_key_env."
+    elif kind in {CallErrorKind.BAD_REQUEST, CallErrorKind.NOT_JSON}:
+        path = "/v1/chat/completions"
+        if not model.endpoint.base_url.endswith("/v1"):
+            other = await model.endpoint.post(b"{}", path)
+            if not isinstance(other, Fault) and other.status in {200, 400, 401, 403, 422}:
+                hint = f"There is a chat endpoint one level down: use {model.endpoint.base_url}/v1 as the base URL."
+    elif kind in {CallErrorKind.RATE_LIMIT, CallErrorKind.SERVER, CallErrorKind.TIMEOUT}:
+        hint = hint or "The endpoint is there but busy; try again later."
+    return Check("reachable", False, error.message, hint)
+
+
+def _usage_check(reply: Response) -> Check:
+    usage = reply.usage
+    if usage is None or usage.estimated:
+        return Check(
+            "usage",
+            None,
+            "replies do not say how many tokens they took",
+            "Tokens and cost are estimated and marked so.",
+        )
+    return Check("usage", True, f"{usage.prompt} prompt and {usage.completion} completion tokens reported")
+
+
+async def _structured(model: OpenAIModel, form: str) -> Check:
+    """Return whether one form of structured output is obeyed."""
+    can = Capabilities(structured="json_schema" if form == "json_schema" else "json_object")
+    one = model.sibling(engine=model.engine, price=model.price, capabilities=replace(can, usage=True))
+    reply, _ = await _try(one, Request(_ASK, _SCHEMA, max_tokens=256, role="doctor", accept_cut=True))
+    label = "JSON schema" if form == "json_schema" else "JSON mode"
+    if not isinstance(reply, Response):
+        return Check(form, None, f"{label} failed: {reply.message}", "Structured replies are asked for in words.")
+    if one.capabilities.structured != can.structured:
+        return Check(
+            form, None, f"the endpoint refuses {label}", "It is asked for in another form, and in words at last."
+        )
+    if find_json(reply.text, ("city", "people")) is None:
+        return Check(
+            form, None, f"the endpoint takes {label} but does not obey it", "Replies are parsed, and re-asked once."
+        )
+    return Check(form, True, f"{label} is obeyed")
+
+
+def _price_check(model: OpenAIModel) -> Check:
+    price = model.price
+    if price is None:
+        return Check(
+            "price", None, "the price is not known", "Give it with --price PROMPT/COMPLETION to use --max-cost."
+        )
+    cached = f", cached {price.cached:g}" if price.cached is not None else ""
+    return Check(
+        "price", True, f"${price.prompt:g} in and ${price.completion:g} out per million tokens{cached} ({price.source})"
+    )
+
+
+def _settle(can: Capabilities, checks: Sequence[Check]) -> Capabilities:
+    """Return the capabilities that the checks showed."""
+    found = {check.name: check.ok for check in checks}
+    if "json_schema" not in found:
+        return can
+    schema, mode = bool(found["json_schema"]), bool(found.get("json_object"))
+    return replace(
+        can,
+        structured="json_schema" if schema else "json_object" if mode else "words",
+        json_schema=schema,
+        json_mode=mode,
+        usage=found.get("usage") is True,
+    )
