@@ -18,6 +18,8 @@ class Draft:
         self.source = source
         self.steps: list[Step] = []
         self.meta: dict[str, str] = {}
+        self.run = ""
+        """The format's own unique name of this run, where it has one."""
         self._size = 0
 
     def add(
@@ -120,7 +122,7 @@ class Draft:
             outcome = Outcome(outcome.success, outcome.score, outcome.claimed, tests, self._plain(outcome.detail))
         steps = tuple(self.steps)
         kept = {key: self._plain(value) for key, value in {**self.meta, **(meta or {})}.items() if value}
-        return Trace(trace_id(task, steps, outcome), task, steps, outcome, meta=kept)
+        return Trace(trace_id(task, steps, outcome, self._plain(self.run)), task, steps, outcome, meta=kept)
 
     def _plain(self, text: str, line: int | None = None) -> str:
         clean = plain(text)

@@ -46,6 +46,7 @@ class HarborReader:
         result = _result(source)
         draft = Draft(source)
         info = table(result.get("agent_info"))
+        draft.run = text(result.get("id")) or text(result.get("trial_name"))
         draft.meta = {
             "task_id": text(result.get("task_name")),
             "trial": text(result.get("trial_name")),
@@ -59,7 +60,7 @@ class HarborReader:
                 session = _session(source.child(home))
                 if session is not None and not draft.steps:
                     meta = {**session.meta, **{key: value for key, value in draft.meta.items() if value}}
-                    new_id = trace_id(session.task, session.steps, outcome)
+                    new_id = trace_id(session.task, session.steps, outcome, draft.run)
                     yield replace(session, id=new_id, outcome=outcome, meta=meta)
                     return
                 _add_logs(draft, source.child(home))

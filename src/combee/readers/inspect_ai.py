@@ -109,6 +109,7 @@ def _restored(value: object, attachments: dict[str, object], depth: int = 0) -> 
 def _sample(source: Source, sample: dict[str, object], log: dict[str, object], line: int | None) -> Iterator[Trace]:
     attachments = table(sample.get("attachments"))
     draft = Draft(source)
+    draft.run = text(sample.get("uuid")) or f"{text(sample.get('id'))}/{text(sample.get('epoch'))}"
     asked = _restored(sample.get("input"), attachments)
     messages = _restored(sample.get("messages"), attachments)
     for message in rows(messages):

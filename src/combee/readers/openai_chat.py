@@ -24,7 +24,7 @@ _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "functio
 def is_messages(value: object) -> bool:
     """Whether it is a list of chat messages (or items of the Responses form)."""
     items = rows(value)
-    spoken = [isinstance(item, dict) and item.get("role") in _ROLES for item in items]
+    spoken = [isinstance(item, dict) and text(item.get("role")) in _ROLES for item in items]
     return any(spoken) and all(
         known or (isinstance(item, dict) and "type" in item) for known, item in zip(spoken, items, strict=True)
     )

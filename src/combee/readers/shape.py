@@ -15,7 +15,7 @@ from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["Kind", "Shape", "bounded_lines", "open_regular", "parse_json", "shape_of"]
+__all__ = ["Kind", "Shape", "bounded_lines", "open_regular", "parse_json", "read_bounded", "shape_of"]
 
 Kind = Literal["folder", "document", "lines", "archive", "other"]
 SPACE = b" \t\r\n"
@@ -31,6 +31,14 @@ def open_regular(path: Path) -> BufferedReader:
         os.close(descriptor)
         raise OSError("not a regular file")
     return BufferedReader(FileIO(descriptor, "rb"), 1 << 18)
+
+
+def read_bounded(file: BufferedReader, limit: int) -> bytes | None:
+    """Return the whole file, or None where it is larger than `limit` bytes."""
+    size = os.fstat(file.fileno()).st_size
+    # A read of n bytes takes n bytes of memory at once, whatever the size of the file.
+    data = file.read(min(size, limit) + 1)
+    return None if len(data) > limit else data
 
 
 def parse_json(data: bytes) -> object:
@@ -137,16 +145,16 @@ def _whole(file: BufferedReader, limit: int) -> Shape | None:
     """Return the file as one document over many lines, or as several one after the other; None where it is neither."""
     at = file.tell()
     file.seek(0)
-    data = file.read(limit + 1)
+    data = read_bounded(file, limit)
     file.seek(at)
-    if len(data) > limit:
+    if data is None:
         return Shape("other", reason=f"one JSON document larger than {limit >> 20} MiB")
     try:
         value = parse_json(data.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
         if getattr(error, "extra_data", False):
             return _one_after_another(data)
-        return Shape("other", reason=str(error), line=getattr(error, "line", None))
+        return Shape("other", reason=str(error), line=getattr(error, "line", 1))
     return Shape("document", (value,), ((1, value),)) if isinstance(value, dict | list) else None
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from combee.readers.notices import Report
-from combee.readers.shape import SPACE, Kind, Shape, bounded_lines, open_regular, parse_json, shape_of
+from combee.readers.shape import SPACE, Kind, Shape, bounded_lines, open_regular, parse_json, read_bounded, shape_of
 from combee.trace import plain
 
 __all__ = ["Limits", "Source"]
@@ -103,11 +103,11 @@ class Source:
         bound = self.limits.record if limit is None else limit
         try:
             with open_regular(self.path) as file:
-                data = file.read(bound + 1)
+                data = read_bounded(file, bound)
         except OSError as error:
             self.skip(f"cannot be opened: {error.strerror or error}")
             return None
-        if len(data) > bound:
+        if data is None:
             self.skip(f"larger than {bound >> 20} MiB")
             return None
         return data

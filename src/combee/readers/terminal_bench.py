@@ -76,6 +76,7 @@ def _quiet_results(source: Source) -> dict[str, object]:
 def _trial(source: Source, result: dict[str, object], *, transcript: bool) -> Iterator[Trace]:
     draft = Draft(source)
     instruction = text(result.get("instruction"))
+    draft.run = text(result.get("uuid")) or text(result.get("id")) or text(result.get("trial_name"))
     draft.add("user", instruction, timestamp=when(result.get("agent_started_at")))
     if transcript:
         log = _log(source)

@@ -28,8 +28,11 @@ def plain(text: str) -> str:
     return text
 
 
-def trace_id(task: str, steps: Sequence[Step], outcome: Outcome | None) -> str:
-    """Return `t-` and 24 hex digits. Texts must encode as UTF-8."""
+def trace_id(task: str, steps: Sequence[Step], outcome: Outcome | None, run: str = "") -> str:
+    """Return `t-` and 24 hex digits. Texts must encode as UTF-8.
+
+    `run` is the name that the format itself gives this run (a trial's uuid): two runs that went alike stay two.
+    """
     digest = hashlib.blake2b(digest_size=12)
 
     def take(text: str | None) -> None:
@@ -38,6 +41,8 @@ def trace_id(task: str, steps: Sequence[Step], outcome: Outcome | None) -> str:
         digest.update(data)
 
     take(task)
+    if run:
+        take(f"run {run}")
     for step in steps:
         take(f"{step.role} {step.is_error} {len(step.tool_calls)}")
         take(step.text)
