@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from combee.errors import UsageError
+from combee.model.bucket import Bucket
 
 __all__ = ["Limiter", "LimiterState", "Ticket"]
 
@@ -22,7 +23,7 @@ _RECENT = 1 / 64  # weight of one reply in the recent share of refusals
 _RARE = 0.08  # refusals rarer than this are chance: cutting at each would starve a run whose endpoint drops some
 _CLEAN = 0.02  # share of refusals up to which a round is clean
 _MOST = 0.3
-_MANY = 3  # refusals in one round from which their share is believed
+_MANY = 3  # refusals in a round from which their share is believed
 _FLOOR = 0.05  # below 1 the limit means one call at a time with pauses: here one start in 20 latencies
 _ROUND = 16  # a clean round has at least so many replies: at tiny limits 5 % per reply would be a sawtooth of 429s
 _SLACK = 0.004  # seconds of lateness that starts may catch up: the event loop's timers are about this exact
@@ -52,29 +53,6 @@ class LimiterState:
     rejected: int
 
 
-class _Bucket:
-    """A token bucket that may go into debt for one request larger than itself."""
-
-    __slots__ = ("_at", "_level", "capacity", "rate")
-
-    def __init__(self, per_minute: float, burst: float | None) -> None:
-        self.rate = per_minute / 60
-        self.capacity = max(1.0, self.rate if burst is None else burst)
-        self._level = self.capacity
-        self._at: float | None = None
-
-    def wait(self, amount: float, now: float) -> float:
-        """Return the seconds until `amount` may be taken."""
-        if self._at is not None:
-            self._level = min(self.capacity, self._level + (now - self._at) * self.rate)
-        self._at = now
-        missing = min(amount, self.capacity) - self._level
-        return missing / self.rate if missing > 1e-9 else 0.0
-
-    def take(self, amount: float) -> None:
-        self._level -= amount
-
-
 class Limiter:
     """Gives out slots for one endpoint.
 
@@ -102,7 +80,7 @@ class Limiter:
         self._limit = float(min(start or concurrency or 8, self._maximum))
         self._slow_start = self._limit < self._maximum
         self._paced = concurrency is None
-        self._buckets = (_Bucket(rpm, burst) if rpm else None, _Bucket(tpm, None) if tpm else None)
+        self._buckets = (Bucket(rpm, burst) if rpm else None, Bucket(tpm, None) if tpm else None)
         self._in_flight = 0
         self._peak = 0
         self._waiters: deque[tuple[asyncio.Future[Ticket], int]] = deque()
@@ -115,6 +93,7 @@ class Limiter:
         self._cuts = 0
         self._rejected = 0
         self._last_cut = -1e9
+        self._barren = 0  # cuts since the last reply to a call that was started after one
         self._share = 0.0
         self._cut_round = self._cut_started = self._cut_rejected = -1
         self._round = -1
@@ -250,6 +229,7 @@ class Limiter:
         if ticket.round != self._round:
             return
         self._round_ok += 1
+        self._barren = 0
         if self._slow_start:
             if self._round_ok >= self._round_limit:
                 self._new_round()
@@ -266,8 +246,8 @@ class Limiter:
 
     @property
     def _floor(self) -> float:
-        """The lowest limit: pauses between single calls only where most calls are refused."""
-        return 1.0 if self._share < _MOST else _FLOOR
+        """The lowest limit of a cut: pauses between single calls only where one cut after another helps nothing."""
+        return _FLOOR if self._barren > 1 or self._share > _MOST else min(1.0, self._limit)
 
     def _refused(self, ticket: Ticket, now: float, retry_after: float, weight: float) -> None:
         self._rejected += 1
@@ -292,7 +272,8 @@ class Limiter:
     def _cut(self, now: float) -> None:
         """Lower the limit: once a latency, because what is in flight cannot know of the cut yet."""
         kept = 1 - self._round_rejected / self._round_started
-        factor = _CUT
+        factor = _CUT if self._barren == 0 else 0.5
+        self._barren += 1
         self._cuts += 1
         self._last_cut = now
         self._ceiling = self._limit

@@ -61,7 +61,7 @@ class LocalModel:
         weights: See `find_weights`.
         slots: Calls worked on at once (they share the processor).
         context: Tokens of the window of each slot.
-        threads: Threads of the processor; None: as many as there are.
+        threads: Threads of the processor; None: half of them (more spin-wait on one another on a busy machine).
         name: Name in ledger and reports.
         engine: Ledger, budget, retries; its limiter should allow `slots` calls.
 
@@ -82,7 +82,7 @@ class LocalModel:
         self._weights = find_weights(weights)
         self._slots = slots
         self._context = context
-        self._threads = threads or os.cpu_count() or 1
+        self._threads = threads or max(1, (os.cpu_count() or 2) // 2)
         self._name = name
         self.engine = engine or Engine(limiter=Limiter(slots))
         self._server: Any = None
@@ -131,10 +131,13 @@ class LocalModel:
 
                 parameters = xllamacpp.CommonParams()
                 parameters.model.path = str(self._weights)
+                parameters.model_alias = [self._name]
                 parameters.n_parallel = self._slots
                 parameters.n_ctx = self._context * self._slots
                 parameters.cpuparams.n_threads = self._threads
                 parameters.cpuparams_batch.n_threads = self._threads
+                parameters.cpuparams.poll = 0  # waiting threads sleep: other work shares this machine
+                parameters.cpuparams_batch.poll = 0
                 parameters.warmup = False
                 parameters.ui = False
                 parameters.verbosity = -1
