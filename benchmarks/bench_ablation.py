@@ -106,10 +106,10 @@ def chart(lines: Sequence[tuple[str, str, Series]], title: str) -> str:
         return height - bottom - (rate - low) / (high - low) * (height - top - bottom)
 
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif"'
-        ' font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">',
+        "<style>text { font-size: 12px }</style>",
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
-        f'<text x="{left}" y="22" font-size="14">{title}</text>',
+        f'<text x="{left}" y="22">{title}</text>',
     ]
     for tick in range(round(low * 50), round(high * 50) + 1):
         at = y(tick / 50)
@@ -154,9 +154,10 @@ def main() -> None:
         for k_of in ("n", "pn")
     }
     about = (
-        f"Written by `python -m benchmarks.bench_ablation`. Batch {BATCH}, preset `paper`, accuracy over the tags of the "
-        f"220 test rows, mean ± standard deviation over {len(SEEDS)} seeds. **Simulated forgetting**: m0 = {M0:.0f}; in "
-        f"the top call m counts updates (an assumption). The output limit of {LIMIT:,} tokens a call simulates nothing."
+        f"Written by `python -m benchmarks.bench_ablation`. Batch {BATCH}, preset `paper`, accuracy over the tags of "
+        f"the 220 test rows, mean ± standard deviation over {len(SEEDS)} seeds. **Simulated forgetting**: m0 = "
+        f"{M0:.0f}; in the top call m counts updates (an assumption). The output limit of {LIMIT:,} tokens a call "
+        "simulates nothing."
     )
     parts = ["# Ablation on FiNER", about, "![accuracy over group size](ablation.svg)"]
     for name, _, found in lines:

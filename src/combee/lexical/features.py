@@ -44,22 +44,22 @@ _SCALE = frozenset({"million", "billion", "thousand"})
 
 
 @lru_cache(maxsize=32768)
-def _base(token: str) -> str:
-    """Return a word without its commonest endings; empty for what is no telling word."""
+def _word(token: str) -> tuple[str, str, str] | None:
+    """Return the features of a word without common endings: anywhere, before, after. None for no telling word."""
     if token in _STOP or not token[0].isalpha():
-        return ""
+        return None
+    base = token
     if len(token) > 4:
-        for suffix in _SUFFIXES:
-            if token.endswith(suffix) and len(token) - len(suffix) >= 3:
-                return token[: -len(suffix)]
-    return token
+        endings = (suffix for suffix in _SUFFIXES if token.endswith(suffix) and len(token) - len(suffix) >= 3)
+        base = token[: len(token) - len(next(endings, ""))]
+    return "w" + base, "<" + base, ">" + base
 
 
 @lru_cache(maxsize=4096)
 def name_words(name: str) -> tuple[str, ...]:
     """Return the word features of a label's name, each once: `DebtFaceAmount` and `debt face-amount` split alike."""
-    bases = (_base(word.lower()) for word in _NAME_WORD.findall(name))
-    return tuple(dict.fromkeys("w" + base for base in bases if base))
+    found = (_word(word.lower()) for word in _NAME_WORD.findall(name))
+    return tuple(dict.fromkeys(names[0] for names in found if names))
 
 
 @lru_cache(maxsize=32768)
@@ -107,7 +107,8 @@ def features(text: str, start: int = 0, end: int = 0, kind: str = "") -> tuple[F
     found = [(match.start(), match.group().lower()) for match in _TOKEN.finditer(text)]
     words = [word for _, word in found]
     if start == end or not words:
-        return {"w" + base: UNIT for base in map(_base, words) if base} | ({"k" + kind: UNIT} if kind else {}), kind
+        plain = {names[0]: UNIT for names in map(_word, words) if names}
+        return plain | ({"k" + kind: UNIT} if kind else {}), kind
     at = next((place for place, (begin, word) in enumerate(found) if begin + len(word) > start), len(words) - 1)
     kind = kind or entity_kind(words, at)
     out: Features = {"k" + kind: UNIT, "v" + words[at]: _BESIDE}
@@ -121,17 +122,17 @@ def features(text: str, start: int = 0, end: int = 0, kind: str = "") -> tuple[F
 def _add_words(out: Features, words: list[str], at: int) -> None:
     """Add every telling word: the nearer the heavier, and once more by its side where it is near."""
     for place, word in enumerate(words):
-        base = _base(word)
-        if not base or place == at:
+        names = _word(word)
+        if names is None or place == at:
             continue
+        anywhere, before, after = names
         distance = place - at if place > at else at - place
         if distance > _REACH:
-            out.setdefault("w" + base, _FAR)
+            out.setdefault(anywhere, _FAR)
             continue
         near = _NEAR[distance]
-        name = "w" + base
-        if out.get(name, 0) < near:
-            out[name] = max(near, _FAR)
-        name = ("<" if place < at else ">") + base
-        if out.get(name, 0) < near:
-            out[name] = near
+        if out.get(anywhere, 0) < near:
+            out[anywhere] = max(near, _FAR)
+        side = before if place < at else after
+        if out.get(side, 0) < near:
+            out[side] = near

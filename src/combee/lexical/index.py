@@ -41,7 +41,7 @@ def _read(text: str) -> tuple[str, Features] | None:
     return None if lesson is None else (lesson.label, lesson.features())
 
 
-@lru_cache(maxsize=32768)
+@lru_cache(maxsize=8192)
 def _asked(spot: Spot) -> Features:
     return features(spot.sentence, spot.start, spot.end)[0]
 
