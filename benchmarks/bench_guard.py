@@ -1,7 +1,7 @@
-"""End-to-end simulation of the guard: false alarms of clean runs, a collapse, platitudes, a harmful lesson, slow drift.
+"""The guard end to end, simulated: false alarms of clean runs, collapse, platitudes, a harmful lesson, slow drift.
 
-Reflections, aggregators and scores are simulated (forgetting as in the paper's two points: a lesson entering a call of m
-stays with probability exp(-m/40)); the guard is the real one. Run: python -m benchmarks.bench_guard
+Reflections, aggregators and scores are simulated (simulated forgetting, as the paper's two points: a lesson entering a
+call of m stays with probability exp(-m/40)); the guard is the real one. Run: python -m benchmarks.bench_guard
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _planted(runs: int = 200) -> None:
         caught = sum(e[k].step == k and e[k].verdict.action == "retry_smaller" for e in events)
         healed = sum(any(e.step == k and e.attempt > 0 and e.verdict.applies for e in each) for each in events)
         print(
-            f"  collapse at step {k}: caught at once {caught / runs:.1%}, recovered without a rollout {healed / runs:.1%}"
+            f"  collapse at step {k}: caught at once {caught / runs:.1%}, healed by smaller groups {healed / runs:.1%}"
         )
         events = [run(Plan(collapse_at=k, bad=platitudes), seed) for seed in range(runs)]
         caught = sum(any(e.step == k and e.verdict.action == "reject" for e in each) for each in events)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable
 from statistics import NormalDist
 
-__all__ = ["POWER", "p_not_above", "smallest_drop", "smallest_drop_in_parts"]
+__all__ = ["POWER", "p_not_above", "smallest_drop"]
 
 POWER = 0.8
 
@@ -46,78 +45,33 @@ def _log_choose(n: int, k: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
-@lru_cache(maxsize=4096)
-def _fewest_losses(discordant: int, alpha: float) -> int:
-    """Return how many of `discordant` questions must be lost for p <= alpha; discordant + 1 where none suffices."""
-    top = min(discordant, math.ceil(discordant / 2 + 5 * math.sqrt(discordant)))  # ten deviations: the rest is nothing
-    tail = 0.0
-    for losses in range(top, -1, -1):
-        tail += math.exp(_log_choose(discordant, losses) - discordant * math.log(2))
-        if tail > alpha:
-            return losses + 1
-    return 0
+def smallest_drop(rows: int, parts: int, alpha: float, turnover: float) -> float | None:
+    """Return the smallest true drop (share of parts) that the test finds with 80 % power; None where it finds none.
 
-
-@lru_cache(maxsize=1024)
-def smallest_drop(rows: int, alpha: float, churn: float) -> float | None:
-    """Return the smallest true drop (share of rows) found with 80 % power, or None where no drop would be.
+    By the normal approximation (within a tenth of the exact value from 50 rows on); that too few rows have no power
+    at all is exact.
 
     Args:
-        rows: questions with one part each.
+        rows: questions.
+        parts: parts of all questions together.
         alpha: one-sided level of the test.
-        churn: share of rows that turn from wrong to right while the drop happens.
+        turnover: squared difference per part that there is without any drop; with one part a question this is the
+            share of questions that change, both ways together.
     """
     if rows < 1 or 0.5**rows > alpha:
         return None
-    low, high = 0.0, 1 - 2 * churn
-    if high <= 0 or _power(rows, high, churn, alpha) < POWER:
-        return None
-    for _ in range(12):
-        middle = (low + high) / 2
-        if _power(rows, middle, churn, alpha) < POWER:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def _power(rows: int, drop: float, churn: float, alpha: float) -> float:
-    """Sum over the number of discordant rows; terms beyond five deviations are left out."""
-    moved = min(1.0, 2 * churn + drop)
-    if moved <= 0:
-        return 0.0
-    lost = (churn + drop) / moved
-    power = 0.0
-    for discordant in _likely(rows, moved):
-        need = _fewest_losses(discordant, alpha)
-        likely = _likely(discordant, lost)
-        reach = math.fsum(_chance(discordant, k, lost) for k in range(max(need, likely.start), likely.stop))
-        power += _chance(rows, discordant, moved) * reach
-    return power
-
-
-def _likely(n: int, share: float) -> range:
-    spread = 5 * math.sqrt(n * share * (1 - share)) + 1
-    return range(max(0, math.floor(n * share - spread)), min(n, math.ceil(n * share + spread)) + 1)
-
-
-def _chance(n: int, k: int, share: float) -> float:
-    if share >= 1:
-        return float(k == n)
-    if share <= 0:
-        return float(k == 0)
-    return math.exp(_log_choose(n, k) + k * math.log(share) + (n - k) * math.log1p(-share))
-
-
-def smallest_drop_in_parts(differences: Sequence[int], parts: int, alpha: float, churn: float) -> float | None:
-    """Return the same for questions of several parts, as a share of all `parts`, by the normal approximation.
-
-    The spread is the one seen in the differences, or what `churn` of all parts changing one by one would give if that
-    is larger.
-    """
-    if not differences or 0.5 ** len(differences) > alpha:
-        return None
-    spread = math.sqrt(max(sum(value * value for value in differences), 2 * churn * parts))
     normal = NormalDist()
-    drop = (normal.inv_cdf(1 - alpha) + normal.inv_cdf(POWER)) * spread / parts
-    return drop if drop < 1 else None
+    sure, power = -normal.inv_cdf(alpha), normal.inv_cdf(POWER)
+
+    def found(drop: float) -> bool:
+        spread = turnover + drop
+        need = sure * math.sqrt(spread) + power * math.sqrt(max(spread - drop * drop, 0.0))
+        return drop * math.sqrt(parts) >= need
+
+    low, high = 0.0, 1.0
+    if not found(high):
+        return None
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (low, middle) if found(middle) else (middle, high)
+    return high

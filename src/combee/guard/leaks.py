@@ -20,6 +20,10 @@ __all__ = ["HeldOut", "LeakIndex", "distinctive", "find_secrets", "leaking", "sc
 
 _TOKEN = re.compile(r"\d[\d,_]*(?:\.\d+)?|[^\W\d]\w*")
 _PART = re.compile(r",(?!\d)|;|\n|\|")
+# Redaction must spare code that assigns to a variable named password; a lesson with such a value has no excuse.
+_PASSWORD = re.compile(
+    r"(?i)(?:passw(?:or)?d|passphrase|pwd)s?\b[\"'`]?\s*(?:[=:]|\bis\b)\s*[\"'`]?(?=[^\s\"'`]*\d)(?=\S*[a-z])[^\s\"'`]{6}"
+)
 RUN = 8  # words of a question in a row that count as quoting it
 SHARED = 3  # a target of this many held-out tasks is a label, not an answer
 
@@ -37,7 +41,7 @@ class HeldOut:
 
 def _tokens(text: str) -> Tokens:
     """Words in lower case and numbers in one form: `1,200.50` and `1200.5` are equal."""
-    return tuple(_number(token) if token[0].isdigit() else token.casefold() for token in _TOKEN.findall(text))
+    return tuple(_number(token) if token[0].isdecimal() else token.casefold() for token in _TOKEN.findall(text))
 
 
 def _number(token: str) -> str:
@@ -57,7 +61,7 @@ def distinctive(target: str) -> bool:
         return False
     if len(tokens) > 1:
         return sum(map(len, tokens)) >= 10
-    if tokens[0][0].isdigit():
+    if tokens[0][0].isdecimal():
         digits = tokens[0].replace(".", "").strip("0") if "." in tokens[0] else tokens[0].strip("0")
         year = "." not in tokens[0] and len(tokens[0]) == 4 and "1900" <= tokens[0] <= "2100"
         return len(digits) >= 4 and not year
@@ -136,7 +140,8 @@ def _holds(words: Tokens, answer: Tokens) -> bool:
 
 def find_secrets(text: str, patterns: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """Return the kinds of secrets in a text (keys, passwords, e-mail addresses, home paths, the user's own), sorted."""
-    return tuple(sorted(redact(text, patterns or ()).counts))
+    kinds = set(redact(text, patterns or ()).counts)
+    return tuple(sorted(kinds | {"password"} if _PASSWORD.search(text) else kinds))
 
 
 def leaking(items: Mapping[str, str], index: LeakIndex) -> dict[str, tuple[str, ...]]:
