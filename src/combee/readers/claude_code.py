@@ -159,7 +159,7 @@ def _main_chain(records: list[tuple[int, dict[str, object]]]) -> set[str]:
     chain: set[str] = set()
     ended: set[str] = set()
     for name, record in reversed(turns.items()):
-        if record.get("type") in _TURNS and roots[name] not in ended:
+        if text(record.get("type")) in _TURNS and roots[name] not in ended:
             ended.add(roots[name])
             leaf = name
             while leaf in turns and leaf not in chain:
@@ -204,14 +204,15 @@ def _agent(record: dict[str, object], main: set[str]) -> str | None:
     if record.get("isSidechain"):
         return text(record.get("agentId")) or "sidechain"
     name = text(record.get("uuid"))
-    return "abandoned" if name and name not in main and record.get("type") in _TURNS else None
+    return "abandoned" if name and name not in main and text(record.get("type")) in _TURNS else None
 
 
 def _pieces(record: dict[str, object], known: set[str]) -> list[Piece]:
     kind = text(record.get("type"))
     if kind == "summary":
         # Summaries of other sessions stand at the top of a file: only one that leads to a line of this one is its own.
-        return [Piece("system", f"[summary] {text(record.get('summary'))}")] if record.get("leafUuid") in known else []
+        own = text(record.get("leafUuid")) in known
+        return [Piece("system", f"[summary] {text(record.get('summary'))}")] if own else []
     if kind == "system":
         said = content_text(record.get("content") or "")
         return [Piece("system", said)] if said else []

@@ -79,27 +79,29 @@ def role_of(value: object, default: Role = "user") -> Role:
     return _ROLES.get(text(value).lower().replace("_", ""), default)
 
 
+def _named(value: dict[str, object], keys: tuple[str, ...]) -> str:
+    """Return the first text under one of the keys, or an empty one."""
+    for key in keys:
+        if key in value and (found := text(value[key])):
+            return found
+    return ""
+
+
+def _present(value: dict[str, object], keys: tuple[str, ...]) -> object:
+    """Return the first value under one of the keys that is not None."""
+    for key in keys:
+        if value.get(key) is not None:
+            return value[key]
+    return None
+
+
 def call_of(value: dict[str, object]) -> ToolCall:
     """Return the call in any vendor's form; arguments stay text, or become one line of JSON."""
     function = value.get("function")
-    inner = table(function) or value
-    name = text(function) or next(
-        (
-            found
-            for key in ("name", "function_name", "tool_name", "tool", "toolName")
-            if (found := text(inner.get(key)))
-        ),
-        "",
-    )
-    arguments: object = None
-    for key in ("arguments", "input", "args", "parameters", "params", "action", "kwargs"):
-        if inner.get(key) is not None:
-            arguments = inner[key]
-            break
-    identity = next(
-        (found for key in ("tool_call_id", "call_id", "id", "toolCallId") if (found := text(value.get(key)))), ""
-    )
-    return ToolCall(identity, name, compact(arguments))
+    inner = function if isinstance(function, dict) else value
+    name = text(function) or _named(inner, ("name", "function_name", "tool_name", "tool", "toolName"))
+    arguments = _present(inner, ("arguments", "input", "args", "parameters", "params", "action", "kwargs"))
+    return ToolCall(_named(value, ("tool_call_id", "call_id", "id", "toolCallId")), name, compact(arguments))
 
 
 def _media(block: dict[str, object], kind: str) -> str:
@@ -152,23 +154,10 @@ def content_text(value: object, depth: int = 0) -> str:
 
 
 def _result(block: dict[str, object]) -> Piece:
-    value: object = None
-    for key in ("content", "output", "response", "result"):
-        if block.get(key) is not None:
-            value = block[key]
-            break
-    answers = next(
-        (
-            found
-            for key in ("tool_use_id", "tool_call_id", "call_id", "toolCallId", "id")
-            if (found := text(block.get(key)))
-        ),
-        None,
-    )
-    error = flag(block.get("is_error"))
-    return Piece(
-        "tool", content_text(value), answers=answers, is_error=flag(block.get("isError")) if error is None else error
-    )
+    value = _present(block, ("content", "output", "response", "result"))
+    answers = _named(block, ("tool_use_id", "tool_call_id", "call_id", "toolCallId", "id"))
+    error = flag(_present(block, ("is_error", "isError")))
+    return Piece("tool", content_text(value), answers=answers or None, is_error=error)
 
 
 def _gather(content: object, role: Role) -> Iterator[Piece]:
@@ -249,8 +238,7 @@ def pieces(value: object) -> list[Piece]:
 
 def _add_outer(message: dict[str, object], role: Role, found: list[Piece]) -> None:
     """Add the calls and the reasoning that stand beside the content."""
-    named = (text(message.get(key)).strip() for key in ("reasoning_content", "reasoning", "thinking"))
-    thinking = next(filter(None, named), "")
+    thinking = _named(message, ("reasoning_content", "reasoning", "thinking")).strip()
     known = {call.id for piece in found for call in piece.calls if call.id}
     calls = [call for call in _outer_calls(message) if not call.id or call.id not in known]
     if not calls and not thinking:
@@ -265,10 +253,8 @@ def _add_outer(message: dict[str, object], role: Role, found: list[Piece]) -> No
 
 def _tool_message(message: dict[str, object], found: list[Piece]) -> Piece:
     listed = rows(message.get("tool_call_ids"))
-    answers = next(
-        (name for key in ("tool_call_id", "toolCallId", "tool_use_id", "call_id") if (name := text(message.get(key)))),
-        text(listed[0]) if listed else "",
-    )
+    answers = _named(message, ("tool_call_id", "toolCallId", "tool_use_id", "call_id"))
+    answers = answers or (text(listed[0]) if listed else "")
     said = "\n".join(piece.text for piece in found if piece.text)
     error = message.get("error")
     trouble = text(table(error).get("message")) or (error if isinstance(error, str) else "")

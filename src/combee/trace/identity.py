@@ -35,27 +35,21 @@ def trace_id(task: str, steps: Sequence[Step], outcome: Outcome | None, run: str
     """
     digest = hashlib.blake2b(digest_size=12)
 
-    def take(text: str | None) -> None:
-        data = b"" if text is None else text.encode()
-        digest.update(b"%d:" % (-1 if text is None else len(data)))
-        digest.update(data)
+    def take(*texts: str | None) -> None:
+        # Each part is led by its length, so that no two different lists of parts join to one text.
+        parts = [f"{-1 if text is None else len(text)}:{text or ''}" for text in texts]
+        digest.update("".join(parts).encode())
 
     take(task)
     if run:
         take(f"run {run}")
     for step in steps:
-        take(f"{step.role} {step.is_error} {len(step.tool_calls)}")
-        take(step.text)
-        take(step.answers)
-        take(step.timestamp)
-        take(step.agent)
+        head = f"{step.role} {step.is_error} {len(step.tool_calls)}"
+        take(head, step.text, step.answers, step.timestamp, step.agent)
         for call in step.tool_calls:
-            take(call.id)
-            take(call.name)
-            take(call.arguments)
+            take(call.id, call.name, call.arguments)
     if outcome is not None:
-        take(f"{outcome.success} {outcome.score} {outcome.claimed}")
-        take(outcome.detail)
+        take(f"{outcome.success} {outcome.score} {outcome.claimed}", outcome.detail)
         for name, passed in sorted(outcome.tests.items()):
             take(f"{passed} {name}")
     return f"t-{digest.hexdigest()}"
