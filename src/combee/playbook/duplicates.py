@@ -7,18 +7,26 @@ meaning is the same (`lesson_core`), so numbers, identifiers, code, negation and
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, pairwise
 from math import ceil
 
 from combee.errors import UsageError
 from combee.playbook.ids import number_of
 from combee.playbook.model import Bullet, Playbook
-from combee.playbook.terms import lesson_core, shingles, similarity
+from combee.playbook.terms import lesson_core, similarity, word_list
 from combee.playbook.text import equality_key
 
 __all__ = ["Folded", "absorb", "deduplicate", "fold_duplicates", "near_duplicates", "same_lesson"]
+
+_MEETINGS = 4
+"""How many rare shingles two texts must share before they are compared.
+
+More means longer lists and fewer comparisons.
+"""
 
 
 def _check(threshold: float) -> None:
@@ -39,9 +47,9 @@ def near_duplicates(texts: Sequence[str], threshold: float) -> list[tuple[int, i
         UsageError: the threshold is not in (0, 1].
     """
     _check(threshold)
-    same: dict[frozenset[Hashable], list[int]] = defaultdict(list)
-    for index, text in enumerate(texts):
-        same[shingles(text)].append(index)
+    same: dict[frozenset[int], list[int]] = defaultdict(list)
+    for index, shingled in enumerate(_numbered(texts)):
+        same[shingled].append(index)
     groups = list(same.values())
     pairs = [(group[a], j, 1.0) for group in groups for a in range(len(group)) for j in group[a + 1 :]]
     for one, other, score in _join(list(same), threshold):
@@ -49,32 +57,46 @@ def near_duplicates(texts: Sequence[str], threshold: float) -> list[tuple[int, i
     return sorted(pairs)
 
 
-def _join(sets: list[frozenset[Hashable]], threshold: float) -> Iterable[tuple[int, int, float]]:
+def _numbered(texts: Iterable[str]) -> Iterator[frozenset[int]]:
+    """Yield the shingles of each text as numbers.
+
+    The same sets as `shingles` gives, but smaller and quicker to compare.
+    """
+    numbers: dict[str, int] = {}
+    for text in texts:
+        words = [numbers.setdefault(word, len(numbers) + 1) for word in word_list(text)]
+        if words:
+            yield frozenset(words).union([one << 32 | other for one, other in pairwise(words)])
+        else:
+            yield frozenset({-numbers.setdefault("\0" + equality_key(text), len(numbers) + 1)})
+
+
+def _join(sets: Sequence[frozenset[int]], threshold: float) -> Iterator[tuple[int, int, float]]:
     """Yield the pairs of different sets that are similar enough."""
-    frequency: dict[Hashable, int] = defaultdict(int)
-    for shingled in sets:
-        for item in shingled:
-            frequency[item] += 1
-    rank = {item: number for number, item in enumerate(sorted(frequency, key=frequency.__getitem__))}
-    ranked = [sorted(rank[item] for item in shingled) for shingled in sets]
-    as_sets = [frozenset(items) for items in ranked]
+    frequency = Counter(chain.from_iterable(sets))
+    rank = {item: number for number, item in enumerate(sorted(frequency, key=lambda item: (frequency[item], item)))}
+    order = sorted(range(len(sets)), key=lambda number: len(sets[number]))
+    ranked = [sorted(map(rank.__getitem__, sets[number])) for number in order]
+    members = [frozenset(items) for items in ranked]
+    sizes = [len(items) for items in ranked]
     index: dict[int, list[int]] = defaultdict(list)
-    for one in sorted(range(len(sets)), key=lambda number: len(ranked[number])):
-        items, size = ranked[one], len(ranked[one])
-        least = ceil(threshold * size - 1e-9)  # a set that is similar enough shares at least this many
-        candidates: set[int] = set()
-        for item in items[: size - least + 1]:
-            candidates.update(index[item])
-        mine = as_sets[one]
-        for other in candidates:
-            theirs = as_sets[other]
-            if len(theirs) >= least:
-                shared = len(mine & theirs)
-                score = shared / (size + len(theirs) - shared)
+    for one, (items, size) in enumerate(zip(ranked, sizes, strict=True)):
+        least = ceil(threshold * size - 1e-9)  # a set that is similar enough has at least this many, and shares as many
+        needed = min(_MEETINGS, least)
+        first = bisect_left(sizes, least)
+        meetings: Counter[int] = Counter()
+        for item in items[: size - least + needed]:
+            if postings := index.get(item):
+                meetings.update(postings if postings[0] >= first else postings[bisect_left(postings, first) :])
+        mine = members[one]
+        for other, count in meetings.items():
+            if count >= needed:
+                shared = len(mine & members[other])
+                score = shared / (size + sizes[other] - shared)
                 if score >= threshold:
-                    yield one, other, score
+                    yield order[one], order[other], score
         # Later sets are at least as long, so a shorter prefix of this one is enough to be found.
-        for item in items[: size - ceil(2 * threshold / (1 + threshold) * size - 1e-9) + 1]:
+        for item in items[: size - ceil(2 * threshold / (1 + threshold) * size - 1e-9) + _MEETINGS]:
             index[item].append(one)
 
 

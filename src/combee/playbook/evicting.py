@@ -7,8 +7,10 @@ Bullets that this step added, confirmed or rewrote leave last. Texts are never c
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 
 from combee.playbook.ids import number_of
 from combee.playbook.layout import Draft
@@ -60,18 +62,21 @@ class Evictor:
         """
         if self._budget is None or self._draft.tokens_of(bullet) > self._budget:
             return False
-        waiting = list(self._waiting())
-        if self._draft.tokens_after(waiting, [bullet]) > self._budget:
-            return False
+        waiting = self._waiting()
         gone: list[Bullet] = []
-        for each in waiting:
-            gone.append(each)
-            if self._draft.tokens_after(gone, [bullet]) <= self._budget:
-                break
-        for each in gone:
+        while not self._fits(bullet, gone):
+            more = list(islice(waiting, max(1, len(gone))))
+            if not more:
+                return False
+            gone += more
+        fewest = bisect_left(range(len(gone)), True, key=lambda count: self._fits(bullet, gone[:count]))
+        for each in gone[:fewest]:
             self._draft.drop(each.id)
             self.evicted.append(each.id)
         return True
+
+    def _fits(self, bullet: Bullet, gone: list[Bullet]) -> bool:
+        return self._budget is not None and self._draft.tokens_after(gone, [bullet]) <= self._budget
 
     def _waiting(self) -> Iterator[Bullet]:
         """Yield the bullets that may leave now, in the order of the policy."""

@@ -41,6 +41,9 @@ def make_id(section: str, number: int) -> str:
 
 def number_of(bullet_id: str) -> int:
     """Return the number an id ends with, or 0."""
+    _, _, tail = bullet_id.rpartition("-")
+    if tail.isascii() and tail.isdigit() and len(tail) <= 18 and tail != bullet_id:
+        return int(tail)
     match = _NUMBERED.fullmatch(bullet_id)
     return int(match[2]) if match else 0
 

@@ -32,17 +32,14 @@ class Draft:
         self.bullets: dict[str, Bullet] = {}
         self.sections: dict[str, str] = {}
         self._old_sections: list[str] = []
-        self._by_text: dict[str, set[str]] = defaultdict(set)
+        self._by_text: dict[str, tuple[str, ...]] = {}
         self._by_core: dict[tuple[str, ...], set[str]] | None = None
         self._counter = token_counter(book.counter) if measured else None
         self._lines = 0
         self._members: Counter[str] = Counter()
         for bullet in book.bullets:
-            self.put(
-                bullet
-                if self.spelling(bullet.section) == bullet.section
-                else replace(bullet, section=self.spelling(bullet.section))
-            )
+            section = self.spelling(bullet.section)
+            self.put(bullet if section == bullet.section else replace(bullet, section=section))
         self._old_sections = list(self.sections.values())
 
     def spelling(self, section: str) -> str:
@@ -50,21 +47,16 @@ class Draft:
         return self.sections.setdefault(section_key(section), canonical_section(section))
 
     def put(self, bullet: Bullet) -> None:
-        """Add a bullet, or put a new form of it in its place."""
+        """Add a bullet, or put a new form of it (in the same section) in its place."""
         before = self.bullets.get(bullet.id)
-        if before is not None:
-            if before.text != bullet.text:
-                self._forget(before)
-                self._by_text[equality_key(bullet.text)].add(bullet.id)
-            if self._counter is not None:
-                self._lines += self._units(bullet) - self._units(before)
-        else:
-            self._by_text[equality_key(bullet.text)].add(bullet.id)
+        if before is None:
             self._members[bullet.section] += 1
-            if self._counter is not None:
-                self._lines += self._units(bullet)
-        if self._by_core is not None and (before is None or before.text != bullet.text):
-            self._by_core[lesson_core(bullet.text)].add(bullet.id)
+            self._know(bullet)
+        elif before.text != bullet.text:
+            self._forget(before)
+            self._know(bullet)
+        if self._counter is not None:
+            self._lines += self._units(bullet) - (self._units(before) if before is not None else 0)
         self.bullets[bullet.id] = bullet
 
     def drop(self, bullet_id: str) -> Bullet:
@@ -76,10 +68,18 @@ class Draft:
             self._lines -= self._units(bullet)
         return bullet
 
-    def _forget(self, bullet: Bullet) -> None:
-        self._by_text[equality_key(bullet.text)].remove(bullet.id)
+    def _know(self, bullet: Bullet) -> None:
+        key = equality_key(bullet.text)
+        known = self._by_text.get(key)
+        self._by_text[key] = (bullet.id,) if known is None else (*known, bullet.id)
         if self._by_core is not None:
-            self._by_core[lesson_core(bullet.text)].remove(bullet.id)
+            self._by_core[lesson_core(bullet.text)].add(bullet.id)
+
+    def _forget(self, bullet: Bullet) -> None:
+        key = equality_key(bullet.text)
+        self._by_text[key] = tuple(bullet_id for bullet_id in self._by_text[key] if bullet_id != bullet.id)
+        if self._by_core is not None:
+            self._by_core[lesson_core(bullet.text)].discard(bullet.id)
 
     def _units(self, bullet: Bullet) -> int:
         return self._counter.units(bullet_line(bullet)) if self._counter is not None else 0

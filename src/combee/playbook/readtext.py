@@ -114,7 +114,7 @@ def from_text(text: str) -> Parsed:
     """
     lone = count_lone_surrogates(text)
     lines = split_lines(text.removeprefix("\ufeff"))
-    marks = [match for line in lines if (match := _MARK.fullmatch(line))]
+    marks = [match for line in lines if line.startswith("<!--") and (match := _MARK.fullmatch(line))]
     reader = _Reader(ours=bool(marks))
     if lone:
         reader.report(1, f"{lone} lone surrogate(s) replaced by U+FFFD", skipped=False)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from combee.playbook.text import equality_key
 from combee.playbook.words import COMMON, NEGATIONS, SOFT, SYNONYMS
 
-__all__ = ["distinct_terms", "lesson_core", "shingles", "similarity"]
+__all__ = ["distinct_terms", "lesson_core", "shingles", "similarity", "word_list"]
 
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _TOKEN = re.compile(
@@ -120,16 +120,24 @@ def distinct_terms(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def word_list(text: str) -> list[str]:
+    """Return the words of a text in lower case, in order. Each CJK character is a word."""
+    return _WORD.findall(text.casefold())
+
+
 def shingles(text: str) -> frozenset[Hashable]:
-    """Return the words of a text and its pairs of neighbouring words, in lower case (each CJK character is a word)."""
-    words = _WORD.findall(text.casefold())
+    """Return the words of a text and its pairs of neighbouring words, in lower case.
+
+    Of a text without words, the text.
+    """
+    words = word_list(text)
     return frozenset(words).union(pairwise(words)) if words else frozenset({equality_key(text)})
 
 
 def similarity(one: str, other: str) -> float:
     """Return the Jaccard similarity of two texts' shingles.
 
-    1 when they have the same words in the same order, 0 when they share none.
+    It is 1 when they have the same words in the same order, and 0 when they share none.
     """
     a, b = shingles(one), shingles(other)
     return len(a & b) / len(a | b)

@@ -13,16 +13,16 @@ from math import log
 from combee.errors import UsageError
 from combee.playbook.counting import token_counter
 from combee.playbook.model import Bullet, Playbook
+from combee.playbook.terms import word_list
 from combee.playbook.textform import bullet_line, heading_line, tokens
 
 __all__ = ["view"]
 
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def _words(text: str) -> set[str]:
-    return {word.casefold() for word in _WORD.findall(_CAMEL.sub(" ", text))}
+    return set(word_list(_CAMEL.sub(" ", text)))
 
 
 def view(book: Playbook, query: str, budget: int) -> Playbook:
