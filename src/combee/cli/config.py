@@ -52,7 +52,7 @@ KEYS: dict[str, frozenset[str]] = {
         }
     ),
     "learn": frozenset(item.name for item in dataclasses.fields(LearnConfig)),
-    "budget": frozenset({"max_cost", "max_calls", "max_tokens", "max_minutes"}),
+    "budget": frozenset({"max_cost", "max_calls", "max_tokens", "max_minutes", "generator", "reflector", "curator"}),
     "prices": frozenset(),
     "guard": frozenset({"alert_command", "tenants", "clearance"}),
 }
@@ -88,15 +88,14 @@ def _check(table: str, content: object, path: Path) -> None:
     for key, value in content.items():
         if key not in KEYS[table]:
             raise UsageError(f"{path}: [{table}] has no key {key!r}.", hint=did_you_mean(key, KEYS[table]))
-        if table == "model" and key in ROLES:
-            _check_role(key, value, path)
+        if table in {"model", "budget"} and key in ROLES:
+            _check_role(table, key, value, path)
 
 
-def _check_role(role: str, content: object, path: Path) -> None:
+def _check_role(table: str, role: str, content: object, path: Path) -> None:
     if not isinstance(content, dict):
-        raise UsageError(f"{path}: model.{role} must be a table.", hint=f"Write [model.{role}].")
+        raise UsageError(f"{path}: {table}.{role} must be a table.", hint=f"Write [{table}.{role}].")
+    known = KEYS[table] - ROLES
     for key in content:
-        if key not in KEYS["model"] - ROLES:
-            raise UsageError(
-                f"{path}: [model.{role}] has no key {key!r}.", hint=did_you_mean(key, KEYS["model"] - ROLES)
-            )
+        if key not in known:
+            raise UsageError(f"{path}: [{table}.{role}] has no key {key!r}.", hint=did_you_mean(key, known))

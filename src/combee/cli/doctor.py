@@ -14,8 +14,10 @@ from pathlib import Path
 import click
 
 from combee import __version__
-from combee.cli.config import read_config
+from combee.cli.config import ProjectConfig, read_config
+from combee.errors import CombeeError
 from combee.journal import Journal
+from combee.runner import run_sync
 
 __all__ = ["command"]
 
@@ -83,4 +85,28 @@ def _endpoint(config_path: Path | None) -> list[Check]:
     config = read_config(config_path)
     if not config.model:
         return [Check("endpoint", ok=True, found="none configured; the embedded agent needs none")]
-    return []
+    try:
+        return run_sync(_reach(config))
+    except CombeeError as error:
+        return [Check("endpoint", ok=False, found=error.message, fix=error.hint or "")]
+
+
+async def _reach(config: ProjectConfig) -> list[Check]:
+    """Make a few small calls to each endpoint that the roles use, once where they are the same."""
+    from combee.ace import open_models
+    from combee.model import check_endpoint
+
+    models = open_models(config.model, prices=config.prices)
+    seen: dict[tuple[str, str], list[str]] = {}
+    for role, model in models.by_role.items():
+        seen.setdefault((model.inner.endpoint.base_url, model.name), []).append(role)
+    found: list[Check] = []
+    try:
+        for (url, name), roles in seen.items():
+            report = await check_endpoint(models.by_role[roles[0]].inner)
+            found.append(Check("endpoint", report.ok, f"{name} at {url} for {', '.join(roles)}"))
+            for check in report.checks:
+                found.append(Check(check.name, check.ok is not False, check.detail, check.hint or ""))  # noqa: PERF401
+    finally:
+        await models.aclose()
+    return found

@@ -40,7 +40,10 @@ def command(what: str | None, source: str | None, split: str, version: str, **op
         raise UsageError(f"{prepared.tasks.name} has no {split} tasks with an answer.", hint="Choose another --split.")
 
     async def both() -> tuple[Evaluation, Evaluation]:
-        return await prepared.score(tasks, book), await prepared.score(tasks, Playbook())
+        try:
+            return await prepared.score(tasks, book), await prepared.score(tasks, Playbook())
+        finally:
+            await prepared.agent.aclose()
 
     with_book, without = run_sync(both())
     _print(name, split, prepared, with_book, without, as_json=options["as_json"])

@@ -9,7 +9,7 @@ from typing import cast
 
 import click
 
-from combee.cli.display import make_display
+from combee.cli.display import Display, make_display
 from combee.cli.spec import Prepared
 from combee.errors import UsageError
 from combee.journal import JSON, Journal
@@ -40,20 +40,9 @@ def execute(prepared: Prepared, folder: Path, *, quiet: bool) -> Finished:
     with Journal.open(folder) as journal, make_display(quiet=quiet) as display:
         journal.set_meta(SPEC_KEY, prepared.spec.to_json())
         _same_data(journal, prepared)
+        prepared.agent.attach(journal)
         try:
-            result = run_sync(
-                learn(
-                    prepared.tasks.train,
-                    prepared.sample_map,
-                    prepared.agent.curator,
-                    config=prepared.config,
-                    start=start,
-                    validate=prepared.validate if prepared.tasks.val else None,
-                    judge=prepared.judge,
-                    journal=journal,
-                    observe=display.observe,
-                )
-            )
+            result = run_sync(_learn(prepared, start, journal, display))
         except KeyboardInterrupt:
             display.close()
             click.echo(f"Stopped; nothing is lost. Go on with: combee resume {folder}", err=True)
@@ -61,6 +50,23 @@ def execute(prepared: Prepared, folder: Path, *, quiet: bool) -> Finished:
         _write_books(folder, result)
         stats = journal.stats()
     return Finished(folder, prepared, result, stats.reused, stats.bought, stats.bought_again)
+
+
+async def _learn(prepared: Prepared, start: Playbook | None, journal: Journal, display: Display) -> LearnResult:
+    try:
+        return await learn(
+            prepared.tasks.train,
+            prepared.sample_map,
+            prepared.agent.curator,
+            config=prepared.config,
+            start=start,
+            validate=prepared.validate if prepared.tasks.val else None,
+            judge=prepared.judge,
+            journal=journal,
+            observe=display.observe,
+        )
+    finally:
+        await prepared.agent.aclose()
 
 
 def _start(prepared: Prepared) -> Playbook | None:

@@ -9,7 +9,9 @@ import click
 
 from combee.aggregate import BASELINES
 from combee.cli.config import read_config
+from combee.cli.dryrun import check_budget, print_estimate
 from combee.cli.execute import execute, print_finished
+from combee.cli.model_options import budget_options, model_options, tables_of
 from combee.cli.options import BatchSize, task_options
 from combee.cli.rundir import new_run
 from combee.cli.spec import RunSpec, prepare
@@ -20,7 +22,13 @@ __all__ = ["command"]
 @click.command(name="learn")
 @click.argument("source", required=False)
 @task_options
-@click.option("--agent", type=click.Choice(["lexical", "ace"]), help="Who works on the tasks. [lexical]")
+@click.option(
+    "--agent", type=click.Choice(["lexical", "ace"]), help="Who works on the tasks. [lexical; ace with --model]"
+)
+@model_options
+@click.option("--reflection-rounds", type=click.IntRange(1), help="Times a model reflects on one run. [1]")
+@budget_options
+@click.option("--dry-run", is_flag=True, help="Say what the run would take, and call nothing.")
 @click.option("--batch", type=BatchSize(), help="Samples a step, or 'auto'. [40]")
 @click.option("--epochs", type=click.IntRange(1), help="How often all samples are seen. [1]")
 @click.option("--aggregate", type=click.Choice(sorted(BASELINES)), help="How reflections become one update. [combee]")
@@ -41,13 +49,24 @@ def command(source: str | None, config_path: Path | None, **options: Any) -> Non
     """Learn a playbook from SOURCE: tags, finer, formula, a .jsonl or .csv file, or a folder with train/val/test."""
     tasks = {name: options[name] for name in ("question", "answer", "id", "scorer", "train", "val", "test", "data_dir")}
     names = ("batch", "epochs", "aggregate", "max_items", "token_budget", "eval_every", "concurrency", "guard", "seed")
+    config = read_config(config_path)
+    tables = tables_of(options, config.model)
+    agent = {"forget": options["forget"], "reflection_rounds": options["reflection_rounds"]}
+    agent["kind"] = options["agent"] or tables["agent"].pop("kind")
     spec = RunSpec.of(
-        read_config(config_path),
+        config,
         tasks=tasks | {"source": source},
-        agent={"kind": options["agent"], "forget": options["forget"]},
+        agent=tables["agent"] | agent,
+        model=tables["model"],
+        budget=tables["budget"],
+        prices=tables["prices"],
         learn={name: options[name] for name in names},
         start=None if options["start"] is None else str(options["start"].resolve()),
     )
+    if options["dry_run"]:
+        print_estimate(spec, as_json=options["as_json"])
+        return
+    check_budget(spec)
     prepared = prepare(spec)
     folder = new_run(options["name"], options["out"], f"{prepared.tasks.name}-{prepared.config.aggregate}")
     quiet, as_json = options["quiet"], options["as_json"]

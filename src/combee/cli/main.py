@@ -25,6 +25,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("show", "Show a run's playbook."),
     "diff": ("diff", "Compare two playbooks or versions."),
     "report": ("report", "Write the HTML report of a run."),
+    "refine": ("refine", "Join overlapping entries of a playbook with a model; nothing is lost."),
+    "mock": ("mock", "Serve a mock of a model endpoint for tests and rehearsals."),
     "doctor": ("doctor", "Check this installation and, if one is configured, the model endpoint."),
 }
 

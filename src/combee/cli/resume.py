@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import click
 
 from combee.cli.execute import SPEC_KEY, execute, print_finished
+from combee.cli.model_options import budget_options
 from combee.cli.rundir import find_run
 from combee.cli.spec import RunSpec, prepare
 from combee.errors import StorageError
@@ -15,14 +18,20 @@ __all__ = ["command"]
 
 @click.command(name="resume")
 @click.argument("run", required=False)
+@budget_options
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def command(run: str | None, quiet: bool, as_json: bool) -> None:
-    """Go on with RUN (default: the latest). Settings come from the run itself; what was paid is not bought again."""
+def command(run: str | None, quiet: bool, as_json: bool, **limits: float | None) -> None:
+    """Go on with RUN (default: the latest). Settings come from the run itself; what was paid is not bought again.
+
+    Limits count what the whole run takes, not what is left; without a new one the old one holds.
+    """
     folder = find_run(run)
     with Journal.open(folder, create=False, read_only=True) as journal:
         kept = journal.meta(SPEC_KEY)
     if kept is None:
         raise StorageError(f"{folder} holds no settings: it was stopped before it began.", hint="Start a new run.")
-    prepared = prepare(RunSpec.from_json(kept))
+    spec = RunSpec.from_json(kept)
+    raised = {name: limit for name, limit in limits.items() if limit is not None}
+    prepared = prepare(dataclasses.replace(spec, budget=dict(spec.budget) | raised))
     print_finished(execute(prepared, folder, quiet=quiet or as_json), as_json=as_json)

@@ -10,29 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from combee.cli.agents import Agent, agent_of
 from combee.cli.config import ProjectConfig
-from combee.errors import UsageError, did_you_mean
+from combee.errors import UsageError
 from combee.guard import HeldOut, LeakIndex, Limits, Policy
 from combee.journal import JSON, Scope
-from combee.learn import (
-    Curator,
-    Evaluation,
-    Generator,
-    Judge,
-    LearnConfig,
-    LiveTasks,
-    Reflector,
-    Task,
-    evaluate,
-)
-from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
+from combee.learn import Evaluation, Judge, LearnConfig, LiveTasks, Task, evaluate
 from combee.playbook import Playbook
 from combee.runner import LocalRunner
 from combee.tasks import Fields, TaskSet, load
 
 __all__ = ["Agent", "Prepared", "RunSpec", "load_tasks", "make_agent", "prepare"]
-
-AGENTS = ("lexical", "ace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,16 +65,6 @@ def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     return list(value) if isinstance(value, tuple) else value
-
-
-@dataclass(frozen=True, slots=True)
-class Agent:
-    """The three roles, and a name for reports."""
-
-    name: str
-    generator: Generator
-    reflector: Reflector
-    curator: Curator
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +113,7 @@ def load_tasks(spec: RunSpec) -> TaskSet:
 
 def make_agent(spec: RunSpec) -> Agent:
     """Make the agent that a run names."""
-    kind = spec.agent.get("kind", "lexical")
-    if kind not in AGENTS:
-        raise UsageError(f"There is no agent {kind!r}.", hint=did_you_mean(str(kind), AGENTS))
-    if kind == "ace":
-        raise UsageError("The agent 'ace' needs a model.", hint="Fill [model] in combee.toml, or give --model.")
-    curator = LexicalCurator(
-        forget=spec.agent.get("forget"),
-        output_limit=spec.agent.get("output_limit"),
-        seed=spec.learn.get("seed", 0),
-    )
-    return Agent("lexical", LexicalGenerator(), LexicalReflector(), curator)
+    return agent_of(spec.agent, model=spec.model, budget=spec.budget, prices=spec.prices, learn=spec.learn)
 
 
 def prepare(spec: RunSpec) -> Prepared:

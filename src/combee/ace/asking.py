@@ -1,0 +1,147 @@
+"""One question of a role to its model: in form, re-asked once, and never paid for twice.
+
+The loop and the tree keep the result of a role under one address; here only a first reply that could not be used is
+kept, so that a kill during the re-ask loses nothing, and no reply is stored twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from combee.journal import JSON, Scope
+from combee.model import Message, Model, Request, Response, complete_json, find_json
+from combee.model.journaled import response_from_json, response_to_json
+
+__all__ = ["CallOptions", "as_text", "ask", "ask_and_keep", "model_print"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions:
+    """How a role calls its model."""
+
+    max_tokens: int = 4096
+    """Tokens that one reply may take."""
+    temperature: float = 0.0
+    seed: int | None = None
+    """Sent to endpoints that take one."""
+
+
+class _UsableError(Exception):
+    """Carries a good reply past the journal: whoever asked keeps the result that is made of it."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__("a usable reply")
+        self.response = response
+
+
+class _FirstReply:
+    """A model whose unusable first replies are kept in the scope."""
+
+    def __init__(self, model: Model, scope: Scope, required: Sequence[str]) -> None:
+        self._model = model
+        self._scope = scope
+        self._required = required
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def complete(self, request: Request) -> Response:
+        if request.role.endswith("/again"):
+            return await self._model.complete(request)
+
+        async def first() -> JSON:
+            response = await self._model.complete(request)
+            found = find_json(response.text, self._required, request.schema)
+            if found is not None and not found.cut:
+                raise _UsableError(response)
+            return response_to_json(response)
+
+        try:
+            kept = await self._scope.once(f"{request.role}/unusable", request.item, _hash(request, self._model), first)
+        except _UsableError as good:
+            return good.response
+        return response_from_json(cast("dict[str, Any]", kept))
+
+
+def model_print(model: Model) -> list[JSON]:
+    """Return what of a model decides its replies."""
+    return [model.name, cast("JSON", dict(getattr(model, "parameters", {})))]
+
+
+def _hash(request: Request, model: Model) -> str:
+    """Return a hash of all that a reply depends on; not JSON, since prompts can be long and calls many."""
+    digest = hashlib.blake2b(digest_size=20)
+    settings = [model_print(model), request.max_tokens, request.temperature, request.seed]
+    parts = [repr(settings), *(message.content for message in request.messages)]
+    for part in parts:
+        data = part.encode("utf-8", "replace")
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+async def ask(
+    model: Model,
+    messages: tuple[Message, ...],
+    scope: Scope,
+    *,
+    role: str,
+    item: str,
+    schema: Mapping[str, Any],
+    required: Sequence[str],
+    options: CallOptions,
+) -> dict[str, Any]:
+    """Return the object of the reply; what the schema asks for beyond `required` may be missing.
+
+    Raises:
+        CallError: The call failed after its retries, or two replies held no such object (kind SCHEMA).
+    """
+    request = Request(
+        messages=messages,
+        schema=schema,
+        max_tokens=options.max_tokens,
+        temperature=options.temperature,
+        seed=options.seed,
+        role=role,
+        item=item,
+    )
+    return await complete_json(_FirstReply(model, scope, required), request, required=required, schema=schema)
+
+
+async def ask_and_keep(
+    model: Model,
+    messages: tuple[Message, ...],
+    scope: Scope,
+    *,
+    role: str,
+    item: str,
+    schema: Mapping[str, Any],
+    required: Sequence[str],
+    options: CallOptions,
+) -> dict[str, Any]:
+    """`ask`, with the object kept in the scope: for calls whose result nobody else keeps."""
+
+    async def call() -> JSON:
+        return await ask(
+            model, messages, scope, role=role, item=item, schema=schema, required=required, options=options
+        )
+
+    request = Request(messages, max_tokens=options.max_tokens, temperature=options.temperature, seed=options.seed)
+    return cast("dict[str, Any]", await scope.once(role, item, _hash(request, model), call))
+
+
+def as_text(value: object) -> str:
+    """Return what a model wrote for a text: lists become lines, nothing becomes empty."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, list):
+        return "\n".join(part for part in map(as_text, value) if part)
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {as_text(part)}" for key, part in value.items())
+    return str(value)

@@ -1,0 +1,209 @@
+"""Grow and refine (ACE, arXiv 2510.04618, section 3.2): related entries of a playbook said shorter, nothing lost.
+
+Clusters of entries that share words go to the model, many at once. A rewritten cluster counts only if every distinctive
+term of every old entry stands in the text that replaces it and the result is shorter; else it is left alone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from combee.ace.asking import CallOptions, as_text, ask
+from combee.ace.citing import cited_ids
+from combee.ace.prompts import Prompts
+from combee.ace.schemas import REFINE
+from combee.ace.showing import show_bullets
+from combee.errors import UsageError
+from combee.journal import JSON, MemoryScope, Scope, hash_json
+from combee.learn.codec import delta_from_json, delta_to_json
+from combee.model import Model
+from combee.playbook import (
+    Bullet,
+    Delta,
+    Merge,
+    Operation,
+    Playbook,
+    Update,
+    apply,
+    count_tokens,
+    delta_of,
+    distinct_terms,
+    near_duplicates,
+    tokens,
+)
+from combee.runner import LocalRunner, Runner
+
+__all__ = ["Cluster", "Refined", "clusters_of", "refine"]
+
+THRESHOLD = 0.2
+MOST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Entries that were looked at together, and what came of it: "rewritten", or why they were left alone."""
+
+    ids: tuple[str, ...]
+    result: str
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """The tidied book, the operations that led to it, and every cluster."""
+
+    playbook: Playbook
+    delta: Delta
+    clusters: tuple[Cluster, ...]
+    tokens_before: int
+    tokens_after: int
+
+
+def clusters_of(book: Playbook, *, threshold: float = THRESHOLD, most: int = MOST) -> list[tuple[Bullet, ...]]:
+    """Return groups of two to `most` entries whose texts share words, the most alike first joined.
+
+    Raises:
+        UsageError: The threshold is not above 0 and up to 1, or `most` is below 2.
+    """
+    if most < 2:
+        raise UsageError(f"a cluster of {most} entries has nothing to join", hint="Give 2 or more.")
+    bullets = list(book)
+    pairs = near_duplicates([bullet.text for bullet in bullets], threshold)
+    group = list(range(len(bullets)))
+    members: dict[int, list[int]] = {place: [place] for place in group}
+    for one, other, _ in sorted(pairs, key=lambda pair: (-pair[2], pair[0], pair[1])):
+        a, b = group[one], group[other]
+        if a == b or len(members[a]) + len(members[b]) > most:
+            continue
+        for place in members[b]:
+            group[place] = a
+        members[a] += members.pop(b)
+    found = [sorted(places) for places in members.values() if len(places) > 1]
+    return [tuple(bullets[place] for place in places) for places in sorted(found)]
+
+
+async def refine(
+    book: Playbook,
+    model: Model,
+    *,
+    prompts: Prompts | None = None,
+    options: CallOptions | None = None,
+    threshold: float = THRESHOLD,
+    most: int = MOST,
+    budget: int | None = None,
+    step: int = 0,
+    scope: Scope | None = None,
+    runner: Runner | None = None,
+) -> Refined:
+    """Return the book with its overlapping entries joined.
+
+    Args:
+        book: The playbook.
+        model: Any model; one call a cluster.
+        prompts: The prompts; ours by default.
+        options: Length, temperature and seed of the replies.
+        threshold: Similarity from which two entries count as related.
+        most: Entries of a cluster at most.
+        budget: Tokens the playbook may have.
+        step: Stands in the changed entries.
+        scope: Where results are kept, so that none is paid twice.
+        runner: Runs the calls.
+
+    Raises:
+        BudgetError: A limit of the calls is used up.
+    """
+    prompts, options = prompts or Prompts.load(), options or CallOptions()
+    scope, runner = scope or MemoryScope(), runner or LocalRunner()
+    groups = clusters_of(book, threshold=threshold, most=most)
+
+    async def one(group: tuple[Bullet, ...]) -> tuple[Delta, str]:
+        return await _rewritten(group, model, prompts, options, scope)
+
+    done = await runner.run(one, groups)
+    operations: list[Operation] = []
+    clusters: list[Cluster] = []
+    for group, answer in zip(groups, done, strict=True):
+        delta, result = answer.value if answer.value is not None else (Delta(), f"the call failed: {answer.error}")
+        operations += delta
+        before = sum(count_tokens(bullet.text, book.counter) for bullet in group)
+        clusters.append(Cluster(tuple(b.id for b in group), result, before, before - _saved(group, delta, book)))
+    delta = delta_of(operations)
+    applied = apply(book, delta, step=step, budget=budget)
+    return Refined(applied.playbook, delta, tuple(clusters), tokens(book), tokens(applied.playbook))
+
+
+async def _rewritten(
+    group: Sequence[Bullet], model: Model, prompts: Prompts, options: CallOptions, scope: Scope
+) -> tuple[Delta, str]:
+    """Return the operations of one cluster (kept in the scope), and what to say of it."""
+    terms = "\n".join(f"[{bullet.id}] {', '.join(sorted(distinct_terms(bullet.text)))}" for bullet in group)
+    messages = prompts["refine"].render({"bullets": show_bullets(group), "terms": terms})
+    item = "+".join(bullet.id for bullet in group)
+
+    async def call() -> JSON:
+        reply = await ask(
+            model,
+            messages,
+            scope,
+            role="refine",
+            item=item,
+            schema=REFINE,
+            required=("bullets",),
+            options=options,
+        )
+        operations, result = _checked(reply["bullets"], group)
+        return [delta_to_json(delta_of(operations)), result]
+
+    inputs = [prompts.digest, model.name, [[bullet.id, bullet.text] for bullet in group]]
+    kept = cast("list[JSON]", await scope.once("refined", hash_json(item)[:16], inputs, call))
+    return delta_from_json(kept[0]), str(kept[1])
+
+
+def _checked(raw: object, group: Sequence[Bullet]) -> tuple[list[Operation], str]:
+    """Return the operations a reply asks for, or none with the reason."""
+    by_id = {bullet.id: bullet for bullet in group}
+    book = Playbook(tuple(group))
+    replaced: dict[str, int] = defaultdict(int)
+    operations: list[Operation] = []
+    for part in raw if isinstance(raw, list) else []:
+        if not isinstance(part, Mapping):
+            return [], "left alone: the reply was not in form"
+        text, ids = as_text(part.get("text")), cited_ids(_listed(part.get("bullet_ids")), book)
+        if not text or not ids or any(name not in by_id for name in ids):
+            return [], "left alone: the reply names entries that were not given"
+        old = [by_id[name] for name in ids]
+        lost = frozenset(term for bullet in old for term in distinct_terms(bullet.text)) - distinct_terms(text)
+        if lost:
+            return [], f"left alone: {', '.join(sorted(lost)[:5])} would be lost"
+        for name in ids:
+            replaced[name] += 1
+        sources = tuple(source for bullet in old for source in bullet.sources)
+        if len(ids) > 1:
+            operations.append(Merge(ids, text, sources))
+        elif text != old[0].text:
+            operations.append(Update(ids[0], text, sources))
+    if any(count > 1 for count in replaced.values()):
+        return [], "left alone: an entry was replaced twice"
+    if not operations:
+        return [], "left alone: nothing to join"
+    if _saved(group, delta_of(operations), book) <= 0:
+        return [], "left alone: it would not be shorter"
+    return operations, "rewritten"
+
+
+def _listed(raw: object) -> list[Any]:
+    return raw if isinstance(raw, list) else [raw]
+
+
+def _saved(group: Sequence[Bullet], delta: Delta, book: Playbook) -> int:
+    """Return the tokens of text that the operations save."""
+    size = {bullet.id: count_tokens(bullet.text, book.counter) for bullet in group}
+    saved = 0
+    for operation in delta:
+        gone = operation.ids if isinstance(operation, Merge) else (getattr(operation, "id", ""),)
+        saved += sum(size[name] for name in gone) - count_tokens(getattr(operation, "text", ""), book.counter)
+    return saved

@@ -1,0 +1,109 @@
+"""`combee mock`: an OpenAI-compatible endpoint on loopback that answers as told, for tests and rehearsals."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from combee.ace import Student, lesson_of
+from combee.errors import DataError, UsageError
+from combee.model.mock import FAULTS, MockConfig, MockServer, Rules, Scripted
+from combee.model.mock import parse_latency as read_latency
+from combee.runner import run_sync
+from combee.tasks import load
+
+__all__ = ["command", "student_for"]
+
+
+@click.command(name="mock")
+@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 takes a free one.")
+@click.option("--latency", default="0", show_default=True, help="0.2, lognormal:0.2:0.6, linear:0.1:0.001[/items].")
+@click.option("--rate", type=float, help="Calls a second that are allowed; more get a 429.")
+@click.option("--burst", type=float, default=50, show_default=True, help="Size of the bucket behind --rate.")
+@click.option("--fault", "faults", multiple=True, metavar="KIND=SHARE", help=f"Kinds: {', '.join(FAULTS)}.")
+@click.option("--key", help="The one key that is accepted. [any]")
+@click.option("--context", type=click.IntRange(1), help="Tokens of the window.")
+@click.option("--script", type=click.Path(path_type=Path), help="JSON file of rules: match and reply.")
+@click.option("--student", metavar="TASKS", help="Answer as a scripted student of a task set (formula, tags, a file).")
+@click.option(
+    "--memory", type=float, default=40.0, show_default=True, help="m0 of the student's curator; 0 forgets none."
+)
+@click.option("--data-dir", help="Folder that holds finer/ and formula/. [$COMBEE_DATA]")
+@click.option("--options", "options_path", type=click.Path(path_type=Path), help="JSON file with every setting.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Decides faults and latencies.")
+@click.option("--json", "as_json", is_flag=True, help="Print the address, and at the end the counts, as JSON.")
+def command(**options: Any) -> None:
+    """Serve until Ctrl-C, then say what was asked and what would have been paid. Listens on 127.0.0.1 only."""
+    config, reply = _config(options), _reply(options)
+
+    async def serve() -> None:
+        async with MockServer(config, reply, port=options["port"]) as server:
+            click.echo(json.dumps({"url": server.url}) if options["as_json"] else f"listening on {server.url}")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                counts = server.stats.to_json()
+                if options["as_json"]:
+                    click.echo(json.dumps(counts))
+                else:
+                    paid, tokens = counts["paid"], counts["prompt"] + counts["completion"]
+                    click.echo(f"{counts['requests']} requests, {paid} to be paid, {tokens} tokens")
+
+    try:
+        run_sync(serve())
+    except KeyboardInterrupt:
+        return
+
+
+def _config(options: dict[str, Any]) -> MockConfig:
+    config = MockConfig()
+    if options["options_path"] is not None:
+        path = options["options_path"]
+        try:
+            config = MockConfig.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise DataError(f"cannot be read as settings of the mock: {error}", path=path) from None
+    return replace(
+        config,
+        latency=read_latency(options["latency"]) if options["latency"] != "0" else config.latency,
+        rate=options["rate"] if options["rate"] is not None else config.rate,
+        burst=options["burst"],
+        faults={**config.faults, **dict(map(_fault, options["faults"]))},
+        key=options["key"] or config.key,
+        context=options["context"] or config.context,
+        seed=options["seed"],
+    )
+
+
+def _fault(text: str) -> tuple[str, float]:
+    kind, _, share = text.partition("=")
+    try:
+        return kind, float(share)
+    except ValueError:
+        raise UsageError(f"{text!r} is not KIND=SHARE.", hint="Write for example --fault server=0.1.") from None
+
+
+def _reply(options: dict[str, Any]) -> Scripted | None:
+    if options["script"] is not None and options["student"] is not None:
+        raise UsageError("--script and --student exclude each other.")
+    if options["student"] is not None:
+        memory = options["memory"] or None
+        return student_for(options["student"], data_dir=options["data_dir"], m0=memory, seed=options["seed"])
+    return None if options["script"] is None else Rules.load(options["script"])
+
+
+def student_for(source: str, *, data_dir: str | None, m0: float | None, seed: int) -> Student:
+    """Return the scripted student of a task set: for `formula` it needs the formulas, else one lesson a task."""
+    tasks = load(source, data_dir=data_dir, seed=seed)
+    shown = (
+        {task.id: task for task in load(source, data_dir=data_dir, seed=seed, options=True)}
+        if source == "formula"
+        else {}
+    )
+    lessons = {task.id: lesson_of(task, shown.get(task.id)) for task in tasks}
+    return Student(tasks, lessons, m0=m0, seed=seed)

@@ -1,0 +1,77 @@
+"""Options that name a model and limit what it may cost, shared by the commands that call models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from combee.errors import UsageError
+
+__all__ = ["budget_options", "model_options", "tables_of"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def model_options(command: F) -> F:
+    """Add the options that say which model is called, and how."""
+    options = [
+        click.option("--model", "model_name", metavar="NAME", help="Model to call; makes the agent 'ace'."),
+        click.option("--base-url", help="Endpoint, like https://api.deepseek.com/v1. [$OPENAI_BASE_URL]"),
+        click.option("--api-key-env", metavar="VARIABLE", help="NAME of the variable with the key. [OPENAI_API_KEY]"),
+        click.option("--max-in-flight", type=click.IntRange(1), help="Calls in flight at most. [found by itself]"),
+        click.option("--price", metavar="IN/OUT", help="US dollars per million tokens, like 0.28/0.42[/cached]."),
+        click.option("--prompts", type=click.Path(path_type=Path), help="Folder with prompts of your own."),
+    ]
+    return _with(command, options)
+
+
+def budget_options(command: F) -> F:
+    """Add the options that limit a run."""
+    options = [
+        click.option("--max-cost", type=float, help="US dollars the run may cost."),
+        click.option("--max-calls", type=int, help="Calls the run may make."),
+        click.option("--max-tokens", type=int, help="Prompt and reply tokens the run may take."),
+        click.option("--max-minutes", type=float, help="Minutes the run may take."),
+    ]
+    return _with(command, options)
+
+
+def _with(command: F, options: Sequence[Callable[[Any], Any]]) -> F:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def tables_of(options: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the tables [model], [budget], [prices] and [agent] that the options fill; `model` is that of the file."""
+    name = options.get("model_name")
+    prompts = options.get("prompts")
+    tables: dict[str, dict[str, Any]] = {
+        "model": {
+            "name": name,
+            "base_url": options.get("base_url"),
+            "api_key_env": options.get("api_key_env"),
+            "max_in_flight": options.get("max_in_flight"),
+        },
+        "budget": {key: options.get(key) for key in ("max_cost", "max_calls", "max_tokens", "max_minutes")},
+        "prices": {},
+        "agent": {
+            "kind": "ace" if name is not None else None,
+            "prompts": None if prompts is None else str(prompts.resolve()),
+        },
+    }
+    if options.get("price") is not None:
+        tables["prices"] = _prices(options["price"], name or model.get("name"))
+    return tables
+
+
+def _prices(text: str, name: object) -> dict[str, Any]:
+    from combee.model import parse_price
+
+    if not name:
+        raise UsageError("--price is given, but no model is named.", hint="Give --model NAME too.")
+    price = parse_price(text)
+    return {str(name): {"input": price.prompt, "output": price.completion, "cached": price.cached}}

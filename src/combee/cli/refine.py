@@ -1,0 +1,143 @@
+"""`combee refine`: overlapping entries of a playbook joined by a model, under its budget, with nothing lost."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from combee.ace import Prompts, Refined, budget_of, open_models, refine
+from combee.cli.config import read_config
+from combee.cli.execute import SPEC_KEY
+from combee.cli.model_options import budget_options, model_options, tables_of
+from combee.cli.rundir import find_run, open_book
+from combee.cli.spec import RunSpec
+from combee.errors import UsageError
+from combee.journal import Journal
+from combee.learn import delta_to_json
+from combee.playbook import digest, from_json, save, to_json
+from combee.runner import LocalRunner, run_sync
+
+__all__ = ["command"]
+
+LABEL = "refined"
+
+
+@click.command(name="refine")
+@click.argument("what", required=False)
+@model_options
+@budget_options
+@click.option(
+    "--similarity", type=click.FloatRange(0.01, 1), default=0.2, show_default=True, help="Of related entries."
+)
+@click.option("--cluster", type=click.IntRange(2), default=8, show_default=True, help="Entries in one call at most.")
+@click.option("--token-budget", type=click.IntRange(1), help="Tokens the playbook may have.")
+@click.option("--concurrency", type=click.IntRange(1), default=64, show_default=True, help="Calls at once.")
+@click.option("--out", type=click.Path(path_type=Path), help="File to write. [FILE itself; for a run only its journal]")
+@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file. [combee.toml if there]")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+def command(what: str | None, **options: Any) -> None:
+    """Refine the playbook of WHAT: a run (default: the latest; the result gets the label `refined`), or a file."""
+    spec = _spec(what, options)
+    if what is not None and (Path(what).is_file() or Path(what).suffix in {".json", ".md", ".txt"}):
+        found = _of_file(Path(what), spec, options)
+    else:
+        found = _of_run(what, spec, options)
+    _print(found, as_json=options["as_json"])
+
+
+def _spec(what: str | None, options: dict[str, Any]) -> RunSpec:
+    """Return the settings: those of the run where there is one, with file and options over them."""
+    config = read_config(options["config_path"])
+    tables = tables_of(options, config.model)
+    spec = RunSpec.of(
+        config, agent=tables["agent"], model=tables["model"], budget=tables["budget"], prices=tables["prices"]
+    )
+    if not spec.model.get("name") and (what is None or not Path(what).is_file()):
+        with Journal.open(find_run(_run_name(what)), create=False, read_only=True) as journal:
+            kept = journal.meta(SPEC_KEY)
+        if kept is not None:
+            old = RunSpec.from_json(kept)
+            model = dict(old.model) | {key: value for key, value in spec.model.items() if value is not None}
+            spec = RunSpec(agent=old.agent, model=model, budget=spec.budget, prices=dict(old.prices) | spec.prices)
+    budget_of(spec.budget)
+    if not spec.model.get("name"):
+        raise UsageError("Refining needs a model.", hint="Give --model NAME, or fill [model] in combee.toml.")
+    return spec
+
+
+def _run_name(what: str | None) -> str | None:
+    return what.rsplit("@", 1)[0] or None if what else None
+
+
+def _of_file(path: Path, spec: RunSpec, options: dict[str, Any]) -> Refined:
+    book, _ = open_book(str(path))
+    found = _refined(spec, options, book_json=to_json(book), journal=None)
+    save(found.playbook, options["out"] or path)
+    return found
+
+
+def _of_run(what: str | None, spec: RunSpec, options: dict[str, Any]) -> Refined:
+    book, _ = open_book(what)
+    with Journal.open(find_run(_run_name(what)), create=False) as journal:
+        found = _refined(spec, options, book_json=to_json(book), journal=journal)
+        if found.delta.operations:
+            name = journal.add_version(
+                to_json(found.playbook),
+                digest(found.playbook),
+                parent=digest(book),
+                delta=delta_to_json(found.delta),
+                data={"refined": True},
+            )
+            journal.label(LABEL, name, note="combee refine")
+    if options["out"] is not None:
+        save(found.playbook, options["out"])
+    return found
+
+
+def _refined(spec: RunSpec, options: dict[str, Any], *, book_json: str, journal: Journal | None) -> Refined:
+    models = open_models(spec.model, budget=spec.budget, prices=spec.prices)
+    if journal is not None:
+        models.sink.journal = journal
+    book = from_json(book_json)
+    step = max((bullet.created for bullet in book), default=0)
+
+    async def work() -> Refined:
+        try:
+            return await refine(
+                book,
+                models.by_role["curator"],
+                prompts=Prompts.load(spec.agent.get("prompts")),
+                options=models.settings["curator"].options(None),
+                threshold=options["similarity"],
+                most=options["cluster"],
+                budget=options["token_budget"],
+                step=step,
+                scope=None if journal is None else journal.scope(seed=0, epoch=0, step=step, run=LABEL),
+                runner=LocalRunner(options["concurrency"]),
+            )
+        finally:
+            await models.aclose()
+
+    return run_sync(work())
+
+
+def _print(found: Refined, *, as_json: bool) -> None:
+    rewritten = [cluster for cluster in found.clusters if cluster.result == "rewritten"]
+    if as_json:
+        data = {
+            "bullets": len(found.playbook),
+            "tokens_before": found.tokens_before,
+            "tokens_after": found.tokens_after,
+            "rewritten": len(rewritten),
+            "clusters": [asdict(cluster) for cluster in found.clusters],
+        }
+        click.echo(json.dumps(data, ensure_ascii=False))
+        return
+    click.echo(f"{len(rewritten)} of {len(found.clusters)} clusters rewritten, {len(found.playbook)} entries")
+    click.echo(f"tokens {found.tokens_before} → {found.tokens_after}")
+    for cluster in found.clusters:
+        click.echo(f"  {cluster.result}: {', '.join(cluster.ids)}")
