@@ -207,9 +207,9 @@ class _Work:
         same = self.draft.equal_to(operation.text, but=ids)
         if same is not None:
             family = [same, *family]
-        head = replace(family[0], text=family[0].text if same is not None else operation.text)
-        new = absorb(head, family[1:])
-        new = replace(new, sources=new.sources + operation.sources)
+        new = absorb(
+            family[0], family[1:], text=None if same is not None else operation.text, sources=operation.sources
+        )
         if self.rules.budget is not None:
             size = self.draft.tokens_after(family, [new])
             if size > self.rules.budget and size > self.draft.tokens_after():
@@ -230,7 +230,7 @@ class _Work:
         if same is None and self.rules.near is not None:
             same = self.draft.near_to(operation.text, self.rules.near)
         if same is not None:
-            self.draft.put(replace(same, sources=same.sources + operation.sources))
+            self.draft.put(absorb(same, (), sources=operation.sources))
             self.folded[operation] = same.id
             self.evictor.protect(same.id)
             return

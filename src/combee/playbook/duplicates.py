@@ -107,20 +107,22 @@ def same_lesson(one: str, other: str, threshold: float) -> bool:
     return lesson_core(one) == lesson_core(other) and similarity(one, other) >= threshold
 
 
-def absorb(kept: Bullet, gone: Iterable[Bullet]) -> Bullet:
-    """Return `kept` with the counters and sources of the others added to its own.
+def absorb(kept: Bullet, gone: Iterable[Bullet], *, text: str | None = None, sources: Iterable[str] = ()) -> Bullet:
+    """Return `kept` with the counters and sources of the others (and more `sources`) added to its own.
 
-    Nothing of them is lost but their text.
+    Nothing of the others is lost but their text.
     """
     family = [kept, *gone]
     used = [bullet.last_used for bullet in family if bullet.last_used is not None]
-    return replace(
-        kept,
-        helpful=sum(bullet.helpful for bullet in family),
-        harmful=sum(bullet.harmful for bullet in family),
-        sources=tuple(source for bullet in family for source in bullet.sources),
-        created=min(bullet.created for bullet in family),
-        last_used=max(used, default=None),
+    return Bullet(
+        id=kept.id,
+        section=kept.section,
+        text=kept.text if text is None else text,
+        helpful=sum([bullet.helpful for bullet in family]),
+        harmful=sum([bullet.harmful for bullet in family]),
+        sources=(*chain.from_iterable(bullet.sources for bullet in family), *sources),
+        created=min([bullet.created for bullet in family]),
+        last_used=max(used) if used else None,
     )
 
 

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from combee.errors import UsageError
 from combee.playbook.counting import token_counter
 from combee.playbook.duplicates import same_lesson
 from combee.playbook.ids import high_water, make_id, number_of
@@ -41,6 +42,8 @@ class Draft:
             section = self.spelling(bullet.section)
             self.put(bullet if section == bullet.section else replace(bullet, section=section))
         self._old_sections = list(self.sections.values())
+        if len(self.bullets) < len(book.bullets):
+            raise UsageError("two bullets of the playbook have the same id", hint="Give each bullet an id of its own.")
 
     def spelling(self, section: str) -> str:
         """Return how this book spells a section."""
