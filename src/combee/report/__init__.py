@@ -1,1 +1,25 @@
-"""report."""
+"""Reports that people read: one HTML file a run or comparison, and plots as SVG. Nothing comes from the network."""
+
+from __future__ import annotations
+
+from combee.report.compare import MethodRow, MethodTable, comparison_page, write_comparison
+from combee.report.read import RunRecord, read_run
+from combee.report.run import REPORT_NAME, run_page, write_report
+from combee.report.svg import Mark, Plot, Series, bar_plot, line_plot
+
+__all__ = [
+    "REPORT_NAME",
+    "Mark",
+    "MethodRow",
+    "MethodTable",
+    "Plot",
+    "RunRecord",
+    "Series",
+    "bar_plot",
+    "comparison_page",
+    "line_plot",
+    "read_run",
+    "run_page",
+    "write_comparison",
+    "write_report",
+]

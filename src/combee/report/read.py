@@ -1,0 +1,253 @@
+"""What a report shows, read from a run's journal and from nothing else, beside a process that may be writing to it.
+
+An event of another version of Combee that lacks something is counted and left out, never guessed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from combee.aggregate import Node
+from combee.errors import UsageError
+from combee.journal import JSON, Journal, Version
+from combee.learn import (
+    GuardSpoke,
+    LearnConfig,
+    RunFinished,
+    RunStarted,
+    SampleRefused,
+    StepFinished,
+    StepStarted,
+    Validated,
+)
+from combee.model.ledger import CallRow, Totals
+from combee.model.types import Usage
+from combee.pace import Delay
+from combee.playbook import Playbook, from_json
+
+__all__ = ["RunRecord", "ScanTree", "read_run"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ScanTree:
+    """One aggregation of one step. `attempt` counts how often the guard had asked for another one before."""
+
+    epoch: int
+    step: int
+    attempt: int
+    nodes: tuple[Node, ...]
+    uncovered: tuple[str, ...]
+    failed: tuple[str, ...]
+    covered: int
+    claimed: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One run as its journal has it now. `finished` is None for a run that goes on, or was killed.
+
+    `delays` are the measured steps, `batches` the size that each step was given, `lessons` the texts of the lessons
+    that are not covered (by reflection), `book` the best version, or else the last, named by `label`.
+    """
+
+    name: str
+    spec: Mapping[str, JSON] = field(default_factory=dict)
+    config: LearnConfig | None = None
+    started: RunStarted | None = None
+    finished: RunFinished | None = None
+    starts: int = 0
+    first: float | None = None
+    latest: float | None = None
+    begun_steps: tuple[StepStarted, ...] = ()
+    steps: tuple[StepFinished, ...] = ()
+    validations: tuple[Validated, ...] = ()
+    verdicts: tuple[GuardSpoke, ...] = ()
+    refused: tuple[SampleRefused, ...] = ()
+    scans: tuple[ScanTree, ...] = ()
+    batches: Mapping[int, int] = field(default_factory=dict)
+    delays: tuple[Delay, ...] = ()
+    failures: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    ledger: Mapping[str, Totals] = field(default_factory=dict)
+    versions: tuple[Version, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    book: Playbook | None = None
+    label: str = ""
+    lessons: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unreadable: int = 0
+
+    @property
+    def last_scans(self) -> tuple[ScanTree, ...]:
+        """The aggregation of each step that counted: the last attempt."""
+        return tuple({scan.step: scan for scan in self.scans}.values())
+
+
+def read_run(folder: Path) -> RunRecord:
+    """Read the journal in a run's folder.
+
+    Raises:
+        UsageError: There is no run.
+        StorageError: The journal is damaged.
+    """
+    with Journal.open(folder, create=False, read_only=True) as journal:
+        return _read(journal, folder.resolve().name)
+
+
+def _read(journal: Journal, name: str) -> RunRecord:
+    events = _Events()
+    for event in journal.events():
+        events.take(event.kind, event.data, event.time)
+    spec = journal.meta("spec")
+    labels = journal.labels()
+    label = next((known for known in ("best", "last") if known in labels), "")
+    batches, delays, failures = _decisions(journal, events.all(StepStarted))
+    ledger, odd = _ledger(journal.calls())
+    scans = tuple(events.scans)
+    missing = {key for scan in {scan.step: scan for scan in scans}.values() for key in scan.uncovered}
+    finished = events.all(RunFinished)
+    return RunRecord(
+        name=name,
+        spec=spec if isinstance(spec, dict) else {},
+        config=_config(spec),
+        started=next(reversed(events.all(RunStarted)), None),
+        finished=finished[-1] if finished and events.ended else None,
+        starts=len(events.all(RunStarted)),
+        first=events.first,
+        latest=events.latest,
+        begun_steps=events.all(StepStarted),
+        steps=events.all(StepFinished),
+        validations=events.all(Validated),
+        verdicts=events.all(GuardSpoke),
+        refused=events.all(SampleRefused),
+        scans=scans,
+        batches=batches,
+        delays=delays,
+        failures=failures,
+        ledger=ledger,
+        versions=journal.versions(),
+        labels=labels,
+        book=from_json(journal.text(labels[label])) if label else None,
+        label=label,
+        lessons=_lessons(journal, missing),
+        unreadable=events.unreadable + odd,
+    )
+
+
+class _Events:
+    """Events by type, in order; `ended` while the last end has no start after it."""
+
+    _TYPES: Mapping[str, type] = {
+        kind.__name__: kind
+        for kind in (RunStarted, StepStarted, StepFinished, Validated, GuardSpoke, SampleRefused, RunFinished)
+    }
+
+    def __init__(self) -> None:
+        self.scans: list[ScanTree] = []
+        self.unreadable = 0
+        self.ended = False
+        self.first: float | None = None
+        self.latest: float | None = None
+        self._found: dict[type, list[object]] = {}
+
+    def take(self, kind: str, data: JSON, at: float) -> None:
+        self.first = at if self.first is None else self.first
+        self.latest = at
+        if kind == "Scan":
+            self._take_scan(data)
+            return
+        wanted = self._TYPES.get(kind)
+        if wanted is None:
+            return
+        value = _build(wanted, data)
+        if value is None:
+            self.unreadable += 1
+            return
+        self._found.setdefault(wanted, []).append(value)
+        self.ended = wanted is RunFinished or (self.ended and wanted is not RunStarted)
+
+    def _take_scan(self, data: JSON) -> None:
+        raw = dict(data) if isinstance(data, dict) else {}
+        nodes = raw.get("nodes")
+        built = [_build(Node, node) for node in nodes] if isinstance(nodes, list) else []
+        scan = _build(ScanTree, raw | {"nodes": cast("JSON", [])})
+        if scan is None or None in built:
+            self.unreadable += 1
+        else:
+            self.scans.append(dataclasses.replace(scan, nodes=tuple(node for node in built if node is not None)))
+
+    def all(self, kind: type[T]) -> tuple[T, ...]:
+        return tuple(cast("list[T]", self._found.get(kind, [])))
+
+
+def _build(kind: Callable[..., T], data: JSON) -> T | None:
+    """Make a frozen dataclass of the values it knows, lists as tuples; None where one that it needs is missing."""
+    if not isinstance(data, dict):
+        return None
+    known = {item.name for item in dataclasses.fields(cast("Any", kind))}
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in known}
+    try:
+        return kind(**plain)
+    except TypeError:
+        return None
+
+
+def _config(spec: JSON) -> LearnConfig | None:
+    """Return the settings of the loop; None where a library call made the run, or another version of Combee."""
+    learn = spec.get("learn") if isinstance(spec, dict) else None
+    if not isinstance(learn, dict):
+        return None
+    try:
+        return LearnConfig.from_json(learn)
+    except (UsageError, TypeError):
+        return None
+
+
+def _decisions(
+    journal: Journal, begun: Iterable[StepStarted]
+) -> tuple[dict[int, int], tuple[Delay, ...], dict[int, Mapping[str, str]]]:
+    """Return the size given to each step, the measured delays, and the samples that failed, by step."""
+    sizes = {step.step: step.batch for step in begun}
+    batches: dict[int, int] = {}
+    delays: list[Delay] = []
+    failures: dict[int, Mapping[str, str]] = {}
+    for place, name, value in journal.decisions():
+        if place.path:
+            continue
+        if name == "batch" and isinstance(value, int):
+            batches[place.step] = value
+        elif name == "seconds" and isinstance(value, float | int) and place.step in sizes:
+            delays.append(Delay(sizes[place.step], float(value)))
+        elif name == "failed" and isinstance(value, dict) and value:
+            failures[place.step] = {key: str(reason) for key, reason in value.items()}
+    return batches, tuple(delays), failures
+
+
+def _ledger(rows: Iterable[JSON]) -> tuple[dict[str, Totals], int]:
+    """Return the sums by role, and how many rows could not be read."""
+    found: dict[str, Totals] = {}
+    odd = 0
+    for row in rows:
+        usage = row.get("usage") if isinstance(row, dict) else None
+        call = _build(CallRow, row)
+        spent = _build(Usage, usage) if usage is not None else None
+        if call is None or (usage is not None and spent is None):
+            odd += 1
+            continue
+        found.setdefault(call.role, Totals()).add(dataclasses.replace(call, usage=spent))
+    return dict(sorted(found.items())), odd
+
+
+def _lessons(journal: Journal, missing: set[str]) -> dict[str, tuple[str, ...]]:
+    """Return what the missing reflections had to say; they are kept as results of their samples."""
+    if not missing:
+        return {}
+    found: dict[str, tuple[str, ...]] = {}
+    for _, value in journal.results("reflect"):
+        if isinstance(value, dict) and value.get("id") in missing and isinstance(value.get("lessons"), list):
+            found[str(value["id"])] = tuple(str(lesson) for lesson in cast("list[JSON]", value["lessons"]))
+    return found

@@ -1,0 +1,221 @@
+"""The page of one run, put together from its record: how it went, where lessons were lost, what it knows."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+from combee.pace import Choice, explain, next_batch, start, state_choice
+from combee.report.charts import batch_plot, lessons_plot, pace_plot, score_plot, size_plot
+from combee.report.html import Html, Piece, cut, el, fold, table
+from combee.report.losses import losses
+from combee.report.page import Section, facts, figures, page, when
+from combee.report.read import RunRecord, ScanTree, read_run
+from combee.report.sections import (
+    MOST_ROWS,
+    book_section,
+    calls_section,
+    guard_section,
+    settings_section,
+    steps_section,
+    versions_section,
+)
+from combee.report.tree import level_table, tree_plot
+from combee.report.write import write_whole
+
+__all__ = ["REPORT_NAME", "run_page", "write_report"]
+
+REPORT_NAME = "report.html"
+MOST_TREES = 12
+
+
+def write_report(folder: Path, out: Path | None = None) -> Path:
+    """Write the report of the run in `folder`, finished or not, and return its path (`report.html` in the folder).
+
+    Raises:
+        UsageError: There is no run, or no such place.
+        StorageError: The journal is damaged, or the page cannot be written.
+    """
+    return write_whole(out if out is not None else folder / REPORT_NAME, run_page(read_run(folder)))
+
+
+def run_page(record: RunRecord) -> str:
+    """Return the page of a run as HTML."""
+    sections = [section for section in _sections(record) if section is not None]
+    return page(f"{record.name} · Combee run", _head(record), sections)
+
+
+def _sections(record: RunRecord) -> list[Section | None]:
+    return [
+        _progress(record),
+        _pace(record),
+        _trees(record),
+        _losses(record),
+        guard_section(record) if record.verdicts or record.refused else None,
+        book_section(record),
+        steps_section(record) if record.steps else None,
+        calls_section(record) if record.ledger else None,
+        versions_section(record) if record.versions else None,
+        settings_section(record),
+    ]
+
+
+def _head(record: RunRecord) -> list[Piece]:
+    end = record.finished
+    good = {"completed": "good", "failed": "bad"}.get(end.reason if end else "", "")
+    state = end.reason if end else "not finished" if record.starts else "not begun"
+    detail = end.detail if end else ""
+    if not end and record.starts:
+        detail = "It is still going on, or was killed; go on with `combee resume`. This page shows it as it was."
+    parts: list[Piece] = [
+        el("h1", record.name),
+        el("p", el("span", state, class_=f"state {good}".strip()), " ", cut(detail, 1000)),
+    ]
+    if record.first is not None and record.latest is not None:
+        times = f"Begun {when(record.first)}, latest event {when(record.latest)}"
+        parts.append(el("p", times + (f", started {record.starts} times." if record.starts > 1 else "."), class_="dim"))
+    if record.unreadable:
+        note = f"{record.unreadable} records of another version of Combee could not be read and are left out."
+        parts.append(el("p", note, class_="dim"))
+    parts.append(facts(_facts(record)))
+    return parts
+
+
+def _facts(record: RunRecord) -> list[tuple[str, Piece]]:
+    last = record.steps[-1] if record.steps else None
+    complete = [one.hits / one.total for one in record.validations if one.total and not one.errors]
+    seen = sum(step.total for step in record.steps)
+    lost = sum(len(scan.uncovered) for scan in record.last_scans)
+    took_in = sum(len(scan.uncovered) + scan.covered for scan in record.last_scans)
+    pairs: list[tuple[str, Piece]] = [
+        ("steps done", f"{len(record.steps):,}"),
+        ("bullets", f"{last.bullets if last else 0:,}"),
+        ("tokens", f"{last.tokens if last else 0:,}"),
+    ]
+    if complete:
+        pairs += [("best validation", f"{max(complete):.3f}"), ("last validation", f"{complete[-1]:.3f}")]
+    if seen:
+        hits = sum(step.hits for step in record.steps)
+        pairs.append(("training, before learning", f"{hits / seen:.3f}"))
+    if took_in:
+        pairs.append(("reflections verified in deltas", f"{took_in - lost:,} of {took_in:,}"))
+    if record.finished:
+        pairs.append(("seconds of the last start", f"{record.finished.seconds:,.1f}"))
+    return pairs
+
+
+def _progress(record: RunRecord) -> Section | None:
+    if not record.steps:
+        return Section("progress", "Progress", [el("p", "No step is finished yet.", class_="dim")])
+    score = score_plot(record.steps, record.validations)
+    sizes = [size_plot(record.steps, "tokens"), size_plot(record.steps, "bullets"), lessons_plot(record.steps)]
+    return Section("progress", "Progress", [figures([plot for plot in (score, *sizes) if plot is not None])])
+
+
+def _pace(record: RunRecord) -> Section | None:
+    """The measured delays give the same choice again: what `combee.pace` does is a function of them."""
+    config = record.config
+    if config is None or config.batch != "auto" or record.started is None:
+        return None
+    choice = _choice(record)
+    plots = [batch_plot(sorted(record.batches.items()))] if record.batches else []
+    if choice is None:
+        return Section("batch", "Batch size", [el("p", "Nothing was measured yet.", class_="dim"), figures(plots)])
+    if choice.law.points:
+        plots.insert(0, pace_plot(choice))
+    latest = record.batches[max(record.batches)] if record.batches else None
+    said = f"The latest step was given {latest} samples; " if latest is not None else ""
+    said += f"with all delays measured so far the choice is {choice.batch}."
+    lines = [el("li", line.removeprefix("! ")) for line in explain(choice).splitlines()[1:]]
+    return Section("batch", "Batch size", [figures(plots), el("p", said), el("ul", *lines)])
+
+
+def _choice(record: RunRecord) -> Choice | None:
+    config, started = record.config, record.started
+    if config is None or started is None or not record.delays:
+        return None
+    samples = max(1, started.samples // max(1, started.epochs))
+    state = start(samples, config.candidates or None, maximum=config.max_batch)
+    _, state = next_batch(state, record.delays)
+    return state_choice(state)
+
+
+def _trees(record: RunRecord) -> Section | None:
+    scans = record.scans
+    if not scans:
+        return None
+    chosen = _telling(scans)
+    worst = max(chosen, key=_trouble)
+    note = "Left: calls that read reflections; right: what their lessons were folded into. In → out on each node; "
+    note += "the filled part is the share that came out (equal lessons count once), amber where keys were lost. "
+    note += "What the leaves of round 0 lose, those of round 1 read again."
+    body: list[Piece] = [el("p", note, class_="dim")]
+    if len(chosen) < len(scans):
+        text = (
+            f"{len(chosen)} of {len(scans):,} aggregations are drawn: the first, the last, and those with most losses."
+        )
+        body.append(el("p", text, class_="dim"))
+    body += [_tree(scan, opened=scan is worst) for scan in chosen]
+    return Section("trees", "Scan trees", body)
+
+
+def _trouble(scan: ScanTree) -> tuple[int, int, int]:
+    failed = sum(node.error is not None for node in scan.nodes)
+    return len(scan.uncovered) + failed, len(scan.nodes), -scan.step
+
+
+def _telling(scans: tuple[ScanTree, ...]) -> list[ScanTree]:
+    """Return the scans to draw, in order."""
+    inner = sorted(range(1, len(scans) - 1), key=lambda i: _trouble(scans[i]), reverse=True)[: MOST_TREES - 2]
+    return [scans[i] for i in sorted({0, len(scans) - 1, *inner})]
+
+
+def _tree(scan: ScanTree, *, opened: bool) -> Html:
+    name = f"Step {scan.step + 1}" + (f", attempt {scan.attempt + 1}" if scan.attempt else "")
+    total = scan.covered + len(scan.uncovered)
+    failed = sum(node.error is not None for node in scan.nodes)
+    said = f"{name}: {scan.covered:,} of {total:,} reflections verified in the delta, {len(scan.nodes):,} nodes"
+    said += f", {failed:,} failed" if failed else ""
+    plot = tree_plot(scan.nodes, name)
+    drawing = el(
+        "div", plot.inline(fixed=True), class_="scroll", tabindex="0", role="region", aria_label=f"Tree: {name}"
+    )
+    return fold(said, drawing, level_table(scan.nodes), opened=opened)
+
+
+def _flow(record: RunRecord) -> str:
+    """Return in words what became of the lessons."""
+    steps = record.steps
+    parts = [f"{sum(step.lessons for step in steps):,} lessons came from reflections"]
+    left_out = sum("left out" in reason for verdict in record.verdicts for reason in verdict.reasons)
+    parts += [f"{left_out:,} operations were left out by the guard"] if left_out else []
+    parts.append(f"{sum(step.operations for step in steps):,} operations reached the playbook (equal lessons are one)")
+    refused = sum(step.refused for step in steps)
+    parts += [f"which refused {refused:,} of them"] if refused else []
+    return f"{', '.join(parts)}."
+
+
+def _losses(record: RunRecord) -> Section | None:
+    total = sum(len(scan.uncovered) for scan in record.last_scans)
+    rejected = [verdict.step + 1 for verdict in record.verdicts if verdict.verdict == "reject"]
+    if not record.scans:
+        return None
+    body: list[Piece] = [el("p", _flow(record))]
+    if rejected:
+        steps = cut(", ".join(map(str, rejected)), 300)
+        body.append(el("p", f"The guard kept the old book in step {steps}: nothing of those steps was learned."))
+    if not total:
+        body.append(
+            el("p", "The aggregation lost none: the content of every reflection was found in the delta of its step.")
+        )
+        return Section("lost", "Lessons lost", body)
+    rows: list[tuple[Piece, ...]] = []
+    for loss in islice(losses(record), MOST_ROWS):
+        said = " / ".join(record.lessons.get(loss.key, ()))
+        cells = [el("span", text, class_="key") for text in (cut(loss.key, 80), loss.node or "–")]
+        rows.append((loss.step + 1, *cells, cut(loss.reason, 300), el("div", cut(said, 300) or "–", dir="auto")))
+    note = f"{total:,} reflections are not verified in the delta of their step."
+    note += f" The first {MOST_ROWS} are listed." if total > len(rows) else ""
+    heads = ("step", "reflection", "node", "reason", "what it had to say")
+    body += [el("p", note), table(heads, rows, numbers=(0,))]
+    return Section("lost", f"Lessons lost ({total:,})", body)

@@ -1,0 +1,284 @@
+"""Plots as SVG: lines and bars with axes, ticks and a legend, for a page (`inline`) or a file of their own (`save`).
+
+Light and dark follow the reader's system. Points that are not finite, or not positive on a logarithmic axis, are left
+out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from combee.report.html import Html, el, join
+from combee.report.scale import Axis, make_axis, number, text_width
+from combee.report.style import PLOT, SERIES
+from combee.report.write import write_whole
+
+__all__ = ["Mark", "Plot", "Series", "bar_plot", "line_plot"]
+
+WIDTH = 460
+_ROW = 18  # height of a legend row
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A drawing of `width` by `height` pixels; it scales without loss."""
+
+    title: str
+    width: float
+    height: float
+    body: Html = field(repr=False)
+
+    def inline(self, *, fixed: bool = False) -> Html:
+        """Return it for a page that has the rules of `style`; `fixed` keeps its size, for a frame that scrolls."""
+        size: dict[str, float] = {"width": self.width, "height": self.height} if fixed else {}
+        return self._svg(self.body, **size)
+
+    def standalone(self) -> str:
+        """Return it as a whole SVG file."""
+        body = join([el("style", Html(PLOT)), el("rect", width="100%", height="100%", class_="ground"), self.body])
+        text = self._svg(body, xmlns="http://www.w3.org/2000/svg", width=self.width, height=self.height)
+        return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+    def save(self, path: Path | str) -> Path:
+        """Write it to a file, whole or not at all. Raises as `write_whole`."""
+        return write_whole(Path(path), self.standalone())
+
+    def _svg(self, body: Html, **more: str | float) -> Html:
+        box = f"0 0 {self.width:g} {self.height:g}"
+        return el("svg", body, viewBox=box, role="img", aria_label=self.title, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line. `spread` holds (low, high) for each point, drawn as a band. `line` and `dots` say what is drawn."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    spread: Sequence[tuple[float, float]] = ()
+    line: bool = True
+    dots: bool = True
+    dashed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A dotted line across the plot at a value of "x" or "y", with a word on it."""
+
+    value: float
+    label: str
+    axis: str = "y"
+
+
+def line_plot(
+    series: Sequence[Series],
+    *,
+    title: str,
+    x: str,
+    y: str,
+    log_x: bool = False,
+    log_y: bool = False,
+    zero: bool = True,
+    y_limits: tuple[float, float] | None = None,
+    whole_x: bool = False,
+    marks: Sequence[Mark] = (),
+) -> Plot:
+    """Draw lines over one pair of axes.
+
+    Args:
+        series: At most six are told apart by colour; marks differ too.
+        title: Stands above.
+        x: What the horizontal axis shows, with its unit.
+        y: What the vertical axis shows, with its unit.
+        log_x: Logarithmic horizontal axis.
+        log_y: Logarithmic vertical axis.
+        zero: Begin the vertical axis at 0.
+        y_limits: Range of the vertical axis.
+        whole_x: Only whole numbers have ticks on the horizontal axis.
+        marks: Values to point out.
+    """
+    kept = [_drawable(one, log_x=log_x, log_y=log_y) for one in series]
+    legend = [one.name for one in kept] if len(kept) > 1 else []
+    top = 28 + _legend_height(legend) + 8
+    height = top + 190 + 44
+    values = [value for one in kept for _, value in one.points] + [
+        v for one in kept for pair in one.spread for v in pair
+    ]
+    values += [mark.value for mark in marks if mark.axis == "y"]
+    vertical = make_axis(values, height - 44, top, log=log_y, zero=zero, limits=y_limits)
+    left = 34 + max(text_width(number(tick)) for tick in vertical.ticks)
+    across = [place for one in kept for place, _ in one.points] + [mark.value for mark in marks if mark.axis == "x"]
+    horizontal = make_axis(across, left, WIDTH - 18, log=log_x, whole=whole_x)
+    parts = [
+        el("text", title, x=10, y=18, class_="title"),
+        _frame(x, y, horizontal, vertical, height),
+        _legend(legend, lines=True),
+        *(_mark(mark, horizontal, vertical) for mark in marks),
+        *(_series(one, i, horizontal, vertical) for i, one in enumerate(kept)),
+    ]
+    return Plot(title, WIDTH, height, join(parts))
+
+
+def _drawable(one: Series, *, log_x: bool, log_y: bool) -> Series:
+    def good(point: tuple[float, float]) -> bool:
+        x, y = point
+        return math.isfinite(x) and math.isfinite(y) and (x > 0 or not log_x) and (y > 0 or not log_y)
+
+    chosen = [i for i, point in enumerate(one.points) if good(point)]
+    spread = [one.spread[i] for i in chosen] if len(one.spread) == len(one.points) else []
+    return Series(one.name, [one.points[i] for i in chosen], spread, one.line, one.dots, one.dashed)
+
+
+def _frame(x: str, y: str, horizontal: Axis, vertical: Axis, height: float) -> Html:
+    left, right, bottom, top = horizontal.start, horizontal.end, vertical.start, vertical.end
+    parts: list[Html] = []
+    for tick in vertical.ticks:
+        at = vertical.at(tick)
+        parts.append(el("line", x1=left, x2=right, y1=at, y2=at, class_="grid"))
+        parts.append(el("text", number(tick), x=left - 7, y=at + 4, class_="end"))
+    for tick in horizontal.ticks:
+        at = horizontal.at(tick)
+        parts.append(el("line", x1=at, x2=at, y1=bottom, y2=bottom + 4, class_="axis"))
+        parts.append(el("text", number(tick), x=at, y=bottom + 17, class_="mid"))
+    parts.append(el("path", d=f"M{left:g} {top:g}V{bottom:g}H{right:g}", class_="axis", fill="none"))
+    parts.append(el("text", x, x=(left + right) / 2, y=height - 8, class_="mid"))
+    middle = (top + bottom) / 2
+    parts.append(el("text", y, x=14, y=middle, class_="mid", transform=f"rotate(-90 14 {middle:g})"))
+    return join(parts)
+
+
+def _series(one: Series, index: int, horizontal: Axis, vertical: Axis) -> Html:
+    places = [(horizontal.at(x), vertical.at(y)) for x, y in one.points]
+    parts: list[Html] = []
+    if one.spread and places:
+        upper = [f"{x:g} {vertical.at(high):g}" for (x, _), (_, high) in zip(places, one.spread, strict=True)]
+        lower = [f"{x:g} {vertical.at(low):g}" for (x, _), (low, _) in zip(places, one.spread, strict=True)]
+        parts.append(el("path", d=f"M{'L'.join([*upper, *reversed(lower)])}Z", class_="band"))
+    if one.line and len(places) > 1:
+        course = "L".join(f"{x:g} {y:g}" for x, y in places)
+        parts.append(el("path", d=f"M{course}", class_="path dash" if one.dashed else "path"))
+    if one.dots or len(places) == 1:
+        parts += [
+            el("path", el("title", f"{one.name}: {number(x)}, {y:.4g}"), d=_dot(index, *place), class_="dot")
+            for place, (x, y) in zip(places, one.points, strict=True)
+        ]
+    return el("g", *parts, class_=f"c{index % SERIES}")
+
+
+def _dot(index: int, x: float, y: float) -> str:
+    """Return the outline of a mark: another shape for each line, so that colour is not the only difference."""
+    match index % 4:
+        case 0:
+            return f"M{x - 3.6:g} {y:g}a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0z"
+        case 1:
+            return f"M{x - 3.3:g} {y - 3.3:g}h6.6v6.6h-6.6z"
+        case 2:
+            return f"M{x:g} {y - 4.4:g}l4.4 4.4l-4.4 4.4l-4.4 -4.4z"
+        case _:
+            return f"M{x:g} {y - 4.2:g}l4.2 7.4h-8.4z"
+
+
+def _mark(mark: Mark, horizontal: Axis, vertical: Axis) -> Html:
+    if mark.axis == "x":
+        at = horizontal.at(mark.value)
+        line = el("line", x1=at, x2=at, y1=vertical.start, y2=vertical.end, class_="mark")
+        room = horizontal.end - at > text_width(mark.label) + 6
+        place = at + 5 if room else at - 5
+        return join(
+            [line, el("text", mark.label, x=place, y=vertical.end + 11, class_="small" if room else "small end")]
+        )
+    at = vertical.at(mark.value)
+    line = el("line", x1=horizontal.start, x2=horizontal.end, y1=at, y2=at, class_="mark")
+    return join([line, el("text", mark.label, x=horizontal.end, y=at - 4, class_="small end")])
+
+
+def _legend_places(names: Sequence[str]) -> list[tuple[float, int]]:
+    """Return x and row of each name, as many in a row as fit."""
+    places: list[tuple[float, int]] = []
+    x, row = 10.0, 0
+    for name in names:
+        wide = 26 + text_width(name) + 14
+        if places and x + wide > WIDTH:
+            x, row = 10.0, row + 1
+        places.append((x, row))
+        x += wide
+    return places
+
+
+def _legend_height(names: Sequence[str]) -> float:
+    return _ROW * (_legend_places(names)[-1][1] + 1) if names else 0
+
+
+def _legend(names: Sequence[str], *, lines: bool) -> Html:
+    parts = []
+    for index, (name, (x, row)) in enumerate(zip(names, _legend_places(names), strict=True)):
+        y = 36 + row * _ROW
+        if lines:
+            sign = [el("path", d=f"M{x:g} {y}h20", class_="path"), el("path", d=_dot(index, x + 10, y), class_="dot")]
+        else:
+            sign = [el("rect", x=x + 4, y=y - 5, width=12, height=10, rx=2, class_="bar")]
+        parts.append(el("g", *sign, el("text", name, x=x + 26, y=y + 4, class_="label"), class_=f"c{index % SERIES}"))
+    return join(parts)
+
+
+def bar_plot(
+    categories: Sequence[str],
+    series: Mapping[str, Sequence[float | None]],
+    *,
+    title: str,
+    x: str,
+    x_limits: tuple[float, float] | None = None,
+    spread: Mapping[str, Sequence[tuple[float, float] | None]] | None = None,
+) -> Plot:
+    """Draw lying bars, one group a category, each with its value written at its end.
+
+    Args:
+        categories: Names, from the top.
+        series: For each name of a series, one value a category (None: no bar).
+        title: Stands above.
+        x: What the bars show, with its unit.
+        x_limits: Range of the axis; from 0 unless given.
+        spread: For each name of a series, (low, high) of each bar, drawn as a whisker.
+    """
+    names = list(series)
+    top = 28 + _legend_height(names if len(names) > 1 else []) + 8
+    thick = 22 if len(names) == 1 else 15
+    step = thick * len(names) + 12
+    height = top + step * len(categories) + 44
+    whiskers = spread or {}
+    ends = [high for pairs in whiskers.values() for pair in pairs if pair for high in pair]
+    values = [value for row in series.values() for value in row if value is not None and math.isfinite(value)] + ends
+    left = min(max([text_width(name) for name in categories], default=0) + 22, WIDTH / 2)
+    horizontal = make_axis(values, left, WIDTH - 56, zero=True, limits=x_limits)
+    parts = [el("text", title, x=10, y=18, class_="title"), _legend(names if len(names) > 1 else [], lines=False)]
+    bottom = height - 44
+    for tick in horizontal.ticks:
+        at = horizontal.at(tick)
+        parts.append(el("line", x1=at, x2=at, y1=top - 4, y2=bottom, class_="grid"))
+        parts.append(el("text", number(tick), x=at, y=bottom + 16, class_="mid"))
+    for row, name in enumerate(categories):
+        y = top + row * step
+        parts.append(el("text", name, x=left - 8, y=y + (step - 12) / 2 + 4, class_="end label"))
+        for i, key in enumerate(names):
+            pair = whiskers[key][row] if key in whiskers else None
+            bar = _bar(series[key][row], pair, horizontal, y + i * thick, thick - 3)
+            parts.append(el("g", bar, class_=f"c{i % SERIES}"))
+    parts.append(el("text", x, x=(left + horizontal.end) / 2, y=height - 8, class_="mid"))
+    return Plot(title, WIDTH, height, join(parts))
+
+
+def _bar(value: float | None, pair: tuple[float, float] | None, horizontal: Axis, y: float, thick: float) -> Html:
+    if value is None or not math.isfinite(value):
+        return el("text", "–", x=horizontal.start + 5, y=y + thick / 2 + 4)
+    zero = horizontal.at(0)
+    at = horizontal.at(value)
+    parts = [el("rect", x=min(zero, at), y=y, width=abs(at - zero), height=thick, rx=2, class_="bar")]
+    edge = max(at, zero)
+    if pair is not None:
+        low, high = horizontal.at(pair[0]), horizontal.at(pair[1])
+        parts.append(el("line", x1=low, x2=high, y1=y + thick / 2, y2=y + thick / 2, class_="whisker"))
+        edge = max(edge, high)
+    parts.append(el("text", number(value), x=edge + 6, y=y + thick / 2 + 4, class_="label"))
+    return join(parts)
