@@ -104,6 +104,19 @@ def test_a_terminal_bench_trial_is_cut_at_its_prompts(read_all: Read, write_line
     assert trace.outcome == Outcome(False, 0.0, tests={"test_a": True, "test_b": False}, detail="agent_timeout")
 
 
+def test_trials_of_a_run_are_not_read_twice(read_all: Read, write_lines: WriteLines, tmp_path: Path) -> None:
+    trials = [
+        {"task_id": "t", "trial_name": f"t.{at}", "instruction": "x", "is_resolved": True, "parser_results": {}}
+        for at in range(3)
+    ]
+    trials.append({**trials[0], "trial_name": "../../x"})
+    write_lines("run/results.json", [json.dumps({"results": trials, "n_resolved": 3}, indent=1)])
+    write_lines("run/t/t.1/results.json", [json.dumps(trials[1])])
+    traces, report = read_all(tmp_path)
+    assert [trace.meta["trial"] for trace in traces] == ["t.0", "t.2", "../../x", "t.1"]
+    assert "trials that are read from their own folders" in {notice.reason for notice in report.notes}
+
+
 def test_a_terminal_bench_trial_without_log_uses_its_commands(
     read_all: Read, write_lines: WriteLines, tmp_path: Path
 ) -> None:

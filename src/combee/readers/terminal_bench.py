@@ -60,11 +60,25 @@ class TerminalBenchReader:
             if "task_ids" in record and "results" not in record:
                 source.skip("metadata of a run: holds no trace", line)
             for result in [record] if _is_trial(record) else objects(record.get("results")):
-                yield from _trial(source, result, transcript=False)
+                if _has_folder(source, result):
+                    source.note("trials that are read from their own folders", line)
+                    source.belongs = True
+                else:
+                    yield from _trial(source, result, transcript=False)
 
 
 def _is_trial(record: dict[str, object]) -> bool:
     return "is_resolved" in record and "parser_results" in record
+
+
+def _has_folder(source: Source, result: dict[str, object]) -> bool:
+    task, trial = text(result.get("task_id")), text(result.get("trial_name"))
+    if not task or not trial or any(mark in task + trial for mark in ("/", "\\", "\0")) or ".." in {task, trial}:
+        return False
+    try:
+        return (source.path.parent / task / trial / "results.json").is_file()
+    except OSError:  # a name that is too long for a file
+        return False
 
 
 def _quiet_results(source: Source) -> dict[str, object]:
