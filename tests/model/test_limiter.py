@@ -1,4 +1,4 @@
-"""The limiter against simulated servers on a virtual clock: seconds of simulation in milliseconds, the same each time."""
+"""The limiter against simulated servers on a virtual clock: minutes of simulation in milliseconds, always the same."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 @dataclass
 class Server:
-    """A bucket of `burst` that fills at `rate`, or at most `together` calls at once; refusals answer after `refuses` s."""
+    """A bucket of `burst` that fills at `rate`; at most `together` at once; refusals answer after `refuses` seconds."""
 
     rate: float = 1e9
     burst: float = 50
@@ -250,4 +250,4 @@ def test_when_nothing_gets_through_everybody_waits_as_long_as_was_asked() -> Non
 @pytest.mark.parametrize("bad", [{"concurrency": 0}, {"rpm": -1}, {"start": 0}, {"tpm": 0}])
 def test_a_limit_of_nothing_is_refused(bad: dict[str, int]) -> None:
     with pytest.raises(UsageError, match="above zero"):
-        Limiter(**bad)  # type: ignore[arg-type]  # values of one type for all names
+        Limiter(**bad)

@@ -65,7 +65,7 @@ async def check_endpoint(model: OpenAIModel) -> EndpointReport:
 
     What is learned of the endpoint (schema, JSON mode) is in `capabilities`: give it to the model that runs.
     """
-    engine = Engine(limiter=Limiter(1), retry=RetryPolicy(backoff=0.5, max_tries=2))
+    engine = Engine(limiter=Limiter(1), retry=RetryPolicy(backoff=0.5, max_tries=4))
     probe = model.sibling(engine=engine, price=model.price)
     names = await _models(probe)
     checks: list[Check] = []
@@ -140,12 +140,12 @@ async def _structured(model: OpenAIModel, form: str) -> Check:
     one = model.sibling(engine=model.engine, price=model.price, capabilities=replace(can, usage=True))
     reply, _ = await _try(one, Request(_ASK, _SCHEMA, max_tokens=256, role="doctor", accept_cut=True))
     label = "JSON schema" if form == "json_schema" else "JSON mode"
-    if not isinstance(reply, Response):
-        return Check(form, None, f"{label} failed: {reply.message}", "Structured replies are asked for in words.")
     if one.capabilities.structured != can.structured:
         return Check(
             form, None, f"the endpoint refuses {label}", "It is asked for in another form, and in words at last."
         )
+    if not isinstance(reply, Response):
+        return Check(form, None, f"{label} failed: {reply.message}", "Structured replies are asked for in words.")
     if find_json(reply.text, ("city", "people")) is None:
         return Check(
             form, None, f"the endpoint takes {label} but does not obey it", "Replies are parsed, and re-asked once."

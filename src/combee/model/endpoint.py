@@ -7,6 +7,7 @@ Proxy and certificates come from the environment, read once (aiohttp's own `trus
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
 import json
 import os
@@ -88,21 +89,32 @@ class Endpoint:
         path = parts.path.rstrip("/").removesuffix("/chat/completions")
         self.base_url = urlunsplit((parts.scheme, netloc, path, "", ""))
         self._query = f"?{parts.query}" if parts.query else ""
-        self._headers = {"User-Agent": f"combee/{__version__}", "Accept": "application/json", **(headers or {})}
+        # Sent with each request and never as defaults of the session: aiohttp gives those to the proxy as well.
+        self._headers = {"Accept": "application/json", **(headers or {})}
         if self._key is not None:
             bearer = "Bearer " if key_header.lower() == "authorization" else ""
             self._headers[key_header] = bearer + self._key.reveal()
         elif login is not None:
             self._headers["Authorization"] = login.reveal()
+        self._proxy, proxy_login, proxy_password = _proxy_for(parts.scheme, self.host)
+        self._proxy_headers: dict[str, str] | None = None
+        if proxy_login is not None:
+            login_header = {"Proxy-Authorization": proxy_login.reveal()}
+            if parts.scheme == "https":  # the tunnel is asked for with it
+                self._proxy_headers = login_header
+            else:
+                self._headers.update(login_header)
+        self._post_headers = {**self._headers, "Content-Type": "application/json"}
         secrets = [
             self._key,
             login,
+            proxy_login,
             Secret(parts.password or ""),
+            Secret(proxy_password or ""),
             *(Secret(value) for value in (headers or {}).values()),
         ]
         self.scrub = Scrubber([*secrets, *(Secret(pair.partition("=")[2]) for pair in parts.query.split("&"))])
         self.timeouts = timeouts or Timeouts()
-        self._proxy = _proxy_for(parts.scheme, self.host)
         self._tls = _tls_context(ca_file) if parts.scheme == "https" else True
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -124,7 +136,7 @@ class Endpoint:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30, ssl=self._tls),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers=self._headers,
+            headers={"User-Agent": f"combee/{__version__}"},
             timeout=aiohttp.ClientTimeout(
                 total=limits.total, sock_connect=limits.connect, sock_read=limits.read, connect=None
             ),
@@ -148,7 +160,7 @@ class Endpoint:
 
     async def _request(self, method: str, path: str, data: bytes | io.BytesIO | None) -> HttpReply | Fault:
         session = self._open()
-        headers = {"Content-Type": "application/json"} if data is not None else None
+        headers = self._headers if data is None else self._post_headers
         fault: Fault
         try:
             async with session.request(
@@ -157,6 +169,7 @@ class Endpoint:
                 data=data,
                 headers=headers,
                 proxy=self._proxy,
+                proxy_headers=self._proxy_headers,
                 allow_redirects=False,
             ) as reply:
                 body = await reply.read()
@@ -224,22 +237,26 @@ def _split(url: str, variable: str) -> Any:
 
 
 def _login(user: str | None, password: str | None) -> Secret | None:
+    """Return the value of a basic authorization header."""
     if not user:
         return None
-    return Secret(aiohttp.BasicAuth(unquote(user), unquote(password or "")).encode())
+    pair = f"{unquote(user)}:{unquote(password or '')}"
+    return Secret("Basic " + base64.b64encode(pair.encode()).decode())
 
 
-def _proxy_for(scheme: str, host: str) -> str | None:
+def _proxy_for(scheme: str, host: str) -> tuple[str | None, Secret | None, str | None]:
+    """Return the proxy of the environment without its login, the login, and its password."""
     proxies = urllib.request.getproxies()
     proxy = proxies.get(scheme) or proxies.get("all")
     if not proxy or urllib.request.proxy_bypass(host):
-        return None
-    if urlsplit(proxy).scheme not in {"http", "https"}:
-        kind = urlsplit(proxy).scheme or "nameless"
+        return None, None, None
+    parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    if parts.scheme not in {"http", "https"}:
         raise UsageError(
-            f"a {kind} proxy is set in the environment", hint="Use an http:// proxy, or NO_PROXY for this host."
+            f"a {parts.scheme} proxy is set in the environment", hint="Use an http:// proxy, or NO_PROXY for this host."
         )
-    return proxy
+    bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    return bare, _login(parts.username, parts.password), parts.password
 
 
 def _tls_context(ca_file: Path | None) -> ssl.SSLContext:

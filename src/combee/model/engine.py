@@ -80,8 +80,7 @@ class Engine:
         tries = 0
         by_kind: dict[CallErrorKind, int] = {}
         while True:
-            if self._stopped is not None:
-                raise StoppedError(self._stopped.message, kind=self._stopped.kind, hint=self._stopped.hint)
+            self._check_stopped()
             outcome, waited, wire = await self._attempt(request, send, model, price, tries)
             queued += waited
             tries += 1
@@ -101,6 +100,11 @@ class Engine:
         self._failed(outcome)
         raise outcome.error(tries)
 
+    def _check_stopped(self) -> None:
+        """Raise where the run is stopped: a fresh error each time, since many tasks raise it."""
+        if self._stopped is not None:
+            raise StoppedError(self._stopped.message, kind=self._stopped.kind, hint=self._stopped.hint)
+
     async def _attempt(
         self, request: Request, send: Send, model: str, price: Price | None, tries: int
     ) -> tuple[Response | Fault, float, float]:
@@ -114,6 +118,7 @@ class Engine:
         outcome: Response | Fault | None = None
         started = time.monotonic()
         try:
+            self._check_stopped()  # it may have waited for long
             held = await self.budget.reserve(expected, cost)
             started = time.monotonic()
             outcome = await send(request)

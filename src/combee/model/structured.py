@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from combee.errors import CallError, CallErrorKind
+from combee.journal import clean_text
 from combee.model.dialect import ask_in_words
 from combee.model.reply import shorten, strip_thinking
 from combee.model.tolerant import Allowance, read_value
@@ -69,7 +70,7 @@ def _mend(value: Any) -> Any:
     """Return the value with LaTeX commands restored that JSON escapes ate, and no lone surrogates."""
     if isinstance(value, str):
         mended = _LATEX.sub(lambda found: _LATEX_LETTER[found.group()], value) if _LATEX.search(value) else value
-        return mended if mended.isascii() else mended.encode("utf-8", "replace").decode()
+        return clean_text(mended)
     if isinstance(value, list):
         return [_mend(part) for part in value]
     if isinstance(value, dict):

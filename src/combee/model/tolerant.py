@@ -131,6 +131,9 @@ class _Reader:
             if char == ",":
                 self.at += 1
                 continue
+            if char == "`" and found:  # the fence closes before the object does
+                self.cut = True
+                return found
             key = self._key()
             if self._skip() == "":
                 self.cut = True
@@ -233,7 +236,7 @@ class _Reader:
             # A comma is missing: believed only at a line's end, before the next key or entry.
             return following[1] and first in "\"'{["
         after = self._peek(following[2] + 1)
-        if not after or after[0] in "}]":
+        if not after or after[0] in "}]" or self.text.startswith(("//", "/*"), after[2]):
             return True
         if inside == "{":
             return after[0] in "\"'\u201c" or (

@@ -7,9 +7,10 @@ import json
 import math
 import random
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any
 
@@ -148,11 +149,11 @@ class Answerer:
         return None
 
     def _too_many(self, wait: float) -> Answer:
-        now = datetime.now(UTC)
+        when = datetime.fromtimestamp(math.ceil(time.time() + wait), UTC)
         headers = {
             "seconds": {"Retry-After": str(math.ceil(wait))},
-            "date": {"Retry-After": format_datetime(now + timedelta(seconds=math.ceil(wait)), usegmt=True)},
-            "milliseconds": {"retry-after-ms": f"{1000 * wait:.0f}"},
+            "date": {"Retry-After": format_datetime(when, usegmt=True)},
+            "milliseconds": {"retry-after-ms": f"{math.ceil(1000 * wait)}"},
             "none": {},
         }[self.config.retry_after]
         return Answer.error(429, "Rate limit reached, slow down", "rate_limit_exceeded", headers)
