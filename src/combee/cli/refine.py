@@ -62,7 +62,8 @@ def _spec(what: str | None, options: dict[str, Any]) -> RunSpec:
         if kept is not None:
             old = RunSpec.from_json(kept)
             model = dict(old.model) | {key: value for key, value in spec.model.items() if value is not None}
-            spec = RunSpec(agent=old.agent, model=model, budget=spec.budget, prices=dict(old.prices) | spec.prices)
+            prices = dict(old.prices) | dict(spec.prices)
+            spec = RunSpec(agent=old.agent, model=model, budget=spec.budget, prices=prices)
     budget_of(spec.budget)
     if not spec.model.get("name"):
         raise UsageError("Refining needs a model.", hint="Give --model NAME, or fill [model] in combee.toml.")
