@@ -14,10 +14,13 @@ from combee.learn.codec import (
 from combee.learn.config import LearnConfig
 from combee.learn.evaluate import Evaluation, evaluate
 from combee.learn.events import (
+    Alerted,
+    BatchChosen,
     Event,
     FinishReason,
     GuardSpoke,
     Observer,
+    ReduceFailed,
     RunFinished,
     RunStarted,
     SampleDone,
@@ -26,7 +29,8 @@ from combee.learn.events import (
     StepStarted,
     Validated,
 )
-from combee.learn.judge import Judge, Validate
+from combee.learn.intake import reflection_name
+from combee.learn.judge import Judge, Tell, Validate
 from combee.learn.loop import LearnResult, learn
 from combee.learn.roles import (
     Curator,
@@ -42,6 +46,8 @@ from combee.learn.roles import (
 from combee.learn.sampling import LiveTasks, RecordedTraces, Sample, Sampled, SampleMap, run_task
 
 __all__ = [
+    "Alerted",
+    "BatchChosen",
     "Batching",
     "Curator",
     "Evaluation",
@@ -55,6 +61,7 @@ __all__ = [
     "LiveTasks",
     "Observer",
     "RecordedTraces",
+    "ReduceFailed",
     "Reflection",
     "Reflector",
     "Rollout",
@@ -70,6 +77,7 @@ __all__ = [
     "StepFinished",
     "StepStarted",
     "Task",
+    "Tell",
     "TraceReflector",
     "Validate",
     "Validated",
@@ -78,6 +86,7 @@ __all__ = [
     "evaluate",
     "learn",
     "reflection_from_json",
+    "reflection_name",
     "reflection_to_json",
     "revision_from_json",
     "revision_to_json",

@@ -44,6 +44,12 @@ class LearnConfig:
     """Tokens of the playbook an agent is shown; None shows all of it."""
     eval_every: int = 100
     """Samples between two validations; each crossing of a multiple counts."""
+    pipeline: bool = True
+    """Let leaves start while samples are still worked on (combee only); the book is the same without, only later."""
+    quorum: float = 1.0
+    """Share of a step's samples to wait for; the others join the next step (who was in is journalled)."""
+    give_up_after: int = 3
+    """Steps in a row whose aggregation may fail as a whole before the run ends; their reflections are kept."""
     concurrency: int = 64
     """Samples worked on at once."""
     attempts: int = 3
@@ -66,14 +72,15 @@ class LearnConfig:
             )
         if self.batch != "auto":
             _at_least("batch", self.batch, 1)
-        for name in ("epochs", "max_items", "eval_every", "concurrency", "attempts", "token_budget"):
+        for name in ("epochs", "max_items", "eval_every", "concurrency", "attempts", "token_budget", "give_up_after"):
             _at_least(name, getattr(self, name), 1)
         for name in ("max_tokens", "copies", "view_tokens", "max_batch"):
             if getattr(self, name) is not None:
                 _at_least(name, getattr(self, name), 1)
         _at_least("second_chances", self.second_chances, 0)
-        if self.near is not None and not 0 < self.near <= 1:
-            raise UsageError(f"near must lie above 0 and up to 1, not {self.near}.")
+        if self.near is not None:
+            _share("near", self.near)
+        _share("quorum", self.quorum)
         for size in self.candidates:
             _at_least("candidates", size, 1)
 
@@ -99,3 +106,8 @@ class LearnConfig:
 def _at_least(name: str, value: object, least: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+
+
+def _share(name: str, value: object) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
+        raise UsageError(f"{name} must lie above 0 and up to 1, not {value!r}.")

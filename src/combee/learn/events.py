@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 __all__ = [
+    "Alerted",
+    "BatchChosen",
     "Event",
     "FinishReason",
     "GuardSpoke",
     "Observer",
+    "ReduceFailed",
     "RunFinished",
     "RunStarted",
     "SampleDone",
@@ -76,7 +79,7 @@ class StepFinished:
     """A minibatch is in the book.
 
     `reflections` counts those with lessons, `reads` the reflections read by leaf calls, `depth` the longest chain of
-    calls.
+    calls, `late` the samples that a quorum left to the next step. `seconds` is None where parts came from the journal.
     """
 
     epoch: int
@@ -97,15 +100,67 @@ class StepFinished:
     tokens: int
     version: str
     seconds: float | None
+    late: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class GuardSpoke:
-    """The guard's verdict on one step, with its reasons."""
+    """The guard's verdict on one attempt at a step.
+
+    `reasons` led to it, equal ones in one line; `notes` say what else was seen, among it the smallest drop that a
+    comparison could have found. `max_items` is the leaf size of the next attempt, where there is one.
+    """
 
     step: int
     verdict: str
     reasons: tuple[str, ...]
+    attempt: int = 0
+    notes: tuple[str, ...] = ()
+    max_items: int | None = None
+    rollback: bool = False
+    promote: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Alerted:
+    """The user's alert command was run for a verdict, or could not be (`detail` says why)."""
+
+    step: int
+    ok: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchChosen:
+    """A batch size was chosen from measured delays, from this step on.
+
+    One pass takes `scale` * b^(-`alpha`) seconds; `exact` is b* before bounds; `curve` has (size, measured, fitted)
+    seconds a pass; `sensitivity` has (smallest candidate, b* it would give); `bound` names the bound that changed it.
+    """
+
+    step: int
+    batch: int
+    exact: float | None
+    tau: float | None
+    scale: float | None
+    alpha: float | None
+    alpha_error: float | None
+    smallest: int | None
+    bound: str | None
+    fallback: bool
+    curve: tuple[tuple[int, float | None, float | None], ...]
+    sensitivity: tuple[tuple[int, float], ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceFailed:
+    """Not one group of a step could be read. Its reflections are kept for the next step; `in_a_row` such steps."""
+
+    step: int
+    reflections: int
+    in_a_row: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,5 +187,17 @@ class RunFinished:
     seconds: float
 
 
-Event = RunStarted | StepStarted | SampleDone | SampleRefused | StepFinished | GuardSpoke | Validated | RunFinished
+Event = (
+    RunStarted
+    | StepStarted
+    | SampleDone
+    | SampleRefused
+    | StepFinished
+    | GuardSpoke
+    | Alerted
+    | BatchChosen
+    | ReduceFailed
+    | Validated
+    | RunFinished
+)
 Observer = Callable[[Event], None]

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from combee.errors import BudgetError, CombeeError, RunError, UsageError
 from combee.journal import Journal, MemoryScope, Scope
-from combee.learn.batching import Batching
+from combee.learn.batching import Batching, announcement
 from combee.learn.config import LearnConfig
 from combee.learn.events import (
     FinishReason,
@@ -28,13 +28,16 @@ from combee.learn.events import (
     StepStarted,
     Validated,
 )
+from combee.learn.incoming import Incoming
+from combee.learn.intake import Intake
 from combee.learn.judge import Judge, Validate
 from combee.learn.record import Recorder
 from combee.learn.reduce import Reduced, Reducer
-from combee.learn.roles import Curator
+from combee.learn.roles import Curator, Reflection
 from combee.learn.sampling import Sample, SampleMap
-from combee.learn.step import Clock, Mapped, map_samples
-from combee.playbook import Playbook, tokens
+from combee.learn.step import Clock, Gathering, Mapped
+from combee.pace import Choice
+from combee.playbook import Playbook, Vote, tokens
 from combee.runner import LocalRunner, Runner
 
 __all__ = ["LearnResult", "learn"]
@@ -54,6 +57,8 @@ class LearnResult:
     validations: tuple[Validated, ...]
     unlearned: tuple[str, ...]
     """Samples that could not be worked on after all attempts."""
+    choice: Choice | None = None
+    """What the measured delays say about the batch size; None where it was fixed."""
 
 
 async def learn(
@@ -81,18 +86,19 @@ async def learn(
         raise UsageError("Two samples have the same id.", hint="Give every row an id of its own.")
     runner = runner if runner is not None else LocalRunner(config.concurrency)
     book = start if start is not None else Playbook()
-    judge = judge if judge is not None else Judge(enabled=config.guard, stable=book)
+    judge = judge if judge is not None else Judge(enabled=config.guard)
+    judge.begin(book)
     recorder = Recorder(config, journal, observe)
+    run = "" if journal is None else journal.path.parent.name
     loop = _Loop(
         samples=samples,
-        sample_map=sample_map,
-        reducer=Reducer(curator, config, judge, runner, recorder.tell),
+        intake=Intake(sample_map, runner, limit=config.concurrency, observe=recorder.tell),
+        reducer=Reducer(curator, config, judge, runner, recorder.tell, run),
         recorder=recorder,
         config=config,
         book=book,
         validate=validate,
         judge=judge,
-        runner=runner,
     )
     return await loop.run()
 
@@ -100,14 +106,15 @@ async def learn(
 @dataclass
 class _Loop(Generic[S]):
     samples: Sequence[S]
-    sample_map: SampleMap[S]
+    intake: Intake[S]
     reducer: Reducer
     recorder: Recorder
     config: LearnConfig
     book: Playbook
     validate: Validate | None
     judge: Judge
-    runner: Runner
+    batching: Batching | None = None
+    carried: tuple[Reflection, ...] = ()
     step: int = 0
     seen: int = 0
     worked: int = 0
@@ -125,6 +132,8 @@ class _Loop(Generic[S]):
         replayed = journal is not None and bool(journal.versions())
         self.recorder.tell(RunStarted(len(admitted) * self.config.epochs, self.config.epochs, replayed))
         self.version = self.recorder.version(self.book, None, 0, 0, None)
+        if self.config.guard_validate:
+            self.recorder.label("stable", self.version, "stable/start")
         reason, detail = FinishReason.COMPLETED, "all samples were seen"
         try:
             await self._all_epochs(admitted)
@@ -136,6 +145,8 @@ class _Loop(Generic[S]):
         except CombeeError as error:
             self._finish(FinishReason.FAILED, error.message, begun)
             raise
+        finally:
+            await self.intake.close()
         self._finish(reason, detail, begun)
         return LearnResult(
             best=self.best if self.best is not None else self.book,
@@ -145,6 +156,7 @@ class _Loop(Generic[S]):
             steps=tuple(self.steps),
             validations=tuple(self.validations),
             unlearned=tuple(self.unlearned),
+            choice=self.batching.choice if self.batching is not None else None,
         )
 
     def _admit(self) -> list[S]:
@@ -160,13 +172,13 @@ class _Loop(Generic[S]):
         return admitted
 
     async def _all_epochs(self, samples: Sequence[S]) -> None:
-        batching = Batching(self.config, len(samples))
+        batching = self.batching = Batching(self.config, len(samples))
         for epoch in range(self.config.epochs):
             order = list(samples)
             if self.config.shuffle:
                 random.Random(f"{self.config.seed}/{epoch}").shuffle(order)
             queue: deque[tuple[S, int]] = deque((sample, 0) for sample in order)
-            while queue:
+            while queue or self.intake.pending or self.carried:
                 queue.extend(await self._one_step(epoch, queue, batching))
                 await self._validate_at(epoch)
         await self._validate_at(self.config.epochs - 1, at_end=True)
@@ -176,40 +188,53 @@ class _Loop(Generic[S]):
     async def _one_step(self, epoch: int, queue: deque[tuple[S, int]], batching: Batching) -> list[tuple[S, int]]:
         """Take a minibatch from the queue and learn from it; return the samples to try again later."""
         scope = self._scope(epoch)
-        batch = [queue.popleft() for _ in range(min(batching.next(scope), len(queue)))]
+        size = 0
+        if queue:
+            size = min(batching.next(scope, None if self.reducer.leafwise else self.judge.ceiling), len(queue))
+        batch = [queue.popleft() for _ in range(size)]
+        if (news := batching.news()) is not None:
+            self.recorder.tell(announcement(self.step, news))
         self.recorder.tell(StepStarted(epoch, self.step, len(batch)))
         clock = Clock(scope, self.recorder.journal)
-        mapped = await map_samples(
-            batch,
-            self.sample_map,
-            self.book,
-            scope=scope,
-            runner=self.runner,
-            limit=self.config.concurrency,
-            observe=self.recorder.tell,
-            step=self.step,
-        )
-        reduced = await self.reducer(mapped.reflections, mapped.used, self.book, scope=scope, step=self.step)
-        self.book = reduced.book
+        self.intake.start(batch, self.book, scope, epoch=epoch, step=self.step)
+        gathering = Gathering(self.intake, scope, self.config.quorum if queue else 1.0)
+        reduced, mapped = await self._reduced(gathering, scope)
+        stable, self.book, self.carried = self.judge.stable, reduced.book, reduced.carried
         self.seen += len(mapped.worked)
         self.worked += len(mapped.worked)
         self.version = self.recorder.version(self.book, self.version, epoch, self.step, reduced)
+        if reduced.verdict is not None and reduced.verdict.promote and stable is self.book:
+            self.recorder.label("stable", self.version, f"stable/{self.step}")
         self.recorder.scans(reduced.scans, epoch, self.step)
         seconds = clock.seconds()
-        batching.measured(len(batch), seconds)
-        if self.judge.ceiling is not None:
-            batching.lower(self.judge.ceiling)
+        if batch:
+            batching.measured(len(batch), seconds)
         summary = self._summary(epoch, len(batch), mapped, reduced, seconds)
         self.steps.append(summary)
         self.recorder.tell(summary)
         self.step += 1
-        return self._again(mapped, {sample.id: tries for sample, tries in batch})
+        return self._again(mapped)
 
-    def _again(self, mapped: Mapped[S], tries: dict[str, int]) -> list[tuple[S, int]]:
+    async def _reduced(self, gathering: Gathering[S], scope: Scope) -> tuple[Reduced, Mapped[S]]:
+        """Take the samples in and fold what they gave into the book, both at once where leaves may start early."""
+        early = self.reducer.leafwise and self.config.pipeline
+        if not early:
+            await gathering.enough()
+
+        def facts() -> tuple[tuple[Vote, ...], tuple[str, ...]]:
+            mapped = gathering.mapped()
+            votes = {vote for reflection in mapped.reflections for vote in reflection.votes}
+            return tuple(sorted(votes)), tuple(sorted(mapped.used))
+
+        incoming = Incoming(gathering.names, gathering.reflections(early=early), self.carried, gathering.quorum, facts)
+        reduced = await self.reducer(incoming, self.book, scope=scope, step=self.step)
+        return reduced, gathering.mapped()
+
+    def _again(self, mapped: Mapped[S]) -> list[tuple[S, int]]:
         waiting: list[tuple[S, int]] = []
-        for sample, _ in mapped.failed:
-            if tries[sample.id] + 1 < self.config.attempts:
-                waiting.append((sample, tries[sample.id] + 1))
+        for sample, tries in mapped.failed:
+            if tries + 1 < self.config.attempts:
+                waiting.append((sample, tries + 1))
             else:
                 self.unlearned.append(sample.id)
                 self.seen += 1
@@ -262,6 +287,7 @@ class _Loop(Generic[S]):
             tokens=tokens(self.book),
             version=self.version,
             seconds=seconds,
+            late=len(self.intake.pending),
         )
 
     def _finish(self, reason: FinishReason, detail: str, begun: float) -> None:

@@ -59,6 +59,7 @@ class Recorder:
                 near=self.config.near,
             )
             data = {
+                "base": digest(reduced.base),
                 "revision": revision_to_json(revision),
                 "verdict": reduced.verdict.action if reduced.verdict else None,
             }
@@ -101,5 +102,7 @@ def _plain(value: object) -> object:
 def _key(event: Event) -> str | None:
     """Name an event that a replay repeats; those of one process only (start, end) have no name."""
     step = getattr(event, "step", None)
-    name = type(event).__name__
-    return None if step is None else f"{name}/{getattr(event, 'epoch', '')}/{step}/{getattr(event, 'verdict', '')}"
+    if step is None:
+        return None
+    parts = (type(event).__name__, *(getattr(event, name, "") for name in ("epoch", "step", "attempt", "verdict")))
+    return "/".join(map(str, parts))

@@ -1,51 +1,34 @@
-"""One step: map a minibatch of samples to reflections, then reduce the reflections to a delta.
+"""One step's share of the samples: who is in, what they gave, how long it took.
 
-Everything that depends on time or on the outside world (who was in, how long it took) is a decision in the journal,
-so a replay takes the same path and buys nothing again.
+Everything that depends on time or on the outside world is a decision in the journal, so a replay takes the same path
+and buys nothing again.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
-from combee.errors import CallError
-from combee.journal import JSON, Journal, Scope
-from combee.learn.events import Event, SampleDone
+from combee.aggregate import Absent
+from combee.journal import Journal, Scope
+from combee.learn.intake import Arrival, Intake, Ticket, decided
 from combee.learn.roles import Reflection
-from combee.learn.sampling import Sample, Sampled, SampleMap
-from combee.playbook import Playbook
-from combee.runner import Runner
+from combee.learn.sampling import Sample, Sampled
 
-__all__ = ["Clock", "Mapped", "decided", "map_samples"]
+__all__ = ["Clock", "Gathering", "Mapped"]
 
 S = TypeVar("S", bound=Sample)
 
 
-class _NotDecidedError(Exception):
-    """Nothing is recorded under the name."""
-
-
-def decided(scope: Scope, name: str) -> JSON:
-    """Return the decision recorded under this name, or None; record nothing."""
-
-    def absent() -> JSON:
-        raise _NotDecidedError
-
-    try:
-        return scope.decide(name, absent)
-    except _NotDecidedError:
-        return None
-
-
 @dataclass(frozen=True, slots=True)
 class Mapped(Generic[S]):
-    """What the map gave. `failed` holds the samples to try again, with the reason; `worked` the others, in order."""
+    """What the map gave. `failed` holds the samples to try again, with their tries; `worked` the others, in order."""
 
     worked: tuple[tuple[S, Sampled], ...]
-    failed: tuple[tuple[S, str], ...]
+    failed: tuple[tuple[S, int], ...]
 
     @property
     def reflections(self) -> tuple[Reflection, ...]:
@@ -68,58 +51,71 @@ class Mapped(Generic[S]):
         return frozenset(name for _, sampled in self.worked for name in sampled.used)
 
 
-async def map_samples(
-    batch: Sequence[tuple[S, int]],
-    sample_map: SampleMap[S],
-    playbook: Playbook,
-    *,
-    scope: Scope,
-    runner: Runner,
-    limit: int,
-    observe: Callable[[Event], None],
-    step: int,
-) -> Mapped[S]:
-    """Work on the samples of a minibatch, each with the number of times it failed before.
+class Gathering(Generic[S]):
+    """Takes in the samples that are under way: all of them, a quorum, or those that an earlier run took in here."""
 
-    A sample that the journal says failed here is not called again: it belongs to a later step.
-    """
-    known = cast("dict[str, str]", decided(scope, "failed") or {})
+    def __init__(self, intake: Intake[S], scope: Scope, quorum: float) -> None:
+        self._intake = intake
+        self._scope = scope
+        self._tickets: dict[str, Ticket[S]] = dict(intake.pending)
+        self._got: dict[str, Arrival[S]] = {}
+        self._limited = quorum < 1
+        recorded = decided(scope, "late") if self._limited else None
+        self._late = None if recorded is None else set(cast("list[str]", recorded))
+        self.quorum = quorum if self._late is None else 1.0
+        """Share to wait for; 1 where it is recorded who was in."""
 
-    async def one(entry: tuple[S, int]) -> Sampled:
-        sample, attempt = entry
-        return await sample_map(sample, playbook, scope, attempt)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The reflections that may come, in the order of their samples."""
+        return tuple(self._tickets)
 
-    waiting = [entry for entry in batch if entry[0].id not in known]
-    values: dict[str, Sampled] = {}
-    reasons: dict[str, str] = dict(known)
-    async for done in runner.stream(one, waiting, limit=limit):
-        sample = waiting[done.index][0]
-        if done.value is not None:
-            values[sample.id] = done.value
-            observe(_sample_done(step, sample.id, done.value))
+    async def arrivals(self) -> AsyncGenerator[Arrival[S], None]:
+        """Yield everything that may come, or exactly what is recorded; stop reading when enough is in."""
+        wanted = set(self._tickets) - (self._late or set()) - self._got.keys()
+        while wanted:
+            arrival = await self._intake.take(wanted)
+            wanted.discard(arrival.ticket.name)
+            self._got[arrival.ticket.name] = arrival
+            yield arrival
+
+    async def reflections(self, *, early: bool) -> AsyncGenerator[Reflection | Absent, None]:
+        """Yield reflections, or `Absent` for samples that gave none: as they come, or (not `early`) those that are in.
+
+        The names that are late are not absent: no step before theirs may say anything about them.
+        """
+        if early:
+            async for arrival in self.arrivals():
+                yield _given(arrival)
         else:
-            reasons[sample.id] = _reason(done.error)
-            observe(SampleDone(step, sample.id, 0, 0, 0, reasons[sample.id]))
-    scope.decide("failed", lambda: cast("JSON", dict(reasons)))
-    return Mapped(
-        tuple((sample, values[sample.id]) for sample, _ in batch if sample.id in values),
-        tuple((sample, reasons[sample.id]) for sample, _ in batch if sample.id in reasons),
-    )
+            for name in self._tickets:
+                if name in self._got:
+                    yield _given(self._got[name])
+
+    async def enough(self) -> None:
+        """Wait for the quorum."""
+        need = math.ceil(self.quorum * len(self._tickets) - 1e-9)
+        arrivals = self.arrivals()
+        async for _ in arrivals:
+            if self._late is None and len(self._got) >= need:
+                break
+        await arrivals.aclose()
+
+    def mapped(self) -> Mapped[S]:
+        """Return what came, and record who is late. Call it when no more is read in this step."""
+        if self._limited:
+            late = [name for name in self._tickets if name not in self._got]
+            self._scope.decide("late", lambda: late)
+        got = [(ticket, self._got[name]) for name, ticket in self._tickets.items() if name in self._got]
+        return Mapped(
+            tuple((ticket.sample, arrival.sampled) for ticket, arrival in got if arrival.sampled is not None),
+            tuple((ticket.sample, ticket.tries) for ticket, arrival in got if arrival.sampled is None),
+        )
 
 
-def _sample_done(step: int, sample: str, sampled: Sampled) -> SampleDone:
-    score, reflection = sampled.score, sampled.reflection
-    return SampleDone(
-        step,
-        sample,
-        score.hits if score else 0,
-        score.total if score else 0,
-        len(reflection.lessons) if reflection else 0,
-    )
-
-
-def _reason(error: CallError | None) -> str:
-    return error.message if error is not None else "it gave no result"
+def _given(arrival: Arrival[S]) -> Reflection | Absent:
+    reflection = arrival.sampled.reflection if arrival.sampled is not None else None
+    return Absent(arrival.ticket.name) if reflection is None else reflection
 
 
 class Clock:
