@@ -54,7 +54,7 @@ KEYS: dict[str, frozenset[str]] = {
     "learn": frozenset(item.name for item in dataclasses.fields(LearnConfig)),
     "budget": frozenset({"max_cost", "max_calls", "max_tokens", "max_minutes", "generator", "reflector", "curator"}),
     "prices": frozenset(),
-    "guard": frozenset({"alert_command", "tenants", "clearance"}),
+    "guard": frozenset({"alert_command", "alert_timeout", "tenants", "clearance"}),
 }
 ROLES = frozenset({"generator", "reflector", "curator"})
 

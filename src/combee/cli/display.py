@@ -8,8 +8,11 @@ from types import TracebackType
 from typing import Self
 
 from combee.learn import (
+    Alerted,
+    BatchChosen,
     Event,
     GuardSpoke,
+    ReduceFailed,
     RunStarted,
     SampleDone,
     SampleRefused,
@@ -125,6 +128,14 @@ def describe_warning(event: Event) -> str | None:
     """Say what the user should know at once, or None."""
     if isinstance(event, GuardSpoke):
         return f"guard, step {event.step}: {event.verdict}: {'; '.join(event.reasons)}" if event.reasons else None
+    if isinstance(event, Alerted):
+        return None if event.ok else f"the alert command failed at step {event.step}: {event.detail}"
+    if isinstance(event, ReduceFailed):
+        kept = f"{event.reflections} reflections wait for the next step"
+        return f"step {event.step}: nothing could be aggregated ({event.reason}); {kept}"
+    if isinstance(event, BatchChosen):
+        said = f"batch size {event.batch} from step {event.step} on"
+        return "; ".join([said, *event.warnings])
     if isinstance(event, SampleRefused):
         return f"sample {event.sample} refused: {event.reason}"
     if isinstance(event, SampleDone) and event.error:

@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 from combee.cli.agents import Agent, agent_of
 from combee.cli.config import ProjectConfig
 from combee.errors import UsageError
-from combee.guard import HeldOut, LeakIndex, Limits, Policy
+from combee.guard import HeldOut, LeakIndex, Limits, Policy, notify
 from combee.journal import JSON, Scope
-from combee.learn import Evaluation, Judge, LearnConfig, LiveTasks, Task, evaluate
+from combee.learn import Evaluation, Judge, LearnConfig, LiveTasks, Task, Tell, evaluate
 from combee.playbook import Playbook
 from combee.runner import LocalRunner
 from combee.tasks import Fields, TaskSet, load
@@ -129,6 +131,7 @@ def prepare(spec: RunSpec) -> Prepared:
         policy=_policy(spec.guard),
         limits=Limits(allow_leaks=config.keep_leaks),
         held_out=_held_out(tasks),
+        tell=_alert_command(spec.guard),
     )
     prepared = Prepared(spec, tasks, agent, config, sample_map, judge)
     if config.guard_validate:
@@ -144,7 +147,24 @@ def _held_out(tasks: TaskSet) -> LeakIndex:
         HeldOut(task.id, task.target, task.question) for task in (*tasks.val, *tasks.test) if task.target is not None
     ]
     known = {task.target for task in tasks.train if task.target is not None} | set(tasks.choices or ())
-    return LeakIndex(unseen, known)
+    return LeakIndex(unseen, known, seen=(task.question for task in tasks.train))
+
+
+def _alert_command(guard: Mapping[str, Any]) -> Tell | None:
+    command, seconds = guard.get("alert_command"), guard.get("alert_timeout", 10)
+    if command is None:
+        return None
+    words = command if isinstance(command, str) else None
+    if isinstance(command, list) and all(isinstance(word, str) for word in command):
+        words = " ".join(map(shlex.quote, command))
+    if not words or not words.strip():
+        raise UsageError(
+            f"[guard] alert_command is {command!r}.",
+            hint='Write a command as text, such as "notify-send combee", or a list of words.',
+        )
+    if not isinstance(seconds, int | float) or not seconds > 0:
+        raise UsageError(f"[guard] alert_timeout is {seconds!r}.", hint="Give seconds, more than 0.")
+    return partial(notify, words, timeout=float(seconds))
 
 
 def _policy(guard: Mapping[str, Any]) -> Policy:

@@ -78,9 +78,11 @@ class LeakIndex:
     Args:
         held_out: the tasks of validation and test.
         known: texts that are no secret.
+        seen: texts that the agent learns from, as training questions: what stands in them is no quotation of a
+            held-out task, whatever else holds it.
     """
 
-    def __init__(self, held_out: Iterable[HeldOut], known: Iterable[str] = ()) -> None:
+    def __init__(self, held_out: Iterable[HeldOut], known: Iterable[str] = (), *, seen: Iterable[str] = ()) -> None:
         tasks = list(held_out)
         shared = Counter(part for task in tasks for part in {_tokens(each) for each in _parts(task.target)})
         public = {_tokens(each) for text in known for each in (text, *_PART.split(text))}
@@ -91,6 +93,8 @@ class LeakIndex:
                 self._add_target(text, task.id, public)
         self._runs = _own_runs(tasks)
         self._answers = {task.id: _tokens(task.target) for task in tasks}
+        for text in seen:
+            self._forget(_tokens(text))
 
     def _add_target(self, text: str, task: str, public: set[Tokens]) -> None:
         tokens = _tokens(text)
@@ -100,6 +104,14 @@ class LeakIndex:
             entries = self._targets.setdefault(tokens[0], [])
             if all(known != tokens for known, _ in entries):
                 entries.append((tokens, task))
+
+    def _forget(self, words: Tokens) -> None:
+        """Take out all that these words show."""
+        for at, word in enumerate(words):
+            if word in self._targets:
+                left = [entry for entry in self._targets[word] if words[at : at + len(entry[0])] != entry[0]]
+                self._targets[word] = left
+            self._runs.pop(words[at : at + RUN], None)
 
     def find(self, text: str) -> tuple[str, ...]:
         """Return the ids of the held-out tasks whose answer the text quotes, sorted."""

@@ -7,8 +7,8 @@ guessed at. Then rows become items.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from combee.errors import DataError, UsageError, did_you_mean
 from combee.tasks.model import Fields
@@ -20,6 +20,7 @@ __all__ = ["ANSWERS", "IDS", "QUESTIONS", "Item", "find_fields", "items_of"]
 QUESTIONS = ("question", "context", "input", "prompt", "query")
 ANSWERS = ("target", "answer", "output", "label", "expected")
 IDS = ("id", "task_id", "question_id", "qid", "uid")
+LABELS = ("tenant", "clearance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Item:
     question: str
     target: str
     line: int
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_fields(table: Table, fields: Fields) -> Fields:
@@ -107,9 +109,12 @@ def _id_column(table: Table, named: str | None) -> str | None:
 def _item(table: Table, row: Row, columns: Fields, stem: str) -> Item:
     question = _needed(table, row, columns.question or "", "question", numbers=False)
     target = _needed(table, row, columns.answer or "", "answer", numbers=True)
+    # Labels decide which playbook a row may reach; a column that holds a question or an answer is no label.
+    names = [name for name in LABELS if name not in {columns.question, columns.answer, columns.id}]
+    labels = {name: text for name in names if (text := _text(row.cells.get(name), numbers=True))}
     if columns.id is None:
-        return Item(f"{stem}-{row.line}", question, target, row.line)
-    return Item(_needed(table, row, columns.id, "id", numbers=True), question, target, row.line)
+        return Item(f"{stem}-{row.line}", question, target, row.line, labels)
+    return Item(_needed(table, row, columns.id, "id", numbers=True), question, target, row.line, labels)
 
 
 def _needed(table: Table, row: Row, column: str, what: str, *, numbers: bool) -> str:

@@ -61,7 +61,7 @@ def shaped(items: Sequence[Item], kind: str, path: Path, *, options: bool | None
 
 def _plain(item: Item, path: Path, options: bool | None) -> Shaped:
     question = " ".join(item.question.split())
-    return Shaped(Task(item.id, item.question, item.target), question, (question,), item.line)
+    return Shaped(Task(item.id, item.question, item.target, item.labels), question, (question,), item.line)
 
 
 def _finer(item: Item, path: Path, options: bool | None) -> Shaped:
@@ -81,14 +81,16 @@ def _finer(item: Item, path: Path, options: bool | None) -> Shaped:
         text = finer_context(questions)
     keys = tuple(dict.fromkeys(" ".join(question.sentence.split()) for question in questions))
     asked = "\n".join(f"{question.entity} | {' '.join(question.sentence.split())}" for question in questions)
-    return Shaped(Task(item.id, text, ",".join(tags)), asked, keys, item.line, finer_options(item.question))
+    return Shaped(
+        Task(item.id, text, ",".join(tags), item.labels), asked, keys, item.line, finer_options(item.question)
+    )
 
 
 def _formula(item: Item, path: Path, options: bool | None) -> Shaped:
     row = formula_row(item.question)
     if row is None:
         raise DataError("not a Formula row", path=path, line=item.line, hint="It begins: Use formula NAME to answer.")
-    task = Task(item.id, row.ask(definition=bool(options)), item.target.strip(), {"formula": row.name})
+    task = Task(item.id, row.ask(definition=bool(options)), item.target.strip(), {**item.labels, "formula": row.name})
     question = f"{row.name} | {' '.join(row.question.split())}"
     return Shaped(task, question, (question,), item.line)
 
