@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 from combee.errors import DataError
@@ -42,8 +43,8 @@ def digest(book: Playbook) -> str:
     return hashlib.sha256(to_json(book).encode()).hexdigest()
 
 
-def from_json(text: str) -> Playbook:
-    """Read what `to_json` wrote.
+def from_json(text: str, *, path: Path | str | None = None) -> Playbook:
+    """Read what `to_json` wrote. Errors name `path`, if given.
 
     Raises:
         DataError: not JSON (line and column named), not a playbook, or a field that is missing, unknown or of the
@@ -52,9 +53,16 @@ def from_json(text: str) -> Playbook:
     try:
         raw = json.loads(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
-        raise DataError(f"not JSON: {error.msg}", line=error.lineno, column=error.colno) from error
+        raise DataError(f"not JSON: {error.msg}", path=path, line=error.lineno, column=error.colno) from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits; a thousand nested brackets
-        raise DataError(f"JSON that cannot be read: {error}") from error
+        raise DataError(f"JSON that cannot be read: {error}", path=path) from error
+    try:
+        return _book(raw)
+    except DataError as error:
+        raise DataError(error.message, path=path, hint=error.hint) from error
+
+
+def _book(raw: Any) -> Playbook:
     if not isinstance(raw, dict) or raw.get("format") != _FORMAT:
         raise DataError(
             "not a playbook", hint=f'A playbook is an object with "format": "{_FORMAT}", as `to_json` writes it.'

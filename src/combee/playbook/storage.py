@@ -112,10 +112,7 @@ def read(path: Path | str) -> Parsed:
         ) from error
     if path.suffix.lower() in _TEXT:
         return from_text(text)
-    try:
-        return Parsed(from_json(text))
-    except DataError as error:
-        raise DataError(error.message, path=path, hint=error.hint) from error
+    return Parsed(from_json(text, path=path))
 
 
 def load(path: Path | str) -> Playbook:

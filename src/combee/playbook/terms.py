@@ -29,7 +29,11 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
-_CONTRACTION = re.compile(r"\b(ca|wo|sha)?n['’]t\b|(?<=[a-z])n['’]t\b|\bcannot\b", re.IGNORECASE)
+_CONTRACTIONS = (
+    (re.compile(r"\bcan(?:not|['’]t)\b", re.IGNORECASE), "can not"),
+    (re.compile(r"\bwon['’]t\b", re.IGNORECASE), "will not"),
+    (re.compile(r"(?<=[a-z])n['’]t\b", re.IGNORECASE), " not"),
+)
 _LIKE_CODE = re.compile(r"[_:.>(]|\d|[a-z][A-Z]|[A-Z]{2}")
 _OPERATORS = frozenset("+*/^=<>÷×")
 _ABBREVIATIONS = frozenset({"e.g", "i.e", "etc", "vs"})
@@ -55,8 +59,9 @@ def _number(text: str) -> str:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    expanded = _CONTRACTION.sub(" not", text).replace("**", "")
-    for match in _TOKEN.finditer(expanded):
+    for pattern, plain in _CONTRACTIONS:
+        text = pattern.sub(plain, text)
+    for match in _TOKEN.finditer(text.replace("**", "")):
         kind, value = str(match.lastgroup), match[0]
         if kind == "name":
             yield _named(value)
