@@ -6,10 +6,12 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
 from combee.bench import Row, Setup, compare, sequential
+from combee.report import MethodTable, write_comparison
 from combee.runner import run_sync
 from combee.tasks import TaskSet, load
 
@@ -53,8 +55,9 @@ PARTS = (
 @click.option("--data-dir", help="Folder that holds finer/ and formula/. [$COMBEE_DATA]")
 @click.option("--batch", type=click.IntRange(2), default=125, show_default=True, help="Samples a step.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides data and shuffles.")
+@click.option("--report", type=click.Path(path_type=Path), help="Also write the tables and plots as an HTML page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-def command(*, source: str, data_dir: str | None, batch: int, seed: int, as_json: bool) -> None:
+def command(*, source: str, data_dir: str | None, batch: int, seed: int, report: Path | None, as_json: bool) -> None:
     """Compare four ways to turn the same reflections into a playbook. Needs no key, no model and no network."""
     begun = time.perf_counter()
     tasks = load(source, data_dir=data_dir, seed=seed)
@@ -67,6 +70,10 @@ def command(*, source: str, data_dir: str | None, batch: int, seed: int, as_json
         tables.append((part, rows))
         if not as_json:
             click.echo(_table(part, rows))
+    if report is not None:
+        about = f"{len(tasks.train)} training tasks, {len(tasks.test)} held out; batch {batch}, seed {seed}."
+        shown = [MethodTable(part.title, part.notes, rows) for part, rows in tables]
+        write_comparison(report, f"Four ways to learn from {tasks.name}", (about, tasks.about), shown)
     if as_json:
         click.echo(json.dumps({part.title: [_plain(row) for row in rows] for part, rows in tables}))
     else:

@@ -11,10 +11,11 @@ import click
 
 from combee.cli.display import Display, make_display
 from combee.cli.spec import Prepared
-from combee.errors import UsageError
+from combee.errors import CombeeError, UsageError
 from combee.journal import JSON, Journal
 from combee.learn import LearnResult, learn
 from combee.playbook import Playbook, load, save, tokens
+from combee.report import REPORT_NAME, write_report
 from combee.runner import run_sync
 
 __all__ = ["SPEC_KEY", "Finished", "execute", "print_finished"]
@@ -49,6 +50,7 @@ def execute(prepared: Prepared, folder: Path, *, quiet: bool) -> Finished:
             raise
         _write_books(folder, result)
         stats = journal.stats()
+    _write_report(folder)
     return Finished(folder, prepared, result, stats.reused, stats.bought, stats.bought_again)
 
 
@@ -90,6 +92,14 @@ def _write_books(folder: Path, result: LearnResult) -> None:
     save(result.best, folder / "playbook.md")
 
 
+def _write_report(folder: Path) -> None:
+    """A page that cannot be written takes nothing from a run that is done."""
+    try:
+        write_report(folder)
+    except CombeeError as error:
+        click.echo(f"The report was not written: {error}", err=True)
+
+
 def print_finished(done: Finished, *, as_json: bool) -> None:
     """Say what a run gave, for a person or as JSON."""
     result = done.result
@@ -121,5 +131,6 @@ def print_finished(done: Finished, *, as_json: bool) -> None:
     lines.append(f"work       {done.bought} results made, {done.reused} taken from the journal")
     if result.unlearned:
         lines.append(f"not worked {len(result.unlearned)} samples failed for outside reasons")
+    lines.append(f"report     {done.folder / REPORT_NAME}")
     lines.append(f"next       combee show {done.folder} · combee eval {done.folder}")
     click.echo("\n".join(lines))

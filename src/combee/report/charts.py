@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from combee.learn import StepFinished, Validated
-from combee.pace import Choice, Fit, curve
+from combee.learn import BatchChosen, StepFinished, StepStarted, Validated
 from combee.report.svg import Mark, Plot, Series, line_plot
 
 __all__ = ["batch_plot", "lessons_plot", "pace_plot", "score_plot", "size_plot"]
@@ -56,23 +55,23 @@ def lessons_plot(steps: Sequence[StepFinished]) -> Plot:
     return line_plot(series, title="Lessons a step", x="steps done", y="lessons", whole_x=True)
 
 
-def batch_plot(batches: Sequence[tuple[int, int]]) -> Plot:
-    """Draw the size of each minibatch (step, size)."""
-    series = [Series("batch", [(step + 1, float(size)) for step, size in batches], dots=len(batches) <= 60)]
+def batch_plot(steps: Sequence[StepStarted]) -> Plot:
+    """Draw the size of each minibatch."""
+    points = [(step.step + 1, float(step.batch)) for step in steps if step.batch]
+    series = [Series("batch", points, dots=len(points) <= 60)]
     return line_plot(series, title="Batch size", x="step", y="samples a step", whole_x=True)
 
 
-def pace_plot(choice: Choice) -> Plot:
+def pace_plot(choice: BatchChosen) -> Plot:
     """Draw seconds of one pass by batch size, measured and fitted, with the size that was chosen."""
-    points = curve(choice)
-    measured = [(float(point.batch), point.measured) for point in points if point.measured is not None]
+    measured = [(float(size), seconds) for size, seconds, _ in choice.curve if seconds is not None]
     series = [Series("measured", measured, line=False)]
-    law = choice.law
-    if isinstance(law, Fit) and len(points) > 1:
-        low, high = points[0].batch, points[-1].batch
-        places = [low * (high / low) ** (i / 30) for i in range(31)] if high > low else [float(low)]
-        name = f"fitted: {law.a:.3g}·b^−{law.alpha:.2f} s"
-        series.append(Series(name, [(place, law.time(place)) for place in places], dots=False, dashed=True))
+    if choice.scale is not None and choice.alpha is not None and len(choice.curve) > 1:
+        low, high = choice.curve[0][0], choice.curve[-1][0]
+        sizes = [low * (high / low) ** (i / 30) for i in range(31)]
+        fitted = [(size, choice.scale * size**-choice.alpha) for size in sizes]
+        name = f"fitted: {choice.scale:.3g}·b^−{choice.alpha:.2f} s"
+        series.append(Series(name, fitted, dots=False, dashed=True))
     return line_plot(
         series,
         title="Time of one pass by batch size",

@@ -15,23 +15,28 @@ from combee.aggregate import Node
 from combee.errors import UsageError
 from combee.journal import JSON, Journal, Version
 from combee.learn import (
+    Alerted,
+    BatchChosen,
     GuardSpoke,
     LearnConfig,
+    ReduceFailed,
     RunFinished,
     RunStarted,
     SampleRefused,
     StepFinished,
     StepStarted,
     Validated,
+    reflection_name,
 )
 from combee.model.ledger import CallRow, Totals
 from combee.model.types import Usage
-from combee.pace import Delay
 from combee.playbook import Playbook, from_json
 
 __all__ = ["RunRecord", "ScanTree", "read_run"]
 
 T = TypeVar("T")
+
+_FAILED = "failed/"  # decisions of the loop begin so, followed by the sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +57,8 @@ class ScanTree:
 class RunRecord:
     """One run as its journal has it now. `finished` is None for a run that goes on, or was killed.
 
-    `delays` are the measured steps, `batches` the size that each step was given, `lessons` the texts of the lessons
-    that are not covered (by reflection), `book` the best version, or else the last, named by `label`.
+    `failures` are the reasons for which samples gave nothing, each by step and sample; `lessons` the texts of what is
+    not covered, by reflection; `book` the best version, or else the last, named by `label`.
     """
 
     name: str
@@ -70,9 +75,10 @@ class RunRecord:
     verdicts: tuple[GuardSpoke, ...] = ()
     refused: tuple[SampleRefused, ...] = ()
     scans: tuple[ScanTree, ...] = ()
-    batches: Mapping[int, int] = field(default_factory=dict)
-    delays: tuple[Delay, ...] = ()
-    failures: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    choices: tuple[BatchChosen, ...] = ()
+    alerts: tuple[Alerted, ...] = ()
+    reduce_failures: tuple[ReduceFailed, ...] = ()
+    failures: tuple[tuple[int, str, str], ...] = ()
     ledger: Mapping[str, Totals] = field(default_factory=dict)
     versions: tuple[Version, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -105,7 +111,6 @@ def _read(journal: Journal, name: str) -> RunRecord:
     spec = journal.meta("spec")
     labels = journal.labels()
     label = next((known for known in ("best", "last") if known in labels), "")
-    batches, delays, failures = _decisions(journal, events.all(StepStarted))
     ledger, odd = _ledger(journal.calls())
     scans = tuple(events.scans)
     missing = {key for scan in {scan.step: scan for scan in scans}.values() for key in scan.uncovered}
@@ -125,9 +130,10 @@ def _read(journal: Journal, name: str) -> RunRecord:
         verdicts=events.all(GuardSpoke),
         refused=events.all(SampleRefused),
         scans=scans,
-        batches=batches,
-        delays=delays,
-        failures=failures,
+        choices=events.all(BatchChosen),
+        alerts=events.all(Alerted),
+        reduce_failures=events.all(ReduceFailed),
+        failures=_failures(journal),
         ledger=ledger,
         versions=journal.versions(),
         labels=labels,
@@ -143,7 +149,18 @@ class _Events:
 
     _TYPES: Mapping[str, type] = {
         kind.__name__: kind
-        for kind in (RunStarted, StepStarted, StepFinished, Validated, GuardSpoke, SampleRefused, RunFinished)
+        for kind in (
+            RunStarted,
+            StepStarted,
+            StepFinished,
+            Validated,
+            GuardSpoke,
+            SampleRefused,
+            BatchChosen,
+            Alerted,
+            ReduceFailed,
+            RunFinished,
+        )
     }
 
     def __init__(self) -> None:
@@ -196,6 +213,10 @@ def _build(kind: Callable[..., T], data: JSON) -> T | None:
         return None
 
 
+def _tuples(value: JSON) -> object:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
 def _config(spec: JSON) -> LearnConfig | None:
     """Return the settings of the loop; None where a library call made the run, or another version of Combee."""
     learn = spec.get("learn") if isinstance(spec, dict) else None
@@ -207,24 +228,13 @@ def _config(spec: JSON) -> LearnConfig | None:
         return None
 
 
-def _decisions(
-    journal: Journal, begun: Iterable[StepStarted]
-) -> tuple[dict[int, int], tuple[Delay, ...], dict[int, Mapping[str, str]]]:
-    """Return the size given to each step, the measured delays, and the samples that failed, by step."""
-    sizes = {step.step: step.batch for step in begun}
-    batches: dict[int, int] = {}
-    delays: list[Delay] = []
-    failures: dict[int, Mapping[str, str]] = {}
-    for place, name, value in journal.decisions():
-        if place.path:
-            continue
-        if name == "batch" and isinstance(value, int):
-            batches[place.step] = value
-        elif name == "seconds" and isinstance(value, float | int) and place.step in sizes:
-            delays.append(Delay(sizes[place.step], float(value)))
-        elif name == "failed" and isinstance(value, dict) and value:
-            failures[place.step] = {key: str(reason) for key, reason in value.items()}
-    return batches, tuple(delays), failures
+def _failures(journal: Journal) -> tuple[tuple[int, str, str], ...]:
+    """Return step, sample and reason of each attempt at a sample that failed."""
+    return tuple(
+        (place.step, name.removeprefix(_FAILED), str(value))
+        for place, name, value in journal.decisions()
+        if name.startswith(_FAILED)
+    )
 
 
 def _ledger(rows: Iterable[JSON]) -> tuple[dict[str, Totals], int]:
@@ -247,7 +257,8 @@ def _lessons(journal: Journal, missing: set[str]) -> dict[str, tuple[str, ...]]:
     if not missing:
         return {}
     found: dict[str, tuple[str, ...]] = {}
-    for _, value in journal.results("reflect"):
-        if isinstance(value, dict) and value.get("id") in missing and isinstance(value.get("lessons"), list):
-            found[str(value["id"])] = tuple(str(lesson) for lesson in cast("list[JSON]", value["lessons"]))
+    for address, value in journal.results("reflect"):
+        name = reflection_name(address.item, address.place.epoch)
+        if name in missing and isinstance(value, dict) and isinstance(value.get("lessons"), list):
+            found[name] = tuple(str(lesson) for lesson in cast("list[JSON]", value["lessons"]))
     return found

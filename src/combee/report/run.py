@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-from combee.pace import Choice, explain, next_batch, start, state_choice
 from combee.report.charts import batch_plot, lessons_plot, pace_plot, score_plot, size_plot
 from combee.report.html import Html, Piece, cut, el, fold, table
 from combee.report.losses import losses
@@ -113,31 +113,24 @@ def _progress(record: RunRecord) -> Section | None:
 
 
 def _pace(record: RunRecord) -> Section | None:
-    """The measured delays give the same choice again: what `combee.pace` does is a function of them."""
-    config = record.config
-    if config is None or config.batch != "auto" or record.started is None:
+    auto = record.config is not None and record.config.batch == "auto"
+    if not (record.choices or (auto and record.begun_steps)):
         return None
-    choice = _choice(record)
-    plots = [batch_plot(sorted(record.batches.items()))] if record.batches else []
-    if choice is None:
-        return Section("batch", "Batch size", [el("p", "Nothing was measured yet.", class_="dim"), figures(plots)])
-    if choice.law.points:
-        plots.insert(0, pace_plot(choice))
-    latest = record.batches[max(record.batches)] if record.batches else None
-    said = f"The latest step was given {latest} samples; " if latest is not None else ""
-    said += f"with all delays measured so far the choice is {choice.batch}."
-    lines = [el("li", line.removeprefix("! ")) for line in explain(choice).splitlines()[1:]]
-    return Section("batch", "Batch size", [figures(plots), el("p", said), el("ul", *lines)])
-
-
-def _choice(record: RunRecord) -> Choice | None:
-    config, started = record.config, record.started
-    if config is None or started is None or not record.delays:
-        return None
-    samples = max(1, started.samples // max(1, started.epochs))
-    state = start(samples, config.candidates or None, maximum=config.max_batch)
-    _, state = next_batch(state, record.delays)
-    return state_choice(state)
+    sizes = batch_plot(record.begun_steps)
+    if not record.choices:
+        note = "No size is chosen yet: the steps so far measure how long each size takes, and learn too."
+        return Section("batch", "Batch size", [figures([sizes]), el("p", note, class_="dim")])
+    last = record.choices[-1]
+    said = f"From step {last.step + 1} on: {last.batch} samples a step"
+    if last.exact is not None and last.alpha is not None and last.alpha_error is not None:
+        said += f". b* = {last.exact:.1f} from alpha = {last.alpha:.3f} ± {last.alpha_error:.3f}"
+        said += f" and the smallest size {last.smallest}" if last.smallest is not None else ""
+    lines = [f"Were the smallest size {low}, b* would be {exact:.1f}." for low, exact in last.sensitivity]
+    lines += last.warnings
+    earlier = [f"{one.batch} from step {one.step + 1} on" for one in record.choices[:-1]]
+    lines += [f"Chosen before: {cut(', '.join(earlier), 400)}."] if earlier else []
+    items = el("ul", *(el("li", line) for line in lines)) if lines else None
+    return Section("batch", "Batch size", [figures([pace_plot(last), sizes]), el("p", f"{said}."), items])
 
 
 def _trees(record: RunRecord) -> Section | None:
@@ -187,20 +180,39 @@ def _flow(record: RunRecord) -> str:
     """Return in words what became of the lessons."""
     steps = record.steps
     parts = [f"{sum(step.lessons for step in steps):,} lessons came from reflections"]
-    left_out = sum("left out" in reason for verdict in record.verdicts for reason in verdict.reasons)
-    parts += [f"{left_out:,} operations were left out by the guard"] if left_out else []
     parts.append(f"{sum(step.operations for step in steps):,} operations reached the playbook (equal lessons are one)")
     refused = sum(step.refused for step in steps)
     parts += [f"which refused {refused:,} of them"] if refused else []
-    return f"{', '.join(parts)}."
+    guard = " What the guard left out is told below." if any(verdict.reasons for verdict in record.verdicts) else ""
+    return f"{', '.join(parts)}.{guard}"
+
+
+def _not_worked(record: RunRecord) -> list[Piece]:
+    """Return what was not lost but never came in: failed samples, and aggregations that failed as a whole."""
+    body: list[Piece] = [
+        el(
+            "p",
+            f"Step {one.step + 1}: the aggregation failed as a whole ({cut(one.reason, 300)}); "
+            f"its {one.reflections:,} reflections were kept for the next step.",
+        )
+        for one in record.reduce_failures[:MOST_ROWS]
+    ]
+    if record.failures:
+        reasons = Counter(cut(reason, 200) for _, _, reason in record.failures)
+        listed = [el("li", f"{count:,} × {reason}") for reason, count in reasons.most_common(10)]
+        said = (
+            f"{len(record.failures):,} attempts at samples failed for outside reasons; a failed sample is tried again."
+        )
+        body += [el("p", said), el("ul", *listed)]
+    return body
 
 
 def _losses(record: RunRecord) -> Section | None:
     total = sum(len(scan.uncovered) for scan in record.last_scans)
     rejected = [verdict.step + 1 for verdict in record.verdicts if verdict.verdict == "reject"]
-    if not record.scans:
+    if not (record.scans or record.failures or record.reduce_failures):
         return None
-    body: list[Piece] = [el("p", _flow(record))]
+    body: list[Piece] = [el("p", _flow(record)), *_not_worked(record)]
     if rejected:
         steps = cut(", ".join(map(str, rejected)), 300)
         body.append(el("p", f"The guard kept the old book in step {steps}: nothing of those steps was learned."))

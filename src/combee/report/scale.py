@@ -98,12 +98,11 @@ def _log_ticks(low: float, high: float) -> tuple[float, ...]:
 def number(value: float) -> str:
     """Return a number short enough for an axis or a label: three digits, thousands as k, millions as M."""
     size = abs(value)
-    if size >= 1e9 or (value and size < 1e-3):
+    if size >= 9.995e8 or (value and size < 1e-3):
         return f"{value:.3g}"
-    for limit, letter in ((1e6, "M"), (1e4, "k")):
+    for limit, unit, letter in ((999_500, 1e6, "M"), (1e4, 1e3, "k")):
         if size >= limit:
-            unit = 1e6 if letter == "M" else 1e3
-            return f"{value / unit:.3g}{letter}" if size < 1000 * unit else f"{value / unit:,.0f}{letter}"
+            return f"{value / unit:.3g}{letter}"
     if float(value).is_integer():
         return f"{int(value):,}"
     return f"{value:.3g}"

@@ -79,8 +79,8 @@ def steps_section(record: RunRecord) -> Section:
         for step in record.steps[-MOST_ROWS:]
     ]
     note = (
-        "Score: before learning from the step's samples. Failed: samples without a result. Lost: reflections whose content is not in what the "
-        "aggregation gave. Chain: calls that waited for each other."
+        "Score: before learning from the step's samples. Failed: samples without a result. Lost: reflections whose "
+        "content is not in what the aggregation gave. Chain: calls that waited for each other."
     )
     left_out = len(record.steps) - len(rows)
     more = f" The first {left_out:,} steps are left out here." if left_out else ""
@@ -91,30 +91,31 @@ def guard_section(record: RunRecord) -> Section:
     """What the guard said, most recent last; steps that it accepted without a word are only counted."""
     counts = Counter(verdict.verdict for verdict in record.verdicts)
     body: list[Piece] = [el("p", ", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in counts.items()))]
-    telling = [verdict for verdict in record.verdicts if verdict.reasons or verdict.verdict != "accept"]
+    telling = [one for one in record.verdicts if one.reasons or one.notes or one.verdict != "accept"]
     rows: list[tuple[Piece, ...]] = []
     for verdict in telling[-MOST_ROWS:]:
-        kinds = Counter(_kind(reason) for reason in verdict.reasons)
-        listed = [el("li", f"{count} × {kind}" if count > 1 else kind) for kind, count in list(kinds.items())]
+        listed = [el("li", cut(reason, 400)) for reason in verdict.reasons]
+        listed += [el("li", cut(note, 400), class_="dim") for note in verdict.notes]
         shown = el("ul", *listed[:MOST_REASONS]) if listed else "–"
         more = len(listed) - MOST_REASONS
-        name = verdict.verdict.replace("_", " ")
+        name = verdict.verdict.replace("_", " ") + (f" (attempt {verdict.attempt + 1})" if verdict.attempt else "")
+        name += f", then {verdict.max_items} a call" if verdict.max_items is not None else ""
+        name += ", rolled back" if verdict.rollback else ""
         mark = el("span", name, class_="bad") if verdict.verdict in {"reject", "retry_smaller"} else name
         rows.append((verdict.step + 1, mark, el("div", shown, f"and {more} more" if more > 0 else None)))
     if rows:
         body.append(table(("step", "verdict", "reasons"), rows, numbers=(0,)))
     if len(telling) > len(rows):
         body.append(el("p", f"{len(telling) - len(rows):,} earlier ones are left out here.", class_="dim"))
+    if record.alerts:
+        failed = [one for one in record.alerts if not one.ok]
+        body.append(el("p", f"The alert command was run {len(record.alerts):,} times, {len(failed):,} in vain."))
+        body.append(el("ul", *(el("li", f"step {one.step + 1}: {cut(one.detail, 300)}") for one in failed[:10])))
     if record.refused:
         body.append(el("h3", f"{len(record.refused):,} samples were not admitted"))
         pairs = [(el("span", one.sample, class_="key"), cut(one.reason, 300)) for one in record.refused[:MOST_ROWS]]
         body.append(table(("sample", "reason"), pairs))
     return Section("guard", "Guard", body)
-
-
-def _kind(reason: str) -> str:
-    """Return a reason without the names at its end that make equal reasons look different."""
-    return cut(re.sub(r"(held-out answer) of .*", r"\1 of a task", reason), 400)
 
 
 def calls_section(record: RunRecord) -> Section:

@@ -65,7 +65,7 @@ PAGE = (
     "table{border-collapse:collapse;width:100%;font-size:14px;background:var(--card)}"
     "th{text-align:left;font-weight:600;color:var(--dim);font-size:13px;white-space:nowrap;background:var(--soft)}"
     "th,td{padding:6px 10px;border-bottom:1px solid var(--line);vertical-align:top}tr:last-child td{border-bottom:0}"
-    "td{overflow-wrap:anywhere;min-width:3.5em}.n{text-align:right;white-space:nowrap;"
+    "td{overflow-wrap:break-word;max-width:34em}td>div{min-width:16em}.n{text-align:right;white-space:nowrap;"
     "font-variant-numeric:tabular-nums}"
     ".key{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:12.5px;"
     "overflow-wrap:anywhere}"

@@ -20,6 +20,7 @@ __all__ = ["Mark", "Plot", "Series", "bar_plot", "line_plot"]
 
 WIDTH = 460
 _ROW = 18  # height of a legend row
+_BAR = 14  # height of a bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,12 +245,13 @@ def bar_plot(
     """
     names = list(series)
     top = 28 + _legend_height(names if len(names) > 1 else []) + 8
-    thick = 22 if len(names) == 1 else 15
+    thick = _BAR + 3
     step = thick * len(names) + 12
     height = top + step * len(categories) + 44
     whiskers = spread or {}
-    ends = [high for pairs in whiskers.values() for pair in pairs if pair for high in pair]
-    values = [value for row in series.values() for value in row if value is not None and math.isfinite(value)] + ends
+    values = [float(value) for row in series.values() for value in row if value is not None and math.isfinite(value)]
+    values += [float(end) for pairs in whiskers.values() for pair in pairs if pair for end in pair]
+    exact = any(not value.is_integer() for value in values) and max(map(abs, values)) < 10
     left = min(max([text_width(name) for name in categories], default=0) + 22, WIDTH / 2)
     horizontal = make_axis(values, left, WIDTH - 56, zero=True, limits=x_limits)
     parts = [el("text", title, x=10, y=18, class_="title"), _legend(names if len(names) > 1 else [], lines=False)]
@@ -263,22 +265,23 @@ def bar_plot(
         parts.append(el("text", name, x=left - 8, y=y + (step - 12) / 2 + 4, class_="end label"))
         for i, key in enumerate(names):
             pair = whiskers[key][row] if key in whiskers else None
-            bar = _bar(series[key][row], pair, horizontal, y + i * thick, thick - 3)
-            parts.append(el("g", bar, class_=f"c{i % SERIES}"))
+            bar = _bar(series[key][row], pair, horizontal, exact=exact)
+            place = f"translate(0 {y + i * thick:g})"
+            parts.append(el("g", bar, class_=f"c{i % SERIES}", transform=place))
     parts.append(el("text", x, x=(left + horizontal.end) / 2, y=height - 8, class_="mid"))
     return Plot(title, WIDTH, height, join(parts))
 
 
-def _bar(value: float | None, pair: tuple[float, float] | None, horizontal: Axis, y: float, thick: float) -> Html:
+def _bar(value: float | None, pair: tuple[float, float] | None, horizontal: Axis, *, exact: bool) -> Html:
+    """Return one bar at the top of its group, with three decimals where values are shares."""
     if value is None or not math.isfinite(value):
-        return el("text", "–", x=horizontal.start + 5, y=y + thick / 2 + 4)
-    zero = horizontal.at(0)
-    at = horizontal.at(value)
-    parts = [el("rect", x=min(zero, at), y=y, width=abs(at - zero), height=thick, rx=2, class_="bar")]
+        return el("text", "–", x=horizontal.start + 5, y=_BAR / 2 + 4)
+    zero, at = horizontal.at(0), horizontal.at(value)
+    parts = [el("rect", x=min(zero, at), y=0, width=round(abs(at - zero), 1), height=_BAR, rx=2, class_="bar")]
     edge = max(at, zero)
     if pair is not None:
         low, high = horizontal.at(pair[0]), horizontal.at(pair[1])
-        parts.append(el("line", x1=low, x2=high, y1=y + thick / 2, y2=y + thick / 2, class_="whisker"))
+        parts.append(el("line", x1=low, x2=high, y1=_BAR / 2, y2=_BAR / 2, class_="whisker"))
         edge = max(edge, high)
-    parts.append(el("text", number(value), x=edge + 6, y=y + thick / 2 + 4, class_="label"))
+    parts.append(el("text", f"{value:.3f}" if exact else number(value), x=edge + 6, y=_BAR / 2 + 4, class_="label"))
     return join(parts)
