@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from combee.aggregate import BASELINES
+from combee.cli.calibrate import with_calibration
 from combee.cli.config import read_config
 from combee.cli.dryrun import check_budget, print_estimate
 from combee.cli.execute import execute, print_finished
@@ -17,6 +18,21 @@ from combee.cli.rundir import new_run
 from combee.cli.spec import RunSpec, prepare
 
 __all__ = ["command"]
+
+LEARN = (
+    "batch",
+    "epochs",
+    "aggregate",
+    "max_items",
+    "pipeline",
+    "quorum",
+    "token_budget",
+    "eval_every",
+    "concurrency",
+    "guard",
+    "guard_validate",
+    "seed",
+)
 
 
 @click.command(name="learn")
@@ -33,6 +49,9 @@ __all__ = ["command"]
 @click.option("--epochs", type=click.IntRange(1), help="How often all samples are seen. [1]")
 @click.option("--aggregate", type=click.Choice(sorted(BASELINES)), help="How reflections become one update. [combee]")
 @click.option("--max-items", type=click.IntRange(1), help="Reflections that one aggregating call may take. [16]")
+@click.option("--pipeline/--no-pipeline", default=None, help="Aggregate while samples are worked on. [pipeline]")
+@click.option("--quorum", type=float, help="Share of a step's samples to wait for; others join the next step. [1.0]")
+@click.option("--guard-validate/--no-guard-validate", default=None, help="Score each version before it counts. [no]")
 @click.option("--token-budget", type=click.IntRange(1), help="Tokens the playbook may have. [80000]")
 @click.option("--eval-every", type=click.IntRange(1), help="Samples between two validations. [100]")
 @click.option("--concurrency", type=click.IntRange(1), help="Samples worked on at once. [64]")
@@ -48,7 +67,6 @@ __all__ = ["command"]
 def command(source: str | None, config_path: Path | None, **options: Any) -> None:
     """Learn a playbook from SOURCE: tags, finer, formula, a .jsonl or .csv file, or a folder with train/val/test."""
     tasks = {name: options[name] for name in ("question", "answer", "id", "scorer", "train", "val", "test", "data_dir")}
-    names = ("batch", "epochs", "aggregate", "max_items", "token_budget", "eval_every", "concurrency", "guard", "seed")
     config = read_config(config_path)
     tables = tables_of(options, config.model)
     agent = {"forget": options["forget"], "reflection_rounds": options["reflection_rounds"]}
@@ -60,9 +78,10 @@ def command(source: str | None, config_path: Path | None, **options: Any) -> Non
         model=tables["model"],
         budget=tables["budget"],
         prices=tables["prices"],
-        learn={name: options[name] for name in names},
+        learn={name: options[name] for name in LEARN},
         start=None if options["start"] is None else str(options["start"].resolve()),
     )
+    spec, calibrated = with_calibration(spec)
     if options["dry_run"]:
         print_estimate(spec, as_json=options["as_json"])
         return
@@ -71,6 +90,6 @@ def command(source: str | None, config_path: Path | None, **options: Any) -> Non
     folder = new_run(options["name"], options["out"], f"{prepared.tasks.name}-{prepared.config.aggregate}")
     quiet, as_json = options["quiet"], options["as_json"]
     if not quiet and not as_json:
-        for note in (prepared.tasks.about, *prepared.tasks.notes):
+        for note in (prepared.tasks.about, *prepared.tasks.notes, *calibrated):
             click.echo(f"note: {note}", err=True)
     print_finished(execute(prepared, folder, quiet=quiet or as_json), as_json=as_json)

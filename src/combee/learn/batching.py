@@ -15,13 +15,13 @@ __all__ = ["Batching", "announcement"]
 class Batching:
     """Gives out batch sizes for `samples` samples an epoch."""
 
-    def __init__(self, config: LearnConfig, samples: int, ceiling: int | None = None) -> None:
+    def __init__(self, config: LearnConfig, samples: int) -> None:
         self._fixed = None if config.batch == "auto" else config.batch
         self._fresh: list[Delay] = []
         self._pace: PaceState | None = None
         self._news: Choice | None = None
         if self._fixed is None:
-            self._pace = start(samples, config.candidates or None, maximum=config.max_batch, calibration=ceiling)
+            self._pace = start(samples, config.candidates or None, maximum=config.max_batch)
 
     def next(self, scope: Scope, ceiling: int | None = None) -> int:
         """Return the size of the next minibatch, at most `ceiling` (what the guard allows at present)."""

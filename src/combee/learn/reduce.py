@@ -26,9 +26,10 @@ from combee.learn.roles import Curator, Reflection
 from combee.playbook import Applied, Delta, Playbook, Vote, apply
 from combee.runner import Runner
 
-__all__ = ["Reduced", "Reducer"]
+__all__ = ["ONE_CALL", "Reduced", "Reducer"]
 
 ONE_CALL = frozenset({"naive", "naive_long", "top_k", "summarize"})
+"""Ways to aggregate in which one call answers for the whole minibatch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,166 @@
+"""`combee calibrate`: how many reflections one aggregating call of a model can take, measured with planted facts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from combee.aggregate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
+from combee.cli.config import read_config
+from combee.cli.spec import RunSpec, make_agent
+from combee.errors import UsageError
+from combee.journal import JSON, MemoryScope
+from combee.learn.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
+from combee.learn.reduce import ONE_CALL
+from combee.playbook import Playbook, count_tokens
+from combee.runner import LocalRunner, run_sync
+
+__all__ = ["command", "model_of", "with_calibration"]
+
+FIXED_TOKENS = 1_500  # instructions and schema of a curator call, roughly
+REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
+
+
+@click.command(name="calibrate")
+@click.option("--model", help="Model to measure, at the endpoint of [model] in combee.toml.")
+@click.option("--forget", type=click.FloatRange(0, min_open=True), help="The embedded curator with this m0.")
+@click.option("--sizes", default=" ".join(map(str, SIZES)), show_default=True, help="Facts in a call.")
+@click.option("--repeats", type=click.IntRange(1), default=10, show_default=True, help="Calls of each size.")
+@click.option("--target", type=float, default=0.85, show_default=True, help="Share to keep after second chances.")
+@click.option("--second-chances", type=click.IntRange(0), default=1, show_default=True)
+@click.option("--concurrency", type=click.IntRange(1), default=16, show_default=True, help="Calls at once.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--plot", type=click.Path(path_type=Path), help="The curve as SVG. [combee-calibration-MODEL.svg]")
+@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file. [combee.toml if there]")
+@click.option("--yes", is_flag=True, help="Do not ask before calls are bought.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; needs --yes where calls cost money.")
+def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> None:
+    """Measure how much one aggregating call can take, and keep the result for `combee learn` in this folder."""
+    spec = _spec(options)
+    sizes = _sizes(options["sizes"])
+    price = calibration_price(
+        count_tokens(planted(0).text), sizes=sizes, repeats=options["repeats"], tokens_per_call=FIXED_TOKENS
+    )
+    name = model_of(spec)
+    agent = make_agent(spec)
+    if agent.models is not None:
+        _agree(_price(price, spec), yes=yes, as_json=as_json)
+
+    async def measure() -> Calibration:
+        try:
+            return await calibrate(
+                planted,
+                agent.curator.method(Playbook(), MemoryScope(seed=options["seed"])),
+                sizes=sizes,
+                repeats=options["repeats"],
+                target=options["target"],
+                second_chances=options["second_chances"],
+                runner=LocalRunner(options["concurrency"]),
+            )
+        finally:
+            await agent.aclose()
+
+    found = run_sync(measure())
+    kept = keep_calibration(name, cast("Mapping[str, Any]", found.to_json()))
+    drawn = plot or Path(f"combee-calibration-{re.sub(r'[^A-Za-z0-9.-]+', '-', name).strip('-')}.svg")
+    _draw(found, name, drawn)
+    if as_json:
+        data: dict[str, JSON] = {"model": name, "result": found.to_json(), "file": str(kept), "plot": str(drawn)}
+        click.echo(json.dumps(data, ensure_ascii=False))
+        return
+    click.echo(name + (": simulated forgetting" if options["forget"] is not None else ""))
+    click.echo(found.explain())
+    click.echo(f"kept in {kept} (`combee learn` takes it from there), drawn in {drawn}")
+
+
+def model_of(spec: RunSpec) -> str:
+    """Return the name under which an agent's calibration is kept: its curator's model, or the embedded curator."""
+    if spec.agent.get("kind", "lexical") == "ace":
+        own = spec.model.get("curator", {})
+        return str(own.get("name") or spec.model.get("name") or "ace")
+    loss = [f"{key}={spec.agent[key]:g}" for key in ("forget", "output_limit") if spec.agent.get(key) is not None]
+    return " ".join(["lexical", *loss])
+
+
+def with_calibration(spec: RunSpec, folder: Path = Path()) -> tuple[RunSpec, tuple[str, ...]]:
+    """Return the spec with what a calibration in this folder recommends, where nothing was given; and what to say."""
+    found = known_calibrations(folder).get(model_of(spec))
+    if found is None or "max_items" in spec.learn:
+        return spec, ()
+    size = int(found["max_items"])
+    learn = {**spec.learn, "max_items": size}
+    said = f"max_items = {size}, as measured for {model_of(spec)} ({CALIBRATIONS})"
+    if spec.learn.get("aggregate", "combee") in ONE_CALL and spec.learn.get("batch") == "auto":
+        learn.setdefault("max_batch", size)
+        said += f"; one call reads a whole batch here, so max_batch = {learn['max_batch']}"
+    return dataclasses.replace(spec, learn=learn), (said,)
+
+
+def _spec(options: Mapping[str, Any]) -> RunSpec:
+    if options["model"] is not None and options["forget"] is not None:
+        raise UsageError("--forget belongs to the embedded curator, --model to an endpoint.", hint="Give one of them.")
+    config = read_config(options["config_path"])
+    kind = "lexical" if options["forget"] is not None else "ace" if options["model"] or config.model else "lexical"
+    return RunSpec.of(
+        config,
+        agent={"kind": kind, "forget": options["forget"]},
+        model={"name": options["model"]},
+        learn={"seed": options["seed"]},
+    )
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.replace(",", " ").split())
+    except ValueError:
+        raise UsageError(f"{text!r} are no sizes.", hint='Give whole numbers, such as "1 2 4 8 16".') from None
+
+
+def _price(price: CalibrationPrice, spec: RunSpec) -> str:
+    from combee.ace import price_of, settings_of
+
+    settings = settings_of(spec.model, "curator")
+    known = price_of(settings.name, settings.base_url, spec.prices)
+    reply = price.facts * REPLY_TOKENS
+    text = f"{price.calls:,} calls, about {price.tokens:,} tokens to {settings.name} and {reply:,} back"
+    if known is None:
+        return f"{text}; its price is not known"
+    return f"{text}; about ${(price.tokens * known.prompt + reply * known.completion) / 1e6:.2f}"
+
+
+def _agree(cost: str, *, yes: bool, as_json: bool) -> None:
+    click.echo(f"This buys {cost}.", err=True)
+    if yes:
+        return
+    if as_json or not sys.stdin.isatty():
+        raise UsageError("Nothing was bought: nobody could be asked.", hint="Give --yes to buy these calls.")
+    if not click.confirm("Go on?", err=True):
+        raise click.Abort
+
+
+def _draw(found: Calibration, name: str, path: Path) -> None:
+    from combee.report.svg import Mark, Series, line_plot
+
+    rows = [row for row in found.measured if row.calls]
+    spread = []
+    for row in rows:
+        error = 1.645 * (row.share * (1 - row.share) / row.planted) ** 0.5
+        spread.append((max(0.0, row.share - error), min(1.0, row.share + error)))
+    fitted = [(row.size, found.retention.kept(row.size)) for row in rows]
+    line_plot(
+        [
+            Series("measured (90 % of chance)", [(row.size, row.share) for row in rows], spread=spread),
+            Series(f"exp(-{found.delta:.2f} - m/{found.m0:.0f})", fitted, dots=False, dashed=True),
+        ],
+        title=f"Facts kept by one call of {name}",
+        x="reflections in the call",
+        y="share kept",
+        marks=[Mark(found.max_items, f"max_items {found.max_items}", axis="x")],
+    ).save(path)

@@ -1,0 +1,125 @@
+"""`combee gate`: may this playbook replace that one? For a CI job: exit code 1 when it may not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import click
+
+from combee.cli.execute import SPEC_KEY
+from combee.cli.rundir import all_runs, find_run, open_book
+from combee.cli.spec import Prepared, RunSpec, prepare
+from combee.errors import UsageError, did_you_mean
+from combee.guard import Gate, GateLimits, Metrics, find_secrets, gate
+from combee.journal import JSON, Journal
+from combee.learn import Task
+from combee.playbook import Playbook, from_json, tokens
+from combee.runner import run_sync
+
+__all__ = ["command"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A playbook to be compared: its name, and what its run says of the coverage of its lessons, if there is one."""
+
+    name: str
+    book: Playbook
+    coverage: float | None = None
+
+
+@click.command(name="gate")
+@click.argument("run", required=False)
+@click.option("--baseline", required=True, help="A label or version of RUN, another run (RUN@LABEL), or a file.")
+@click.option("--version", default="last", show_default=True, help="What to judge: a label of RUN, or a digest.")
+@click.option("--split", type=click.Choice(["val", "test"]), default="val", show_default=True)
+@click.option("--max-drop", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="Largest drop allowed.")
+@click.option("--alpha", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="Level of the paired test.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+def command(run: str | None, *, baseline: str, version: str, split: str, as_json: bool, **limits: float) -> int:
+    """Score RUN (default: the latest) and a baseline on the same held-out tasks; exit with 1 where RUN is worse."""
+    checked = GateLimits(alpha=limits["alpha"], max_drop=limits["max_drop"])
+    folder = find_run(run)
+    with Journal.open(folder, create=False, read_only=True) as journal:
+        spec = RunSpec.from_json(journal.meta(SPEC_KEY))
+        new = _version(journal, folder, version)
+        old = _baseline(journal, folder, baseline)
+    prepared = prepare(spec)
+    tasks = [task for task in getattr(prepared.tasks, split) if task.target is not None]
+    if not tasks:
+        raise UsageError(f"{prepared.tasks.name} has no {split} tasks with an answer.", hint="Choose another --split.")
+    new_metrics, old_metrics = run_sync(_both(prepared, tuple(tasks), new, old))
+    outcome = gate(new_metrics, old_metrics, checked)
+    _print(outcome, (new, new_metrics), (old, old_metrics), split, as_json=as_json)
+    return 0 if outcome.passed else 1
+
+
+def _version(journal: Journal, folder: Path, name: str) -> _Side:
+    digest = journal.resolve(name)
+    return _Side(f"{folder}@{name}", from_json(journal.text(digest)), _coverage(journal))
+
+
+def _baseline(journal: Journal, folder: Path, name: str) -> _Side:
+    """Return what the name stands for: first a label or version of the run, then a file or a run."""
+    try:
+        digest = journal.resolve(name)
+    except UsageError as error:
+        runs = {run.name for run in all_runs()}
+        stem = name.rsplit("@", 1)[0]
+        if not (Path(name).exists() or Path(stem).is_dir() or stem in runs):
+            raise UsageError(
+                f"{name!r} is neither a label or version of {folder}, nor a run, nor a file.",
+                hint=did_you_mean(name, {*journal.labels(), *runs}),
+            ) from error
+        book, shown = open_book(name, "last")
+        return _Side(shown, book)
+    return _Side(f"{folder}@{name}", from_json(journal.text(digest)))
+
+
+def _coverage(journal: Journal) -> float | None:
+    steps = [cast("dict[str, int]", event.data) for event in journal.events("StepFinished")]
+    read = sum(step["reflections"] for step in steps)
+    return None if not read else 1 - sum(step["uncovered"] for step in steps) / read
+
+
+async def _both(prepared: Prepared, tasks: tuple[Task, ...], new: _Side, old: _Side) -> tuple[Metrics, Metrics]:
+    try:
+        return await _measured(prepared, tasks, new), await _measured(prepared, tasks, old)
+    finally:
+        await prepared.agent.aclose()
+
+
+async def _measured(prepared: Prepared, tasks: tuple[Task, ...], side: _Side) -> Metrics:
+    found = await prepared.score(tasks, side.book)
+    index = prepared.judge.held_out
+    bad = [b for b in side.book if find_secrets(b.text) or (index is not None and index.find(b.text))]
+    return Metrics(
+        rows={task: (score.hits, score.total) for task, score in found.scores.items()},
+        errors=len(found.errors),
+        coverage=side.coverage,
+        entries=len(side.book),
+        tokens=tokens(side.book),
+        violations=len(bad),
+    )
+
+
+def _print(outcome: Gate, new: tuple[_Side, Metrics], old: tuple[_Side, Metrics], split: str, *, as_json: bool) -> None:
+    if as_json:
+        data: dict[str, JSON] = {
+            "passed": outcome.passed,
+            "reasons": list(outcome.reasons),
+            "notes": list(outcome.notes),
+            "split": split,
+            "run": {"name": new[0].name, "accuracy": new[1].accuracy, "errors": new[1].errors},
+            "baseline": {"name": old[0].name, "accuracy": old[1].accuracy, "errors": old[1].errors},
+        }
+        click.echo(json.dumps(data, ensure_ascii=False))
+        return
+    click.echo(f"{'passed' if outcome.passed else 'FAILED'}: {new[0].name} against {old[0].name} on {split}")
+    for reason in outcome.reasons:
+        click.echo(f"! {reason}")
+    for note in outcome.notes:
+        click.echo(f"  {note}")
