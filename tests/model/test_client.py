@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from combee.errors import BudgetError, CallError, CallErrorKind, UsageError
 from combee.model import (
@@ -24,6 +27,7 @@ from combee.model import (
     StoppedError,
     Timeouts,
 )
+from combee.model.dialect import Capabilities, to_bytes, write_body
 from combee.model.mock import FAULTS, MockConfig, MockServer, parse_latency
 
 FAST = RetryPolicy(backoff=0.01)
@@ -291,14 +295,17 @@ async def test_other_budgets_hold_too(limit: dict[str, Any], match: str) -> None
 
 async def test_what_an_endpoint_refuses_is_given_up_once_and_remembered() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
-    async with MockServer(MockConfig(schema="refuse", json_mode="refuse"), lambda _: '{"a": "b"}') as server:
-        async with OpenAIModel(server.url, "any", engine=engine()) as model:
-            replies = await asyncio.gather(*(model.complete(ask(schema=schema)) for _ in range(20)))
-            assert {reply.text for reply in replies} == {'{"a": "b"}'}
-            assert model.capabilities.structured == "words"
-            before = server.stats.requests
-            await model.complete(ask(schema=schema))
-            assert server.stats.requests == before + 1
+    config = MockConfig(schema="refuse", json_mode="refuse")
+    async with (
+        MockServer(config, lambda _: '{"a": "b"}') as server,
+        OpenAIModel(server.url, "any", engine=engine()) as model,
+    ):
+        replies = await asyncio.gather(*(model.complete(ask(schema=schema)) for _ in range(20)))
+        assert {reply.text for reply in replies} == {'{"a": "b"}'}
+        assert model.capabilities.structured == "words"
+        before = server.stats.requests
+        await model.complete(ask(schema=schema))
+        assert server.stats.requests == before + 1
 
 
 async def test_parameters_that_a_model_does_not_take_are_renamed_or_dropped() -> None:
@@ -400,3 +407,15 @@ def test_base_url_and_key_come_from_the_environment_by_name(monkeypatch: pytest.
     monkeypatch.delenv("MY_KEY")
     with pytest.raises(UsageError, match="MY_KEY is not set"):
         OpenAIModel(model="any", api_key_env="MY_KEY")
+
+
+@given(st.lists(st.text(), min_size=1, max_size=3), st.text(max_size=5))
+def test_the_prepared_bytes_are_the_body(texts: list[str], stop: str) -> None:
+    request = Request(tuple(Message("user", text) for text in texts), stop=(stop,), seed=1, schema={"type": "object"})
+    body = write_body(request, "m", Capabilities(), {"extra": {"a": [1]}})
+    assert json.loads(to_bytes(body)) == json.loads(json.dumps(body))
+
+
+def test_a_lone_surrogate_is_sent_as_a_question_mark() -> None:
+    body = write_body(ask("a\ud800b"), "m", Capabilities(), {})
+    assert json.loads(to_bytes(body))["messages"][0]["content"] == "a?b"

@@ -112,9 +112,11 @@ async def test_an_endpoint_that_quotes_the_key_does_not_get_it_into_an_error(for
 
 
 async def test_a_reply_that_quotes_the_key_comes_without_it() -> None:
-    async with MockServer(reply=lambda _: f"your key is {KEY}") as server:
-        async with OpenAIModel(server.url, "any", api_key=KEY, engine=engine()) as model:
-            assert (await model.complete(ask())).text == "your key is ***"
+    async with (
+        MockServer(reply=lambda _: f"your key is {KEY}") as server,
+        OpenAIModel(server.url, "any", api_key=KEY, engine=engine()) as model,
+    ):
+        assert (await model.complete(ask())).text == "your key is ***"
 
 
 async def test_a_password_in_the_url_and_keys_in_its_query_are_hidden_but_sent() -> None:

@@ -15,8 +15,10 @@ from typing import Any, Literal
 from combee.model.outcome import Fault
 from combee.model.types import Request
 
-__all__ = ["Capabilities", "adapt", "ask_in_words", "write_body"]
+__all__ = ["Capabilities", "adapt", "ask_in_words", "to_bytes", "write_body"]
 
+_CONTROLS = bytes(range(32)) + b"\x7f"
+_CONTROL = re.compile(b"[\x00-\x1f\x7f]")
 StructuredBy = Literal["json_schema", "json_object", "words"]
 
 
@@ -52,6 +54,28 @@ def ask_in_words(schema: Mapping[str, Any]) -> str:
     """Return the sentence that asks for an object of this schema."""
     shown = json.dumps(schema, sort_keys=True)
     return f"Answer with one JSON object only, no other text, following this JSON schema:\n{shown}"
+
+
+def _text(text: str) -> bytes:
+    """Return a JSON string as UTF-8: five replaces over bytes, several times quicker than `json` for long prompts.
+
+    Lone surrogates, which no server reads, become question marks.
+    """
+    raw = text.encode("utf-8", "replace").replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+    raw = raw.replace(b"\n", b"\\n").replace(b"\r", b"\\r").replace(b"\t", b"\\t")
+    if len(raw.translate(None, _CONTROLS)) != len(raw):
+        raw = _CONTROL.sub(lambda found: b"\\u%04x" % found.group()[0], raw)
+    return b'"' + raw + b'"'
+
+
+def to_bytes(body: Mapping[str, Any]) -> bytes:
+    """Return a body of `write_body` as UTF-8 JSON; the messages are what is long in it."""
+    rest = {name: value for name, value in body.items() if name != "messages"}
+    messages = b",".join(
+        b'{"role":"%b","content":%b}' % (message["role"].encode(), _text(message["content"]))
+        for message in body["messages"]
+    )
+    return b'{"messages":[%b],%b' % (messages, json.dumps(rest, separators=(",", ":")).encode()[1:])
 
 
 def write_body(request: Request, model: str, can: Capabilities, extra: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-import json
 import os
 import ssl
 import urllib.request
@@ -34,10 +33,13 @@ _LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 - a name to 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds: to get a connection, between two pieces of a reply (so also until its first byte), and in all."""
+    """Seconds: to get a connection, between two pieces of a reply (so also until its first byte), and in all.
+
+    Replies come in one piece at the end, so `read` is rarely of use beside `total`; it costs a timer a call.
+    """
 
     connect: float = 15.0
-    read: float = 300.0
+    read: float | None = None
     total: float = 600.0
 
 
@@ -189,7 +191,7 @@ class Endpoint:
                 paid="no",
             )
         read = isinstance(error, aiohttp.SocketTimeoutError)
-        seconds = self.timeouts.read if read else self.timeouts.total
+        seconds = self.timeouts.read if read and self.timeouts.read else self.timeouts.total
         return Fault(
             CallErrorKind.TIMEOUT,
             f"no answer from {self.host} within {seconds:g} s",
@@ -268,8 +270,3 @@ def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(named) if named else None)
     except OSError as error:
         raise UsageError(f"the certificates in {named or 'SSL_CERT_FILE'} cannot be read: {error.strerror}") from None
-
-
-def to_bytes(body: Mapping[str, Any]) -> bytes:
-    """Return the body as UTF-8 JSON; lone surrogates, which no server reads, become question marks."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

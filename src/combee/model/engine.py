@@ -81,13 +81,14 @@ class Engine:
         by_kind: dict[CallErrorKind, int] = {}
         while True:
             self._check_stopped()
-            outcome, waited, wire = await self._attempt(request, send, model, price, tries)
-            queued += waited
+            outcome, row = await self._attempt(request, send, model, price, tries)
+            queued += row.queued
             tries += 1
             if isinstance(outcome, Response):
                 self._finished += 1
                 self._failed_in_a_row = 0
-                return replace(outcome, timing=Timing(queued, wire, tries - 1))
+                timing = Timing(queued, row.wire, tries - 1)
+                return Response(outcome.text, row.usage, outcome.finish, timing, outcome.model, row.cost)
             wait = self._next_wait(outcome, by_kind, tries)
             if wait is None:
                 break
@@ -107,8 +108,8 @@ class Engine:
 
     async def _attempt(
         self, request: Request, send: Send, model: str, price: Price | None, tries: int
-    ) -> tuple[Response | Fault, float, float]:
-        """Make one attempt: returns what it came to, the seconds it waited and the seconds on the wire."""
+    ) -> tuple[Response | Fault, CallRow]:
+        """Make one attempt: returns what it came to and its row in the ledger."""
         began = time.monotonic()
         characters = prompt_characters(request)
         expected = self.ledger.expect(model, request)
@@ -138,9 +139,7 @@ class Engine:
                 )
                 self._give_back(ticket, held, outcome, row)
                 self.ledger.record(row, characters)
-        if isinstance(outcome, Response) and (row.usage is not outcome.usage or row.cost is not None):
-            outcome = replace(outcome, usage=row.usage, cost=row.cost)
-        return outcome, started - began, ended - started
+        return outcome, row
 
     def _give_back(self, ticket: Ticket, held: Reservation, outcome: Response | Fault | None, row: CallRow) -> None:
         ok: bool | None = True if isinstance(outcome, Response) else None

@@ -6,6 +6,7 @@ parameter, so a changed prompt is a new call. Failures are never stored.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, cast
@@ -34,11 +35,16 @@ def response_from_json(value: Mapping[str, Any]) -> Response:
     )
 
 
+def _digest(text: str) -> str:
+    """Return what stands for a message: prompts are long, and the journal would write each out to hash it."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def inputs_of(request: Request, model: Model) -> dict[str, JSON]:
     """Return all that a reply depends on."""
     return {
         "model": model.name,
-        "messages": [[message.role, message.content] for message in request.messages],
+        "messages": [[message.role, _digest(message.content)] for message in request.messages],
         "schema": cast("JSON", dict(request.schema)) if request.schema is not None else None,
         "max_tokens": request.max_tokens,
         "temperature": request.temperature,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Self
 
 from combee.errors import CallErrorKind, UsageError
-from combee.model.dialect import Capabilities, adapt, write_body
-from combee.model.endpoint import Endpoint, to_bytes
+from combee.model.dialect import Capabilities, adapt, to_bytes, write_body
+from combee.model.endpoint import Endpoint
 from combee.model.engine import Engine
 from combee.model.outcome import Fault
 from combee.model.prices import Price, find_price, list_price

@@ -1,0 +1,242 @@
+"""What a call costs this side: CPU, memory and wall, next to raw aiohttp (and openai, litellm where installed).
+
+The mock endpoint runs in a process of its own, so the CPU is the client's alone. Each client runs in a process of its
+own too, for its memory. Then the limiter against limits that it does not know.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.util
+import json
+import multiprocessing
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+CLIENTS = ("aiohttp", "combee", "journal", "openai", "litellm")
+OWN = {"aiohttp", "combee", "journal"}
+Ask = Callable[[str], Awaitable[Any]]
+SERVER = """
+import asyncio, json, sys
+from combee.model.mock import MockConfig, serve
+config = MockConfig.from_json(json.loads(sys.argv[1]))
+asyncio.run(serve(config, lambda body: "ok " * 50, port=0, ready=lambda url: print(url, flush=True)))
+"""
+
+
+class Server:
+    """The mock in its own process."""
+
+    def __init__(self, **config: Any) -> None:
+        command = [sys.executable, "-c", SERVER, json.dumps(config)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+async def with_aiohttp(url: str, work: Callable[[Ask], Awaitable[None]], _: int) -> None:
+    import aiohttp
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+
+        async def ask(prompt: str) -> str:
+            body = {"model": "m", "messages": [{"role": "user", "content": prompt}], "max_tokens": 256}
+            async with session.post(f"{url}/chat/completions", json=body) as reply:
+                data = await reply.json()
+                return str(data["choices"][0]["message"]["content"])
+
+        await work(ask)
+
+
+async def with_combee(url: str, work: Callable[[Ask], Awaitable[None]], at_once: int) -> None:
+    from combee.model import Budget, Engine, Limiter, Message, OpenAIModel, Price, Request
+
+    run = Engine(limiter=Limiter(at_once), budget=Budget(max_cost=1e6, max_calls=10**9))
+    async with OpenAIModel(url, "m", engine=run, price=Price(1, 2, 0.1)) as model:
+
+        async def ask(prompt: str) -> str:
+            return (await model.complete(Request((Message("user", prompt),), max_tokens=256, role="leaf"))).text
+
+        await work(ask)
+
+
+async def with_journal(url: str, work: Callable[[Ask], Awaitable[None]], at_once: int) -> None:
+    """Everything on: ledger rows and replies go to a journal on disk."""
+    from combee.journal import Journal
+    from combee.model import Budget, Engine, JournaledModel, Ledger, Limiter, Message, OpenAIModel, Price, Request
+
+    number = 0
+    with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder)) as journal:
+        ledger = Ledger(journal.record_call)
+        run = Engine(limiter=Limiter(at_once), budget=Budget(max_cost=1e6), ledger=ledger)
+        async with OpenAIModel(url, "m", engine=run, price=Price(1, 2, 0.1)) as inner:
+            model = JournaledModel(inner, journal.scope(seed=0, epoch=0, step=0))
+
+            async def ask(prompt: str) -> str:
+                nonlocal number
+                number += 1
+                request = Request((Message("user", prompt),), max_tokens=256, role="leaf", item=str(number))
+                return (await model.complete(request)).text
+
+            await work(ask)
+
+
+async def with_openai(url: str, work: Callable[[Ask], Awaitable[None]], _: int) -> None:
+    import openai  # type: ignore[import-not-found, unused-ignore]  # an extra of the benchmark
+
+    client = openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
+
+    async def ask(prompt: str) -> str:
+        messages = [{"role": "user", "content": prompt}]
+        reply = await client.chat.completions.create(model="m", messages=messages, max_tokens=256)
+        return str(reply.choices[0].message.content)
+
+    await work(ask)
+    await client.close()
+
+
+async def with_litellm(url: str, work: Callable[[Ask], Awaitable[None]], _: int) -> None:
+    import litellm  # type: ignore[import-not-found, unused-ignore]  # an extra of the benchmark
+
+    async def ask(prompt: str) -> str:
+        reply = await litellm.acompletion(
+            model="openai/m", api_base=url, api_key="none", messages=[{"role": "user", "content": prompt}]
+        )
+        return str(reply.choices[0].message.content)
+
+    await work(ask)
+
+
+def measure(client: str, url: str, calls: int, at_once: int, size: int) -> dict[str, float]:
+    """Run `calls` calls, `at_once` in flight, prompts of `size` characters; returns CPU ms a call, wall s, peak MB."""
+    warnings.simplefilter("ignore")
+    figures: dict[str, float] = {}
+
+    async def work(ask: Ask) -> None:
+        left = iter(range(calls + at_once))
+        prompt = "The quick brown fox. " * (size // 21)
+
+        async def worker(count: int) -> None:
+            for _ in range(count):
+                number = next(left, None)
+                if number is None:
+                    return
+                assert await ask(f"{number} {prompt}")
+
+        await asyncio.gather(*(worker(1) for _ in range(at_once)))  # connections are opened
+        used, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+        await asyncio.gather(*(worker(calls) for _ in range(at_once)))
+        wall = time.perf_counter() - began
+        now = resource.getrusage(resource.RUSAGE_SELF)
+        cpu = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+        figures.update(cpu=1000 * cpu / calls, wall=wall, memory=now.ru_maxrss / 1024)
+
+    asyncio.run(globals()[f"with_{client}"](url, work, at_once))
+    return figures
+
+
+def apart(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a fresh process."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, arguments)
+
+
+def cpu_table(calls: int, repeats: int) -> None:
+    print("CPU ms a call (best of runs), memory at the end; server in its own process, latency 50 ms")
+    print(f"{'client':<10}{'in flight':>10}{'prompt':>8}{'CPU ms':>9}{'x raw':>7}{'MB':>6}")
+    with Server(latency="0.05") as url:
+        for size in (4_000, 80_000):
+            for at_once in (64, 2000):
+                raw = 0.0
+                for client in CLIENTS:
+                    if client not in OWN and importlib.util.find_spec(client) is None:
+                        if size == 4_000 and at_once == 64:
+                            print(f"{client:<10} not installed: skipped")
+                        continue
+                    count = calls if client in OWN else calls // 8
+                    runs = [apart(measure, client, url, max(count, at_once), at_once, size) for _ in range(repeats)]
+                    best = min(run["cpu"] for run in runs)
+                    raw = best if client == "aiohttp" else raw
+                    memory = min(run["memory"] for run in runs)
+                    print(f"{client:<10}{at_once:>10}{size:>8}{best:>9.3f}{best / raw:>7.2f}{memory:>6.0f}", flush=True)
+
+
+def rate_table() -> None:
+    print("\n4,000 calls of 200 ms, 2,000 in flight, 4 kB (ideal wall 0.40 s; CPU-bound where CPU is near the wall)")
+    with Server(latency="0.2") as url:
+        for client in ("aiohttp", "combee"):
+            run = apart(measure, client, url, 4000, 2000, 4000)
+            cpu = run["cpu"] * 4
+            print(f"{client:<10} wall {run['wall']:.2f} s, CPU {cpu:.2f} s, {4000 / run['wall']:,.0f} calls/s")
+
+
+async def limited(url: str, calls: int, change: tuple[float, float] | None, concurrency: int | None) -> None:
+    from combee.model import Endpoint, Engine, Limiter, Message, OpenAIModel, Request
+
+    run = Engine(limiter=Limiter(concurrency))
+    async with OpenAIModel(url, "m", engine=run) as model:
+
+        async def turn() -> None:
+            assert change is not None
+            await asyncio.sleep(change[0])
+            control = Endpoint(url.removesuffix("/v1"), api_key_env=None)
+            await control.post(json.dumps({"rate": change[1]}).encode(), "/control")
+            await control.aclose()
+
+        turning = asyncio.ensure_future(turn()) if change else None
+        began = time.perf_counter()
+        requests = (Request((Message("user", f"question {number}"),), max_tokens=64) for number in range(calls))
+        results = await asyncio.gather(*(model.complete(request) for request in requests), return_exceptions=True)
+        wall = time.perf_counter() - began
+        if turning:
+            await turning
+    lost = sum(isinstance(result, BaseException) for result in results)
+    refused = run.ledger.total.outcomes.get("rate_limit", 0)
+    share = 100 * refused / run.ledger.total.calls
+    print(f"{calls / wall:>10.1f}/s{wall:>9.2f} s{refused:>7} 429s ({share:.1f} %){lost:>4} lost", flush=True)
+
+
+def limiter_table(quick: bool) -> None:
+    print("\nlimiter, 200 ms a call, limit not known to the client")
+    rows: list[tuple[str, int, dict[str, Any], tuple[float, float] | None, int | None]] = [
+        ("500/s, bucket 50", 2000, {"rate": 500}, None, None),
+        ("500/s, latency spread 0.6", 2000, {"rate": 500, "latency": "lognormal:0.2:0.6"}, None, None),
+        ("500/s, started at 2,000", 2000, {"rate": 500}, None, 2000),
+        ("500/s, bucket 50", 10_000, {"rate": 500}, None, None),
+        ("5/s, bucket 5", 100, {"rate": 5, "burst": 5}, None, None),
+        ("500/s, after 3 s 100/s", 3000, {"rate": 500}, (3, 100), None),
+        ("100/s, after 3 s 500/s", 3000, {"rate": 100}, (3, 500), None),
+    ]
+    for label, calls, config, change, concurrency in rows[: 2 if quick else None]:
+        print(f"{label:<28}{calls:>7}", end="")
+        with Server(**{"latency": "0.2", **config}) as url:
+            asyncio.run(limited(url, calls, change, concurrency))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer calls, one run each")
+    options, _ = parser.parse_known_args()
+    cpu_table(2000 if options.quick else 6000, 1 if options.quick else 3)
+    rate_table()
+    limiter_table(options.quick)
+
+
+if __name__ == "__main__":
+    main()
