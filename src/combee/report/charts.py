@@ -10,13 +10,14 @@ from combee.report.svg import Mark, Plot, Series, line_plot
 __all__ = ["batch_plot", "lessons_plot", "pace_plot", "score_plot", "size_plot"]
 
 MOST_POINTS = 120  # of a line; more steps than this share points
+FEWEST_ANSWERS = 20  # behind one point of the training score
 
 
 def score_plot(steps: Sequence[StepFinished], validations: Sequence[Validated]) -> Plot | None:
     """Draw the share of right answers; None where nothing was scored."""
     training = [
         (chunk[-1].step + 1, sum(step.hits for step in chunk) / total)
-        for chunk in _chunks([step for step in steps if step.total])
+        for chunk in _scored(steps)
         if (total := sum(step.total for step in chunk))
     ]
     held = [(one.step, one.hits / one.total) for one in validations if one.total]
@@ -44,7 +45,7 @@ def lessons_plot(steps: Sequence[StepFinished]) -> Plot:
     def mean(chunk: Sequence[StepFinished], what: str) -> tuple[float, float]:
         return chunk[-1].step + 1, sum(getattr(step, what) for step in chunk) / len(chunk)
 
-    chunks = _chunks(steps)
+    chunks = _chunks(steps, most=40)
     dots = len(chunks) <= 40
     series = [
         Series("lessons from reflections", [mean(chunk, "lessons") for chunk in chunks], dots=dots),
@@ -84,6 +85,17 @@ def pace_plot(choice: BatchChosen) -> Plot:
     )
 
 
-def _chunks(steps: Sequence[StepFinished]) -> list[Sequence[StepFinished]]:
-    size = max(1, -(-len(steps) // MOST_POINTS))
+def _scored(steps: Sequence[StepFinished]) -> list[list[StepFinished]]:
+    """Return the scored steps in groups of at least 20 answers: the score of fewer says little."""
+    groups: list[list[StepFinished]] = []
+    for chunk in _chunks([step for step in steps if step.total]):
+        if groups and sum(step.total for step in groups[-1]) < FEWEST_ANSWERS:
+            groups[-1].extend(chunk)
+        else:
+            groups.append(list(chunk))
+    return groups
+
+
+def _chunks(steps: Sequence[StepFinished], most: int = MOST_POINTS) -> list[Sequence[StepFinished]]:
+    size = max(1, -(-len(steps) // most))
     return [steps[i : i + size] for i in range(0, len(steps), size)]

@@ -217,15 +217,16 @@ def _losses(record: RunRecord) -> Section | None:
         steps = cut(", ".join(map(str, rejected)), 300)
         body.append(el("p", f"The guard kept the old book in step {steps}: nothing of those steps was learned."))
     if not total:
-        body.append(
-            el("p", "The aggregation lost none: the content of every reflection was found in the delta of its step.")
-        )
+        none = "The aggregation lost none: the content of every reflection was found in the delta of its step."
+        body.append(el("p", none) if record.scans else None)
         return Section("lost", "Lessons lost", body)
     rows: list[tuple[Piece, ...]] = []
     for loss in islice(losses(record), MOST_ROWS):
         said = " / ".join(record.lessons.get(loss.key, ()))
         cells = [el("span", text, class_="key") for text in (cut(loss.key, 80), loss.node or "–")]
-        rows.append((loss.step + 1, *cells, cut(loss.reason, 300), el("div", cut(said, 300) or "–", dir="auto")))
+        rows.append(
+            (loss.step + 1, *cells, el("div", cut(loss.reason, 300)), el("div", cut(said, 300) or "–", dir="auto"))
+        )
     note = f"{total:,} reflections are not verified in the delta of their step."
     note += f" The first {MOST_ROWS} are listed." if total > len(rows) else ""
     heads = ("step", "reflection", "node", "reason", "what it had to say")

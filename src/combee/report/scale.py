@@ -63,7 +63,7 @@ def make_axis(
         return Axis(low, high, start, end, _log_ticks(low, high), log=True)
     if zero and low > 0:
         low = 0.0
-    if low >= high:
+    if high - low <= max(abs(low), abs(high), 1e-200) * 1e-9:  # equal, as far as a plot can show
         pad = max(abs(low) / 10, 1.0 if whole else 1e-9)
         low, high = (low, low + pad) if zero and low == 0 else (low - pad, high + pad)
     step = _nice_step((high - low) / WANTED)
@@ -89,7 +89,7 @@ def _log_ticks(low: float, high: float) -> tuple[float, ...]:
         [f * 10.0**p for p in powers for f in factors if low * 0.999 <= f * 10.0**p <= high * 1.001]
         for factors in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0))
     ]
-    found = min(choices, key=lambda ticks: abs(len(ticks) - WANTED))
+    found = min(choices, key=lambda ticks: abs(len(ticks) - WANTED - 0.5))  # rather one more
     while len(found) > 8:
         found = found[::2]
     return tuple(found) if len(found) > 1 else (low, high)

@@ -18,7 +18,7 @@ __all__ = ["LevelSum", "level_table", "levels", "tree_plot"]
 
 MOST_BOXES = 24  # nodes of a level drawn one by one
 FOLDED = 16  # boxes that a larger level is folded into
-_WIDE, _HIGH, _GAP_X, _GAP_Y, _TOP = 190, 34, 64, 9, 46
+_WIDE, _HIGH, _GAP_X, _GAP_Y, _TOP = 204, 34, 64, 9, 46
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class _Box:
     @property
     def name(self) -> str:
         first, last = self.nodes[0], self.nodes[-1]
-        return first.name if len(self.nodes) == 1 else f"{first.name} … {last.name.rsplit('/', 1)[-1]}"
+        return first.name if len(self.nodes) == 1 else f"{first.name}…{last.name.rsplit('/', 1)[-1]}"
 
     @property
     def entries_in(self) -> int:
