@@ -64,7 +64,7 @@ def make_axis(
     if zero and low > 0:
         low = 0.0
     if high - low <= max(abs(low), abs(high), 1e-200) * 1e-9:  # equal, as far as a plot can show
-        pad = max(abs(low) / 10, 1.0 if whole else 1e-9)
+        pad = max(abs(low) / 10, 1.0 if whole or low == 0 else 1e-9)
         low, high = (low, low + pad) if zero and low == 0 else (low - pad, high + pad)
     step = _nice_step((high - low) / WANTED)
     if whole:
