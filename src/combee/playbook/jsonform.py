@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from combee.errors import DataError
 from combee.playbook.model import Bullet, Playbook
@@ -30,9 +30,15 @@ def _compact(value: object) -> str:
     )
 
 
+def _line(bullet: Bullet) -> str:
+    if bullet._json is None:
+        object.__setattr__(bullet, "_json", _compact({name: getattr(bullet, name) for name in _FIELDS}))
+    return cast("str", bullet._json)
+
+
 def to_json(book: Playbook) -> str:
     """Return the book as JSON. Equal books give equal text."""
-    rows = ",\n".join(_compact({name: getattr(bullet, name) for name in _FIELDS}) for bullet in book.bullets)
+    rows = ",\n".join(map(_line, book.bullets))
     facts = {"format": _FORMAT, "version": _VERSION, "counter": book.counter, "high_water": book.high_water}
     head = _compact(facts).removesuffix("}") + ',"bullets":['
     return f"{head}\n{rows}\n]}}\n" if rows else f"{head}]}}\n"
@@ -40,7 +46,9 @@ def to_json(book: Playbook) -> str:
 
 def digest(book: Playbook) -> str:
     """Return the address of the book's content: SHA-256 of its JSON in UTF-8, as 64 hex digits."""
-    return hashlib.sha256(to_json(book).encode()).hexdigest()
+    if book._digest is None:
+        object.__setattr__(book, "_digest", hashlib.sha256(to_json(book).encode()).hexdigest())
+    return cast("str", book._digest)
 
 
 def from_json(text: str, *, path: Path | str | None = None) -> Playbook:

@@ -31,6 +31,8 @@ class Bullet:
     sources: tuple[str, ...] = ()
     created: int = 0
     last_used: int | None = None
+    _json: str | None = field(default=None, init=False, repr=False, compare=False)
+    """Its line in the JSON form once it was written: versions share bullets, so most lines are written once."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", normalize(self.text))
@@ -133,6 +135,7 @@ class Playbook:
     high_water: int = 0
     counter: str = "chars/4"
     _by_id: dict[str, Bullet] = field(init=False, repr=False, compare=False, hash=False)
+    _digest: str | None = field(default=None, init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_id", {bullet.id: bullet for bullet in self.bullets})
