@@ -41,18 +41,20 @@ def save(book: Playbook, path: Path | str) -> None:
     path = Path(path)
     _check_suffix(path)
     content = to_json(book) if path.suffix.lower() == ".json" else to_text(book)
-    target = path.resolve()  # of a link the file is replaced, not the link
-    if not target.parent.is_dir():
-        raise UsageError(
-            f"{path}: the folder {target.parent} does not exist", hint="Make it first, or name another place."
-        )
-    if target.is_dir():
+    try:
+        target = path.resolve()  # of a link the file is replaced, not the link
+        folder_there, is_folder = target.parent.is_dir(), target.is_dir()
+    except (OSError, RuntimeError) as error:  # a folder that may not be entered; links in a circle
+        raise StorageError(f"{path}: cannot be reached: {error}") from error
+    if not folder_there:
+        raise UsageError(f"{path}: the folder {target.parent} does not exist", hint="Make it first, or name another.")
+    if is_folder:
         raise UsageError(f"{path}: is a folder", hint="Name a file.")
     _replace(target, content.encode("utf-8"))
 
 
 def _replace(target: Path, content: bytes) -> None:
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    temporary = target.with_name(f".playbook-{secrets.token_hex(8)}.tmp")
     try:
         try:
             with temporary.open("xb") as file:
