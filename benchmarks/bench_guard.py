@@ -17,6 +17,7 @@ from combee.playbook import Add, Delta
 
 Aggregator = Callable[[Mapping[str, str], int, random.Random], Delta]
 STEPS = 8
+FEW = (16, 24)
 
 
 def reflections(n: int, rng: random.Random) -> dict[str, str]:
@@ -69,13 +70,11 @@ def verified(items: Mapping[str, str], delta: Delta) -> frozenset[str]:
 
 
 def next_scores(
-    rows: Rows, rng: random.Random, *, churn: float = 0.05, drop: float = 0.0
+    rows: Rows, rng: random.Random, *, skill: float = 0.6, churn: float = 0.05, drop: float = 0.0
 ) -> dict[str, tuple[int, int]]:
-    """Scores of the next book: parts change both ways at the same expected count, and `drop` more are lost."""
-    right = sum(hits for hits, _ in rows.values())
-    parts = sum(total for _, total in rows.values())
-    lose = (churn / 2 + drop) * parts / max(right, 1)
-    gain = churn / 2 * parts / max(parts - right, 1)
+    """Scores of the next book: parts change both ways about the score `skill`, and `drop` more of all are lost."""
+    right, parts = (sum(column) for column in zip(*rows.values(), strict=True))
+    lose, gain = churn / 2 / skill + drop * parts / max(right, 1), churn / 2 / (1 - skill)
     new = {}
     for name, (hits, total) in rows.items():
         lost = sum(rng.random() < lose for _ in range(hits))
@@ -114,6 +113,8 @@ def run(plan: Plan, seed: int) -> list[Event]:
     rng = random.Random(seed)
     state, events = GuardState(), []
     base: Rows = {f"q{i}": (sum(rng.random() < 0.6 for _ in range(plan.parts)), plan.parts) for i in range(plan.rows)}
+    right, parts = (sum(column) for column in zip(*base.values(), strict=True))
+    skill = min(max(right / parts, 0.05), 0.95)  # a clean run neither gains nor loses on the book it began with
     old = stable = base
     for step in range(plan.steps):
         items = reflections(rng.randint(*plan.batch), rng)
@@ -129,7 +130,9 @@ def run(plan: Plan, seed: int) -> list[Event]:
             state = after(state, seen, verdict)
             size, attempt = verdict.max_items or 1, attempt + 1
         if verdict.applies:
-            new = next_scores(old, rng, drop=plan.harm if step == plan.harm_at else plan.drift)
+            drop = plan.harm if step == plan.harm_at else plan.drift
+            skill = max(skill - drop, 0.05)  # what is lost stays lost
+            new = next_scores(old, rng, skill=skill, drop=drop)
             trials = [Trial("old", new, old)] + ([Trial("stable", new, stable)] if old is not stable else [])
             verdict = judge(seen, state, trials=trials)
             old = new if verdict.applies else stable if verdict.rollback else old
@@ -154,8 +157,8 @@ def _clean() -> None:
     print(f"clean runs of {STEPS} steps, 500 each: runs with any alarm (wanted: at most 4)")
     for name, plan in {
         "second chance, 220 rows": Plan(),
-        "no second chance, 220 rows": Plan(aggregator=one_pass),
-        "second chance, 100 rows of 4 parts": Plan(rows=100, parts=4),
+        "no second chance, 220 rows": Plan(aggregator=one_pass, batch=(16, 48)),
+        "second chance, 100 rows of 4 parts": Plan(rows=100, parts=4, batch=FEW),
         "small batches of 4 to 12": Plan(batch=(4, 12)),
     }.items():
         began = time.perf_counter()
@@ -165,21 +168,22 @@ def _clean() -> None:
 def _planted(runs: int = 200) -> None:
     print(f"planted faults, {runs} runs each")
     for k in (0, 3, 6):
-        events = [run(Plan(collapse_at=k, batch=(40, 80)), seed) for seed in range(runs)]
-        caught = sum(e[k].step == k and e[k].verdict.action == "retry_smaller" for e in events)
+        events = [run(Plan(collapse_at=k, batch=(40, 80), steps=k + 1), seed) for seed in range(runs)]
+        first = [next(e for e in each if e.step == k) for each in events]
+        caught = sum(e.verdict.action == "retry_smaller" for e in first)
         healed = sum(any(e.step == k and e.attempt > 0 and e.verdict.applies for e in each) for each in events)
         print(
             f"  collapse at step {k}: caught at once {caught / runs:.1%}, healed by smaller groups {healed / runs:.1%}"
         )
-        events = [run(Plan(collapse_at=k, bad=platitudes), seed) for seed in range(runs)]
+        events = [run(Plan(collapse_at=k, bad=platitudes, steps=k + 1), seed) for seed in range(runs)]
         caught = sum(any(e.step == k and e.verdict.action == "reject" for e in each) for each in events)
         print(f"  platitudes at step {k}: rejected {caught / runs:.1%}")
     for harm in (0.05, 0.1, 0.15, 0.2):
-        hits = [first_alarm(Plan(harm_at=4, harm=harm), seed) for seed in range(runs)]
+        hits = [first_alarm(Plan(harm_at=4, harm=harm, steps=5, batch=FEW), seed) for seed in range(runs)]
         caught = sum(hit is not None and hit.step == 4 and hit.verdict.action == "reject" for hit in hits)
         print(f"  harmful lesson of -{100 * harm:.0f} points at step 4: rejected there {caught / runs:.1%}")
     for drift in (0.01, 0.02, 0.03):
-        found = [first_alarm(Plan(drift=drift, steps=10), seed) for seed in range(runs)]
+        found = [first_alarm(Plan(drift=drift, steps=10, batch=FEW), seed) for seed in range(runs)]
         steps = sorted(hit.step for hit in found if hit is not None)
         late = f", median at step {steps[len(steps) // 2] + 1}" if steps else ""
         print(f"  drift of -{100 * drift:.0f} points a step over 10: caught {len(steps) / runs:.1%}{late}")
