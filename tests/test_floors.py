@@ -33,7 +33,9 @@ def imported_packages(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "combee" else [node.module]
+            names = (
+                [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "combee" else [node.module]
+            )
         found |= {name.split(".")[1] for name in names if name.startswith("combee.")}
     return (found & FLOOR_OF.keys()) - EVERYWHERE
 
