@@ -89,7 +89,7 @@ def test_instructions_that_questions_share_are_no_quotation() -> None:
     tasks = [HeldOut("a", "7", text), HeldOut("b", "8", text)]
     assert LeakIndex(tasks).find(f"{text}: 7") == ()
     assert LeakIndex(tasks[:1]).find(f"{text}: 7") == ("a",)
-    assert LeakIndex(tasks[:1], known=[f"Training: {text}."]).find(f"{text}: 7") == ()
+    assert LeakIndex(tasks[:1], seen=[f"Training: {text}."]).find(f"{text}: 7") == ()
 
 
 def test_a_reflection_that_quotes_the_answer_is_flagged_and_not_learned() -> None:

@@ -73,12 +73,11 @@ class LeakIndex:
 
     A target is left out when it, or every one of its comma-separated parts, is known: listed in `known` (targets of the
     training tasks, names of the label space) or the target of three or more held-out tasks. A list of four or more
-    known labels still counts as a whole, in its order. A run of question words that occurs in a known text is no
-    quotation either: training and held-out questions often share sentences.
+    known labels still counts as a whole, in its order.
 
     Args:
         held_out: the tasks of validation and test.
-        known: texts that are no secret: targets and questions of the training tasks, names of the label space.
+        known: texts that are no secret.
         seen: texts that the agent learns from, as training questions: what stands in them is no quotation of a
             held-out task, whatever else holds it.
     """
@@ -86,14 +85,13 @@ class LeakIndex:
     def __init__(self, held_out: Iterable[HeldOut], known: Iterable[str] = (), *, seen: Iterable[str] = ()) -> None:
         tasks = list(held_out)
         shared = Counter(part for task in tasks for part in {_tokens(each) for each in _parts(task.target)})
-        texts = list(known)
-        public = {_tokens(each) for text in texts for each in (text, *_PART.split(text))}
+        public = {_tokens(each) for text in known for each in (text, *_PART.split(text))}
         public |= {part for part, count in shared.items() if count >= SHARED}
         self._targets: dict[str, list[tuple[Tokens, str]]] = {}
         for task in tasks:
             for text in _parts(task.target):
                 self._add_target(text, task.id, public)
-        self._runs = _own_runs(tasks, texts)
+        self._runs = _own_runs(tasks)
         self._answers = {task.id: _tokens(task.target) for task in tasks}
         for text in seen:
             self._forget(_tokens(text))
@@ -137,18 +135,14 @@ def _parts(target: str) -> tuple[str, ...]:
     return (target, *pieces) if len(pieces) > 1 else (target,)
 
 
-def _own_runs(tasks: Iterable[HeldOut], known: Iterable[str]) -> dict[Tokens, str]:
-    """Runs of words that one held-out question alone has, and no known text."""
+def _own_runs(tasks: Iterable[HeldOut]) -> dict[Tokens, str]:
+    """Runs of words that one held-out question alone has; instructions that several share are no quotation."""
     owner: dict[Tokens, str] = {}
     for task in tasks:
         words = _tokens(task.question)
         for at in range(len(words) - RUN + 1):
             run = words[at : at + RUN]
             owner[run] = task.id if owner.get(run, task.id) == task.id else ""
-    for text in known:
-        words = _tokens(text)
-        for at in range(len(words) - RUN + 1):
-            owner.pop(words[at : at + RUN], None)
     return {run: task for run, task in owner.items() if task}
 
 
