@@ -35,8 +35,12 @@ class Bullet:
     """Its line in the JSON form once it was written: versions share bullets, so most lines are written once."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", normalize(self.text))
-        object.__setattr__(self, "sources", _sorted_unique(self.sources))
+        # Books are read by the ten thousand: nothing is set that is right already.
+        text = normalize(self.text)
+        if text is not self.text:
+            object.__setattr__(self, "text", text)
+        if self.sources != ():
+            object.__setattr__(self, "sources", _sorted_unique(self.sources))
 
 
 @dataclass(frozen=True, slots=True)

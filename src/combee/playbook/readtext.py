@@ -53,7 +53,9 @@ class _Reader:
         self.problems.append(Problem(line, reason, shown[:80], skipped))
 
     def text(self, raw: str) -> str:
-        if self.ours or "\\n" not in raw:
+        if "\\n" not in raw:
+            return raw
+        if self.ours:
             return unescape(raw)
         # Other tools do not escape. There `\n` may be a line break or the start of a formula's command; the latter
         # keeps its backslash.
@@ -75,7 +77,9 @@ class _Reader:
         self.headed = True
 
     def bullet(self, number: int, bullet_id: str, text: str, helpful: int = 0, harmful: int = 0) -> None:
-        self.close()
+        if self.open:
+            self.close()
+        self.gap = 0
         if not self.headed:
             self.report(
                 number, f"no section line before this bullet; it goes to {DEFAULT_SECTION}", text, skipped=False
@@ -133,11 +137,11 @@ def from_text(text: str) -> Parsed:
 
 
 def _read_line(reader: _Reader, number: int, line: str) -> None:
-    if not line.strip():
+    if match := _ACE.fullmatch(line):
+        bullet_id, helpful, harmful, text, tight = match.groups()
+        reader.bullet(number, bullet_id, tight if text is None else text, int(helpful), int(harmful))
+    elif not line.strip():
         reader.gap += 1
-    elif match := _ACE.fullmatch(line):
-        text = match[4] if match[4] is not None else match[5]
-        reader.bullet(number, match[1], text, int(match[2]), int(match[3]))
     elif match := _PLAIN.fullmatch(line):
         text = match[2] if match[2] is not None else match[3]
         if text.lstrip().lower().startswith("helpful="):
