@@ -13,7 +13,7 @@ FLOORS = {
     1: {"journal", "runner"},
     2: {"aggregate", "model", "pace", "guard"},
     3: {"learn"},
-    4: {"ace", "gepa", "lexical", "tasks", "readers", "export", "swarm"},
+    4: {"ace", "gepa", "lexical", "mining", "tasks", "readers", "export", "swarm"},
     5: {"report", "bench", "mcp", "serve"},
     6: {"cli"},
 }

@@ -1,0 +1,130 @@
+"""A trace as a row of attempts: what was called, whether it worked, and what went wrong.
+
+A call whose result is not recorded, or whose result does not say how it ended, is an attempt of unknown end.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from combee.mining.faults import Fault, fault_of
+from combee.mining.shell import Part, parts
+from combee.trace import Step, ToolCall, Trace, failed
+
+__all__ = ["Attempt", "attempts"]
+
+_SHELL = re.compile(
+    r"bash|shell|terminal|exec|execute_bash|run_command|run_shell_command|local_shell|swe_agent_action|command|"
+    r"container\.exec|run_terminal_cmd|computer_terminal|cmd",
+    re.IGNORECASE,
+)
+_KEYS = ("command", "cmd", "raw_action", "script", "code_block")
+_EXIT = re.compile(
+    r"<returncode>\s*(-?\d+)|(?:exit(?:ed with)? code|Exit code|exit status|exited with code)[:\s]+(-?\d+)\b"
+)
+_LONGEST = 20_000
+_EDIT = re.compile(r"(edit) (\d+:\d+)\n(.*?)(?:\nend_of_edit)?\s*\Z", re.DOTALL)
+_STARTS_AN_AGENT = re.compile(r"^(?:mini|openhands|claude|codex|aider|goose|gemini)\s")
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One call and its result. `command` is set for shells; `worked` is None where nothing tells how it ended."""
+
+    step: int
+    tool: str
+    arguments: str
+    command: str | None
+    output: str
+    worked: bool | None
+    agent: str | None = None
+
+    @cached_property
+    def fault(self) -> Fault | None:
+        """What the output says went wrong; an output can hold one although the call as a whole worked."""
+        return fault_of(self.output)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The simple commands of a shell call."""
+        return parts(self.command) if self.command is not None else ()
+
+    @cached_property
+    def fields(self) -> dict[str, str]:
+        """The arguments of a call of another tool, as texts by name."""
+        try:
+            value = json.loads(self.arguments)
+        except (ValueError, RecursionError):
+            return {"": self.arguments}
+        if not isinstance(value, dict):
+            return {"": self.arguments}
+        edit = _EDIT.match(str(value.get("raw_action", "")))
+        if edit:
+            return {"lines": edit[2], "text": edit[3]}
+        return {str(key): item if isinstance(item, str) else json.dumps(item) for key, item in value.items()}
+
+    @property
+    def failed(self) -> bool:
+        """Whether it surely failed, and says why."""
+        return self.worked is False and self.fault is not None
+
+
+def attempts(trace: Trace) -> tuple[Attempt, ...]:
+    """Return the calls of a trace with their results, in order."""
+    answers: dict[str, Step] = {}
+    for step in trace.steps:
+        if step.answers is not None:
+            answers.setdefault(step.answers, step)
+    return tuple(_attempts(trace, answers))
+
+
+def _attempts(trace: Trace, answers: dict[str, Step]) -> Iterator[Attempt]:
+    used: dict[str, int] = {}
+    for place, step in enumerate(trace.steps):
+        for call in step.tool_calls:
+            result = answers.get(call.id) if call.id else None
+            if result is None or used.get(call.id, step.index) != step.index or result.index < step.index:
+                # ids that are used again (seen in recorded runs): the result is the next step that answers
+                result = next((s for s in trace.steps[place + 1 : place + 3] if s.answers == call.id), None)
+            used[call.id] = step.index
+            command = _command(call)
+            if command is not None and _STARTS_AN_AGENT.match(command.strip()):
+                continue  # the line that starts the recorded agent itself
+            output = "" if result is None else result.text[-_LONGEST:]
+            worked = None if result is None else _worked(result)
+            tool = "edit" if command is None and '"raw_action": "edit ' in call.arguments[:40] else call.name
+            yield Attempt(step.index, tool, call.arguments[:_LONGEST], command, output, worked, step.agent)
+
+
+def _command(call: ToolCall) -> str | None:
+    """Return the command line of a call, or None where the tool is no shell."""
+    text = call.arguments.strip()
+    if text.startswith("{"):
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        found = next((value[key] for key in _KEYS if key in value), None) if isinstance(value, dict) else None
+        if isinstance(found, list) and all(isinstance(word, str) for word in found):
+            found = found[-1] if found[:2] in (["bash", "-lc"], ["bash", "-c"], ["sh", "-c"]) else " ".join(found)
+        known = _SHELL.fullmatch(call.name) is not None
+        wanted = known or (isinstance(value, dict) and "command" in value and "path" not in value)
+        return found if isinstance(found, str) and wanted and not _EDIT.match(found) else None
+    return text if _SHELL.fullmatch(call.name) else None
+
+
+def _worked(result: Step) -> bool | None:
+    """Return how a call ended: by the recorded flag, an exit code, or the sign of a failure in the output."""
+    if result.is_error is not None:
+        return not result.is_error
+    code = next((match[1] or match[2] for match in _EXIT.finditer(result.text[:400] + result.text[-400:])), None)
+    if code is not None:
+        return code == "0"
+    if failed(result):
+        found = fault_of(result.text)
+        return False if found is not None else None
+    return fault_of(result.text) is None

@@ -1,0 +1,109 @@
+"""Runs of one task that passed beside runs that failed: what all of the ones did and none of the others.
+
+Only judged outcomes count; a success that the agent alone states is none. A difference is stated as what was seen, with
+its numbers, not as a cause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from combee.mining.attempts import Attempt
+from combee.mining.faults import is_instruction, quoted
+from combee.mining.finding import STRATEGIES, Finding
+from combee.mining.shell import READERS
+from combee.trace import Trace
+
+__all__ = ["Outline", "contrast", "outline"]
+
+_LEAST = 2
+_MOST = 2
+_DULL = READERS | {"python3", "bash", "sh", "submit", "git status", "git log", "git diff", "apt-get update", "apt-get"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What a run looked like from afar: enough to compare runs, small enough to keep for many of them."""
+
+    trace: str
+    task: str
+    name: str
+    passed: bool | None
+    actions: tuple[tuple[str, int], ...]
+    """Action and option pairs that worked, with the first step that shows them."""
+    failed_tests: tuple[str, ...] = ()
+
+
+def outline(trace: Trace, row: Sequence[Attempt]) -> Outline:
+    """Return the outline of one run."""
+    outcome = trace.outcome
+    passed = None if outcome is None or outcome.claimed else outcome.success
+    seen: dict[str, int] = {}
+    for attempt in row:
+        if attempt.worked is not True:
+            continue
+        for part in attempt.parts:
+            if part.sure and part.action not in _DULL and part.program not in _DULL and not part.program.startswith("./"):
+                seen.setdefault(part.action, attempt.step)
+                for word in part.arguments:
+                    if re.fullmatch(r"--?[a-z][\w-]{1,30}", word):
+                        seen.setdefault(f"{part.action} {word}", attempt.step)
+    tests = () if outcome is None else tuple(sorted(name for name, good in outcome.tests.items() if not good))
+    name = trace.meta.get("task_id", "")
+    return Outline(trace.id, _task_key(trace), name, passed, tuple(seen.items()), tests)
+
+
+def _task_key(trace: Trace) -> str:
+    task = " ".join(trace.task.split()).casefold()
+    return task or trace.meta.get("task_id", "")
+
+
+def contrast(outlines: Iterable[Outline]) -> dict[str, list[Finding]]:
+    """Return findings by trace id, for tasks with two or more passed and two or more failed runs."""
+    by_task: dict[str, list[Outline]] = defaultdict(list)
+    for each in outlines:
+        if each.task and each.passed is not None:
+            by_task[each.task].append(each)
+    found: dict[str, list[Finding]] = defaultdict(list)
+    for runs in by_task.values():
+        good = [run for run in runs if run.passed]
+        bad = [run for run in runs if not run.passed and run.actions]
+        if len(good) >= _LEAST and len(bad) >= _LEAST:
+            _compare(good, bad, found)
+    return found
+
+
+def _compare(good: Sequence[Outline], bad: Sequence[Outline], found: dict[str, list[Finding]]) -> None:
+    name = _shown_task(good[0])
+    if name is None:
+        return
+    in_good = [dict(run.actions) for run in good]
+    in_bad = Counter(action for run in bad for action in dict(run.actions))
+    common = set(in_good[0]).intersection(*in_good[1:])
+    only = sorted(action for action in common if not in_bad[action] and not is_instruction(action))
+    only = [action for action in only if not any(other != action and action.startswith(f"{other} ") for other in only)]
+    for action in only[:_MOST]:
+        text = (
+            f"In the task {name}, all {len(good)} runs that passed used `{action}`, and none of the {len(bad)} that failed."
+        )
+        for run, actions in zip(good, in_good, strict=True):
+            found[run.trace].append(
+                Finding("contrast", f"contrast/{good[0].task}/{action}", text, (actions[action],), STRATEGIES)
+            )
+    tests = Counter(test for run in bad for test in run.failed_tests)
+    for test, count in sorted(tests.items()):
+        if count == len(bad) and not is_instruction(test):
+            text = f"In the task {name}, all {count} runs that failed did so in the check {quoted(test)}; {len(good)} passed."
+            for run in bad:
+                found[run.trace].append(Finding("contrast", f"check/{good[0].task}/{test}", text, (), STRATEGIES))
+            break
+
+
+def _shown_task(run: Outline) -> str | None:
+    """Return what to call a task: its name, or the beginning of its text; None where that reads like an instruction."""
+    words = run.task.split()[:12]
+    text = f"`{run.name}`" if run.name else quoted(" ".join(words), 90)
+    return None if is_instruction(text) else text

@@ -1,0 +1,115 @@
+"""What a failed call says went wrong: one line, its kind, what it is about, and a signature that runs share.
+
+Only lines of known shape are quoted, short, on one line; text that reads like an instruction to a model is never
+quoted, since what stands in a trace is data.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+__all__ = ["Fault", "fault_of", "is_instruction", "quoted", "signature"]
+
+_OUTPUT = re.compile(r"<output>\n?(.*?)(?:</output>|\Z)", re.DOTALL)
+_LONGEST = 160
+_SEARCHED = 20_000
+_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "command",
+        re.compile(
+            r"^(?:[\w/.-]*sh: (?:line \d+: |\d+: )?|\S+: line \d+: |\S+: \d+: )(?P<about>[\w./+-]{1,60}): "
+            r"(?:command )?not found$",
+            re.MULTILINE,
+        ),
+    ),
+    ("timeout", re.compile(r"^.{0,400}?\btimed? ?out and has been killed|^Command timed out\b.{0,80}", re.MULTILINE)),
+    (
+        "module",
+        re.compile(
+            r"^(?:ModuleNotFoundError|ImportError): No module named ['\"]?(?P<about>[\w.]{1,60})['\"]?.*$", re.MULTILINE
+        ),
+    ),
+    ("managed", re.compile(r"^.{0,20}externally-managed-environment.*$", re.MULTILINE)),
+    ("syntax", re.compile(r"^-? ?[EF]\d{3} \w*Error: .+$", re.MULTILINE)),
+    ("exception", re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt): .+$", re.MULTILINE)),
+    ("compiler", re.compile(r"^[^\s:]{1,120}:\d+:(?:\d+:)? (?:fatal )?error: .+$", re.MULTILINE)),
+    ("compiler", re.compile(r"^error(?:\[E\d+\])?: .+$", re.MULTILINE)),
+    ("tool", re.compile(r"^E: .+$", re.MULTILINE)),
+    ("tool", re.compile(r"^(?:fatal|ERROR|Error|error|npm ERR!|npm error|make): .*\w.*$", re.MULTILINE)),
+    ("tool", re.compile(r"^.{0,60}?An error occurred \(\w+\).*$", re.MULTILINE)),
+    ("tool", re.compile(r"^.{0,120}?\"error\": \"[^\"]{3,300}\"", re.MULTILINE)),
+    ("tool", re.compile(r"^[\w./+-]{1,40}: (?:error: )?.{0,120}?(?:No such file or directory|[Pp]ermission denied|"
+                        r"[Cc]onnection refused|invalid|unrecognized|unknown|[Cc]annot|[Cc]ould not|[Uu]nable to|"
+                        r"not (?:found|a|an|installed|supported|permitted)|failed|missing|unexpected).*$", re.MULTILINE)),
+    ("tool", re.compile(r"^(?:Unable to|Cannot|Could not|Can't|Failed to|Invalid|Unknown|Unrecognized|Permission "
+                        r"denied|Connection refused|CONFLICT|Missing|No such)\b.{3,}$", re.MULTILINE)),
+)  # fmt: skip
+_LAST = frozenset({"exception"})  # of these the last line counts: it ends the trace of calls
+_NOISE = re.compile(r"LiteLLM|litellm|DeprecationWarning|^Traceback|^WARNING|^warning:", re.IGNORECASE)
+_INSTRUCTION = re.compile(
+    r"\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|prior|above|earlier|instructions?|rules?)\b|"
+    r"\b(?:system prompt|you are now|as an ai|language model|assistant must|new instructions?)\b|"
+    r"\b(?:you (?:must|should|shall|have to)|agents? (?:must|should)|always|never)\b.{0,60}"
+    r"\b(?:run|execute|call|send|upload|post|install|delete|remove|reveal|print|write|trust|add|tell)\b|"
+    r"\b(?:important|attention|note to)\b.{0,20}\b(?:agent|assistant|model|ai)\b|"
+    r"\bcurl\b[^|]{0,200}\|\s*(?:ba|z)?sh\b.{0,40}\b(?:first|before|now|always)\b|"
+    r"</?(?:system|user|assistant|instructions?)>",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`line` is quoted as it stands; `about` names the missing command or module where the kind has one."""
+
+    kind: str
+    line: str
+    about: str = ""
+
+    @property
+    def signature(self) -> str:
+        """What the same fault of other runs has in common with this one."""
+        return f"{self.kind}:{self.about or signature(self.line)}"
+
+
+def is_instruction(text: str) -> bool:
+    """Return whether a text reads like an instruction to a model, and so must not be quoted in a lesson."""
+    return _INSTRUCTION.search(text) is not None
+
+
+def signature(line: str) -> str:
+    """Return the line without what differs from run to run: numbers, paths, quoted names, addresses."""
+    line = re.sub(r"https?://\S+", "URL", line)
+    line = re.sub(r"(?:/[\w.+-]+){2,}/?", "PATH", line)
+    line = re.sub(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b", "HEX", line, flags=re.IGNORECASE)
+    line = re.sub(r"\d+", "0", line)
+    return " ".join(line.casefold().split())
+
+
+def quoted(text: str, limit: int = _LONGEST) -> str:
+    """Return a text as inline code on one line, shortened in the middle with a mark."""
+    line = " ".join(text.split()).replace("`", "'")
+    if len(line) > limit:
+        line = f"{line[: limit * 2 // 3].rstrip()} … {line[-limit // 4 :].lstrip()}"
+    return f"`{line}`"
+
+
+@lru_cache(maxsize=8192)
+def fault_of(output: str) -> Fault | None:
+    """Return what an output says went wrong, or None where no line of a known shape says it."""
+    inside = _OUTPUT.search(output)
+    text = inside[1] if inside else output
+    if len(text) > _SEARCHED:
+        text = text[: _SEARCHED // 2] + "\n" + text[-_SEARCHED // 2 :]
+    for kind, pattern in _KINDS:
+        matches = [match for match in pattern.finditer(text) if not _NOISE.search(match[0])]
+        if matches:
+            match = matches[-1] if kind in _LAST else matches[0]
+            line = "timed out and was killed" if kind == "timeout" else " ".join(match[0].split())
+            about = (match.groupdict().get("about") or "").split(".")[0] if kind == "module" else (
+                match.groupdict().get("about") or ""
+            )
+            return None if is_instruction(line) else Fault(kind, line, about)
+    return None

@@ -1,0 +1,26 @@
+"""What was found in one run: a lesson with its steps, and the key under which the same lesson of other runs is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["MISTAKES", "SNIPPETS", "STRATEGIES", "Finding"]
+
+MISTAKES = "COMMON MISTAKES TO AVOID"
+SNIPPETS = "CODE SNIPPETS & TEMPLATES"
+STRATEGIES = "STRATEGIES & INSIGHTS"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One lesson of one run.
+
+    `kind` is missing, repair, until, dead_end, flip, correction or contrast; `key` is what recurs; `text` is the lesson
+    and holds no step; `steps` are those of the recorded run that show it (failure first, then what worked).
+    """
+
+    kind: str
+    key: str
+    text: str
+    steps: tuple[int, ...]
+    section: str = MISTAKES

@@ -1,0 +1,84 @@
+"""Tests that flipped: one that failed with a stated reason, and that passed after one file was changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from posixpath import basename
+
+from combee.mining.attempts import Attempt
+from combee.mining.faults import is_instruction, quoted
+from combee.mining.finding import STRATEGIES, Finding
+from combee.mining.shell import written_files
+
+__all__ = ["find_flips"]
+
+_RUNNER = re.compile(
+    r"\b(?:pytest|tox|nosetests|unittest|(?:npm|yarn|pnpm)(?: run)? test|cargo test|go test|jest|vitest|rspec|ctest|"
+    r"mvn test|gradle test|make (?:test|check)|phpunit|dotnet test)\b"
+)
+_FAILED = re.compile(
+    r"^(?:FAILED (?P<a>\S+)(?: - (?P<why>.+))?|(?:FAIL|ERROR): (?P<b>\w+ \([\w.]+\))|--- FAIL: (?P<c>\S+)|"
+    r"test (?P<d>\S+) \.\.\. FAILED|(?P<e>\S+) FAILED(?:\s+\[.*\])?)$",
+    re.MULTILINE,
+)
+_SUMMARY = re.compile(r"\b[1-9]\d* passed\b|^OK\b|\btest result: ok\b|^ok\s|^PASS\b|\bTests:.*\d+ passed", re.MULTILINE)
+_ANY_FAILED = re.compile(r"\b[1-9]\d* (?:failed|errors?)\b|^FAILED\b|^FAIL\b", re.MULTILINE)
+_MOST = 3
+
+
+def find_flips(row: Sequence[Attempt]) -> list[Finding]:
+    """Return the tests that failed and later passed, with the one file that was written between."""
+    red: dict[str, tuple[int, int, str]] = {}
+    found: list[Finding] = []
+    for place, attempt in enumerate(row):
+        if attempt.command is None or not _RUNNER.search(attempt.command):
+            continue
+        failing = _failing(attempt.output)
+        if not failing and _SUMMARY.search(attempt.output) and not _ANY_FAILED.search(attempt.output):
+            for test, (since, step, why) in list(red.items())[:_MOST]:
+                files = _written(row[since + 1 : place])
+                if len(files) == 1:
+                    found.append(_flip(test, why, files.pop(), (step, attempt.step)))
+            red.clear()
+        for test, why in failing.items():
+            red[test] = (place, attempt.step, why)  # the last failure counts: what stands between is what mended it
+    return found
+
+
+def _flip(test: str, why: str, file: str, steps: tuple[int, int]) -> Finding:
+    reason = f" with {quoted(why, 120)}" if why else ""
+    return Finding(
+        "flip",
+        f"flip/{test}",
+        f"The test {quoted(test, 120)} failed{reason}; it passed after a change in `{file}`.",
+        steps,
+        STRATEGIES,
+    )
+
+
+def _failing(output: str) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for match in _FAILED.finditer(output):
+        name = next(match[key] for key in "abcde" if match[key])
+        why = match["why"] or ""
+        if not is_instruction(f"{name} {why}"):
+            out[name] = why
+    return out
+
+
+def _written(between: Sequence[Attempt]) -> set[str]:
+    files: set[str] = set()
+    for attempt in between:
+        if attempt.command is not None:
+            files |= written_files(attempt.command)
+            for part in attempt.parts:
+                if part.program == "sed" and "-i" in part.words:
+                    files.add(basename(part.words[-1]))
+            continue
+        path = next((attempt.fields[key] for key in ("path", "file_path", "filename") if key in attempt.fields), None)
+        if path is not None and attempt.worked is not False and attempt.tool.casefold() not in {"read", "open", "view"}:
+            files.add(basename(path))
+        elif "text" in attempt.fields and attempt.worked is not False:
+            files.add("the open file")
+    return files

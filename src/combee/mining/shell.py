@@ -1,0 +1,188 @@
+"""A command line taken apart: the simple commands in it, which of them surely ran, and what each is meant to do.
+
+It reads text, it runs nothing. What it cannot take apart is one command of unknown intent, which teaches nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from functools import lru_cache
+from posixpath import basename
+
+__all__ = ["READERS", "Part", "base_package", "parts", "program_name", "without_heredocs", "written_files"]
+
+READERS = frozenset(
+    "[ awk cat cd clear command diff dir du echo env export false file find fold grep egrep head history id jobs "
+    "kill less locate ls md5sum more nl pgrep pkill printf printenv ps pwd read readlink realpath rg rm sed set "
+    "sha256sum sleep sort source stat strings tail tee test time top touch tr tree true type ulimit umask uname "
+    "uniq unset wait watch wc whereis which whoami xargs xxd hexdump od df free lsof mkdir cp mv ln chmod chown "
+    "exit date seq shopt trap alias dpkg-query nproc hostname groups".split()
+)
+"""Programs that look or tidy up: their failures are questions answered "no", not lessons."""
+
+_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)([A-Za-z_][\w.-]*)\1([^\n]*)\n(?:.*\n)*?[ \t]*\2[ \t]*(?=\n|\Z)")
+_WRITES = re.compile(r"(?<![0-9&<>])>{1,2}\s*([\w./~+-]+)")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_WRAPPERS = frozenset({"sudo", "nohup", "exec", "time", "stdbuf", "nice", "setsid", "unbuffer", "command", "env"})
+_SAME = {
+    "python": "python3", "pip3": "pip", "apt": "apt-get", "nodejs": "node", "egrep": "grep", "bsdtar": "tar",
+    "docker-compose": "docker",
+}  # fmt: skip
+_WITH_VERB = frozenset(
+    "git pip apt-get npm yarn pnpm cargo go docker kubectl conda mamba uv poetry systemctl service aws gcloud az "
+    "openssl ip brew yum dnf apk gem bundle terraform helm make tmux gh svn hg rustup dotnet mvn gradle pipx opam "
+    "coqc jupyter huggingface-cli tshark mix cabal stack composer snap add-apt-repository dpkg".split()
+) - {"make", "coqc", "tshark", "add-apt-repository"}
+_PIP_MODULE = re.compile(r"^python3 -m pip\b")
+_MOST = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One simple command.
+
+    `words` are without wrappers (sudo, env) and assignments; `text` is as typed; `sure` says that the exit code of the
+    whole line speaks for this part too.
+    """
+
+    text: str
+    words: tuple[str, ...]
+    sure: bool
+
+    @property
+    def program(self) -> str:
+        """The name of the program, one name for its spellings (python3, pip, apt-get)."""
+        return program_name(self.words[0]) if self.words else ""
+
+    @property
+    def verb(self) -> str:
+        """The sub-command of programs that have them, or empty."""
+        if self.program not in _WITH_VERB:
+            return ""
+        return next((word for word in self.words[1:4] if not word.startswith("-") and "=" not in word), "")
+
+    @property
+    def action(self) -> str:
+        """Program and sub-command: `git merge`, `pip install`, `tar`."""
+        return f"{self.program} {self.verb}".strip()
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What follows the program and its sub-command."""
+        rest = list(self.words[1:])
+        if self.verb in rest:
+            rest.remove(self.verb)
+        return tuple(rest)
+
+    @property
+    def targets(self) -> frozenset[str]:
+        """The arguments that are no options."""
+        return frozenset(word for word in self.arguments if not word.startswith("-"))
+
+
+def program_name(word: str) -> str:
+    """Return the name under which a program is filed."""
+    name = basename(word) if not word.startswith("./") else word
+    name = re.sub(r"^(python)[23](?:\.\d+)?$", r"\g<1>3", name)
+    name = re.sub(r"^pip3?(?:\.\d+)?$", "pip", name)
+    return _SAME.get(name, name)
+
+
+def base_package(word: str) -> str:
+    """Return a package's name without version, extras and the distribution's prefix: `python3-numpy` is `numpy`."""
+    name = re.split(r"[<>=!~\[;@]", word, maxsplit=1)[0].strip().casefold().replace("_", "-")
+    return re.sub(r"^(?:python3?-|lib(?=.*-dev$))", "", name)
+
+
+def without_heredocs(command: str) -> str:
+    """Return the command with the bodies of here-documents taken out: they are data for a program, not commands."""
+    return _HEREDOC.sub(lambda match: f"<<{match[2]}{match[3]}", command + "\n").rstrip("\n")
+
+
+def written_files(command: str) -> frozenset[str]:
+    """Return the base names of files that a command writes by redirection."""
+    return frozenset(basename(name) for name in _WRITES.findall(without_heredocs(command)) if name != "/dev/null")
+
+
+@lru_cache(maxsize=4096)
+def parts(command: str) -> tuple[Part, ...]:
+    """Return the simple commands of a line, in order; empty where the line cannot be read."""
+    command = without_heredocs(command[:_MOST]).strip()
+    pieces = _split(command)
+    if pieces is None:
+        return ()
+    found: list[Part] = []
+    after = [joint for _, joint in pieces[1:]] + [""]
+    chained = True  # from the end: only what && leads to is vouched for by the exit code
+    sure: list[bool] = []
+    for joint in reversed(after):
+        chained = joint == "" or (joint == "&&" and chained)
+        sure.append(chained)
+    for (text, _), vouched in zip(pieces, reversed(sure), strict=True):
+        words = _words(text)
+        if words:
+            found.append(Part(text.strip(), words, vouched))
+    return tuple(found)
+
+
+def _split(command: str) -> list[tuple[str, str]] | None:
+    """Return (text, the joint before it) of each simple command, minding quotes and brackets."""
+    out: list[tuple[str, str]] = []
+    start, at, joint, quote, depth = 0, 0, "", "", 0
+    while at < len(command):
+        char = command[at]
+        if quote:
+            if char == "\\" and quote == '"':
+                at += 1
+            elif char == quote:
+                quote = ""
+        elif char == "\\":
+            at += 1
+        elif char in "'\"`":
+            quote = char
+        elif char in "({":
+            depth += 1
+        elif char in ")}":
+            depth -= 1
+        elif depth <= 0 and (found := _joint(command, at)):
+            out.append((command[start:at], joint))
+            joint, at = found, at + len(found) - 1
+            start = at + 1
+        at += 1
+    if quote or depth:
+        return None
+    out.append((command[start:], joint))
+    return [(text, before) for text, before in out if text.strip() and not text.strip().startswith("#")]
+
+
+def _joint(command: str, at: int) -> str:
+    two = command[at : at + 2]
+    if two in {"&&", "||"}:
+        return two
+    char = command[at]
+    if char == "&" and (command[at - 1 : at] in {">", "<"} or two == "&>"):
+        return ""
+    return char if char in "|;&\n" else ""
+
+
+def _words(text: str) -> tuple[str, ...]:
+    try:
+        words = shlex.split(text, comments=True)
+    except ValueError:
+        return ()
+    words = [word for word in words if not re.fullmatch(r"(?:\d?>{1,2}|<|&>|\d>&\d|<<\w*)", word)]
+    while words:
+        name = basename(words[0])
+        if _ASSIGNMENT.match(words[0]) or name in _WRAPPERS:
+            words = words[1:]
+        elif name == "timeout":
+            words = words[2:] if len(words) > 2 else []
+        elif words[0].startswith("-"):
+            words = words[1:]
+        else:
+            break
+    if words[:3] and program_name(words[0]) == "python3" and words[1:3] == ["-m", "pip"]:
+        words = ["pip", *words[3:]]
+    return tuple(words)

@@ -1,0 +1,87 @@
+"""One pass over many runs: the findings of each, the same lessons of different runs under one text, and contrasts.
+
+It holds findings and outlines, never traces: some kilobytes a run. What a lesson says is settled over all runs (the
+shortest text of its key), so that a lesson that recurs is one bullet with many sources, not many bullets.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from combee.mining.attempts import attempts
+from combee.mining.contrast import Outline, contrast, outline
+from combee.mining.corrections import find_corrections
+from combee.mining.dead_ends import find_dead_ends
+from combee.mining.finding import Finding
+from combee.mining.flips import find_flips
+from combee.mining.missing import find_missing
+from combee.mining.repairs import find_repairs
+from combee.trace import Trace
+
+__all__ = ["Survey", "findings", "survey"]
+
+_MOST_A_RUN = 24
+_SAID_OFTEN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was found in each run, by trace id; the texts are those that all runs share."""
+
+    by_trace: Mapping[str, tuple[Finding, ...]]
+
+    def support(self) -> dict[str, int]:
+        """Return in how many runs each lesson was found."""
+        counts: dict[str, int] = defaultdict(int)
+        for found in self.by_trace.values():
+            for text in {each.text for each in found}:
+                counts[text] += 1
+        return dict(counts)
+
+
+def findings(trace: Trace) -> tuple[tuple[Finding, ...], Outline]:
+    """Return what one run teaches by itself, and its outline for comparing it with others."""
+    row = attempts(trace)
+    found = [
+        *find_missing(row),
+        *find_repairs(row),
+        *find_flips(row),
+        *find_dead_ends(row),
+        *find_corrections(trace),
+    ]
+    return tuple(found[:_MOST_A_RUN]), outline(trace, row)
+
+
+def survey(traces: Iterable[Trace]) -> Survey:
+    """Look through runs one by one, holding one at a time; traces are to be redacted before."""
+    own: dict[str, tuple[Finding, ...]] = {}
+    outlines: list[Outline] = []
+    for trace in traces:
+        own[trace.id], seen = findings(trace)
+        outlines.append(seen)
+    across = contrast(outlines)
+    merged = {name: (*found, *across.get(name, ())) for name, found in own.items()}
+    return Survey(_settled(merged))
+
+
+def _settled(by_trace: Mapping[str, Sequence[Finding]]) -> dict[str, tuple[Finding, ...]]:
+    texts: dict[str, str] = {}
+    runs: dict[str, set[str]] = defaultdict(set)
+    for name, found in by_trace.items():
+        for each in found:
+            runs[each.key].add(name)
+            known = texts.get(each.key)
+            if known is None or (len(each.text), each.text) < (len(known), known):
+                texts[each.key] = each.text
+    settled: dict[str, tuple[Finding, ...]] = {}
+    for name, found in by_trace.items():
+        kept: dict[str, Finding] = {}
+        for each in found:
+            # what a "user" says in three runs or more is a harness speaking
+            if each.kind == "correction" and len(runs[each.key]) >= _SAID_OFTEN:
+                continue
+            kept.setdefault(each.key, replace(each, text=texts[each.key]))
+        settled[name] = tuple(kept.values())
+    return settled
