@@ -1,0 +1,230 @@
+"""`TaskAdapter`: any Combee tasks, scorer and model as a `GEPAAdapter`, with real concurrency and the journal.
+
+A task that failed for an outside reason is tried again and then an error: it is never scored 0, as gepa's contract for
+adapters would have it, since a candidate would be rejected for an endpoint's fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self, cast
+
+from gepa.core.adapter import EvaluationBatch
+
+from combee.errors import RunError, UsageError
+from combee.gepa.agent import Agent, PromptAgent
+from combee.gepa.background import Background
+from combee.gepa.language import FunctionModel, LanguageModel, as_model
+from combee.journal import JSON, MemoryScope, Scope, hash_json
+from combee.learn.roles import Rollout, Score, Scorer, Task
+from combee.runner import LocalRunner, Runner
+
+__all__ = ["Agent", "PromptAgent", "TaskAdapter", "Trajectory"]
+
+Candidate = Mapping[str, str]
+Feedback = Callable[[Task, Rollout, Score], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """What a candidate did on one task."""
+
+    task: Task
+    rollout: Rollout
+    score: Score
+
+
+class HasScorer(Protocol):
+    """A task set, for what is needed of it here."""
+
+    @property
+    def scorer(self) -> Scorer:
+        """How answers are scored."""
+        ...
+
+
+class TaskAdapter:
+    """Evaluates candidates on Combee tasks; pass `list(tasks.train)` and `list(tasks.val)` to `gepa.optimize`.
+
+    Args:
+        tasks: A task set, or a scorer.
+        lm: The model that does the tasks: a Combee model, a function from prompt to text, or a name that gepa knows.
+        agent: How a candidate does a task, where one prompt is not enough; then `lm` is left out.
+        scope: Where in a journal rollouts are kept. None: in memory.
+        background: The loop to run on; share it with a `CombeeReflection` on the same model.
+        runner: Runs the rollouts; default: `concurrency` at once on this machine.
+        concurrency: Rollouts at once.
+        attempts: Times a task is tried when it fails for a reason outside the task.
+        feedback: What the reflection is told of a rollout; default: right, or wrong and what the right answer is.
+        again: Do a task anew when a candidate meets it again (for agents that answer by chance). Else one rollout of a
+            candidate on a task is enough, however often gepa asks.
+
+    Raises:
+        UsageError: Neither or both of `lm` and `agent` are given.
+    """
+
+    propose_new_texts = None
+
+    def __init__(
+        self,
+        tasks: HasScorer | Scorer,
+        lm: LanguageModel | None = None,
+        *,
+        agent: Agent | None = None,
+        scope: Scope | None = None,
+        background: Background | None = None,
+        runner: Runner | None = None,
+        concurrency: int = 64,
+        attempts: int = 3,
+        feedback: Feedback | None = None,
+        again: bool = False,
+    ) -> None:
+        if (lm is None) == (agent is None):
+            raise UsageError("a TaskAdapter needs a model or an agent", hint="Give one of lm and agent.")
+        self._scorer = cast("Scorer", getattr(tasks, "scorer", tasks))
+        self._model = None if lm is None else as_model(lm, concurrency=concurrency)
+        self._agent = agent if agent is not None else PromptAgent(cast("Any", self._model))
+        self._scope = scope or MemoryScope()
+        self._own = background is None
+        self.background = background or Background()
+        self._runner = runner or LocalRunner(concurrency)
+        self._attempts = attempts
+        self._feedback = feedback or tell_outcome
+        self._again = again
+        self._times: dict[tuple[str, str], int] = {}
+
+    def evaluate(
+        self, batch: Sequence[Task], candidate: Candidate, capture_traces: bool = False
+    ) -> EvaluationBatch[Trajectory, str]:
+        """Return answers and scores of one candidate.
+
+        Raises:
+            RunError: A task failed for an outside reason, each time it was tried.
+            BudgetError, StoppedError: Nothing further can be bought.
+        """
+        return self.batch_evaluate([(candidate, batch)], capture_traces=capture_traces)[0]
+
+    def batch_evaluate(
+        self, items: Sequence[tuple[Candidate, Sequence[Task]]], *, capture_traces: bool = True
+    ) -> list[EvaluationBatch[Trajectory, str]]:
+        """Return the same for many candidates at once; all rollouts run at the same time. Raises as `evaluate`."""
+        works = [self._work(candidate, task) for candidate, batch in items for task in batch]
+        done = iter(self.background.run(self._all(works)))
+        batches = []
+        for _, batch in items:
+            runs = [next(done) for _ in batch]
+            batches.append(
+                EvaluationBatch(
+                    outputs=[run.rollout.answer for run in runs],
+                    scores=[share(run.score) for run in runs],
+                    trajectories=runs if capture_traces else None,
+                )
+            )
+        return batches
+
+    def make_reflective_dataset(
+        self, candidate: Candidate, eval_batch: EvaluationBatch[Trajectory, str], components_to_update: Sequence[str]
+    ) -> dict[str, list[dict[str, Any]]]:
+        """Return one record a rollout: the question, what was answered, and what was right or wrong about it."""
+        records = [
+            {
+                "Task": run.task.question,
+                "Generated": run.rollout.reasoning or run.rollout.answer,
+                "Feedback": self._feedback(run.task, run.rollout, run.score),
+                "Score": round(share(run.score), 4),
+            }
+            for run in eval_batch.trajectories or ()
+        ]
+        return {component: [dict(record) for record in records] for component in components_to_update}
+
+    def get_adapter_state(self) -> dict[str, Any]:
+        """Return what gepa keeps in its checkpoints (see `keep_state` for reflection and sampler)."""
+        return {"times": [[name, task, count] for (name, task), count in self._times.items()]}
+
+    def set_adapter_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `get_adapter_state` returned."""
+        self._times = {(name, task): count for name, task, count in state.get("times", [])}
+
+    def close(self) -> None:
+        """End the thread, unless it is shared. May be called again."""
+        if isinstance(self._model, FunctionModel):
+            self._model.close()
+        if self._own:
+            self.background.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _work(self, candidate: Candidate, task: Task) -> _Rollout:
+        name = hash_json(dict(candidate))[:16]
+        turn = 0
+        if self._again:
+            turn = self._times.get((name, task.id), 0)
+            self._times[name, task.id] = turn + 1
+        return _Rollout(candidate, name, task, turn)
+
+    async def _all(self, works: Sequence[_Rollout]) -> list[Trajectory]:
+        found: dict[int, Trajectory] = {}
+        waiting = list(range(len(works)))
+        errors: dict[int, str] = {}
+        for _ in range(self._attempts):
+            done = await self._runner.run(self._one, [works[place] for place in waiting])
+            for place, one in zip(waiting, done, strict=True):
+                if one.value is not None:
+                    found[place] = one.value
+                else:
+                    errors[place] = one.error.message if one.error is not None else "nothing came back"
+            waiting = [place for place in waiting if place not in found]
+            if not waiting:
+                break
+        if waiting:
+            named = "; ".join(f"{works[place].task.id}: {errors[place]}" for place in waiting[:3])
+            raise RunError(
+                f"{len(waiting)} of {len(works)} rollouts failed {self._attempts} times for outside reasons ({named})",
+                hint="They are not scored. Nothing paid is lost: with a journal, run it again to go on from here.",
+            )
+        return [found[place] for place in range(len(works))]
+
+    async def _one(self, work: _Rollout) -> Trajectory:
+        scope = self._scope.sub(f"candidate/{work.candidate_name}")
+
+        async def do() -> JSON:
+            made = await self._agent.run(work.task, work.candidate, scope)
+            return {"answer": made.answer, "used": list(made.used), "reasoning": made.reasoning}
+
+        inputs: JSON = [self._agent.fingerprint, work.task.question, work.turn]
+        kept = cast("dict[str, Any]", await scope.once("rollout", work.task.id, inputs, do))
+        rollout = Rollout(work.task.id, kept["answer"], tuple(kept["used"]), kept["reasoning"])
+        return Trajectory(work.task, rollout, self._scorer(work.task, rollout.answer))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rollout:
+    """One candidate on one task, for the `turn`-th time."""
+
+    candidate: Candidate
+    candidate_name: str
+    task: Task
+    turn: int
+
+
+def share(score: Score) -> float:
+    """Return a score as gepa wants it: 0 to 1."""
+    return score.hits / score.total if score.total else 0.0
+
+
+def tell_outcome(task: Task, rollout: Rollout, score: Score) -> str:
+    """Return in words how a rollout came out."""
+    if score.passed:
+        return "Right."
+    part = f" ({score.hits} of {score.total} parts are right)" if score.total > 1 else ""
+    detail = f" {score.detail}." if score.detail else ""
+    right = "" if task.target is None else f" The right answer is {task.target}"
+    return f"Wrong{part}.{detail}{right}"

@@ -1,0 +1,203 @@
+"""Any language model as a Combee model: a plain function from prompt to text, an async one, or a name for gepa's own.
+
+Functions that block run in threads, a bounded number at once. Every call is booked with its time and tokens.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+from combee.errors import CallError, CallErrorKind, CombeeError, UsageError
+from combee.model import CallRow, Fault, Ledger, Model, Price, Request, Response, StoppedError, Timing, Usage
+from combee.model.ledger import prompt_characters
+from combee.model.reply import read_reply
+
+__all__ = ["Booked", "FunctionModel", "LanguageModel", "as_model"]
+
+LanguageModel = Model | Callable[[str], str] | Callable[[str], Awaitable[str]] | str
+
+_STOP_AFTER = 20
+# Failures that say something of this one call, not of the endpoint.
+_OF_THE_CALL = frozenset(
+    {CallErrorKind.SCHEMA, CallErrorKind.LENGTH, CallErrorKind.CONTENT_FILTER, CallErrorKind.CONTEXT_TOO_LONG}
+)
+
+
+class FunctionModel:
+    """A function from a prompt to a text as a model. What it raises becomes a `CallError` of that call alone."""
+
+    def __init__(
+        self, function: Callable[[str], Any], *, name: str = "", concurrency: int = 64, price: Price | None = None
+    ) -> None:
+        self.function = function
+        self._name = name or str(getattr(function, "model", "") or getattr(function, "__name__", "function"))
+        self._concurrency = concurrency
+        self._price = price
+        self._pool: ThreadPoolExecutor | None = None
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - asks whether its call is async, not whether it has one
+        )
+
+    @property
+    def name(self) -> str:
+        """The name that the function gives its model, or its own."""
+        return self._name
+
+    @property
+    def knows_cost(self) -> bool:
+        """Whether what was spent can be known: from a price, or because the function counts it itself."""
+        return self._price is not None or hasattr(self.function, "total_cost")
+
+    async def complete(self, request: Request) -> Response:
+        """Return a usable reply.
+
+        Raises:
+            CallError: The function raised, or gave nothing usable.
+        """
+        import asyncio
+
+        prompt = "\n\n".join(message.content for message in request.messages)
+        began = time.monotonic()
+        started = began
+
+        def call() -> Any:
+            nonlocal started
+            started = time.monotonic()
+            return self.function(prompt)
+
+        try:
+            if self._is_async:
+                said = await self.function(prompt)
+            else:
+                said = await asyncio.get_running_loop().run_in_executor(self._threads(), call)
+                said = await said if inspect.isawaitable(said) else said
+        except CombeeError:
+            raise
+        except Exception as error:  # a foreign function may raise anything; it costs its call alone
+            message = f"the language model raised {type(error).__name__}: {error}"
+            raise CallError(message, kind=CallErrorKind.AGENT) from error
+        ended = time.monotonic()
+        return self._read(said, request, Timing(started - began, ended - started))
+
+    def _read(self, said: Any, request: Request, timing: Timing) -> Response:
+        if not isinstance(said, str):
+            kind = CallErrorKind.EMPTY if said is None else CallErrorKind.AGENT
+            raise CallError(f"the language model returned {type(said).__name__} instead of text", kind=kind)
+        # Read as an endpoint's reply is read: thoughts are cut off, error texts and empty replies are found.
+        body = {"choices": [{"message": {"role": "assistant", "content": said}, "finish_reason": "stop"}]}
+        found = read_reply(json.dumps(body).encode(), self.name)
+        if isinstance(found, Fault):
+            raise found.error()
+        usage = Usage(prompt_characters(request) // 4 + 1, len(said) // 4 + 1, estimated=True)
+        cost = self._price.cost(usage) if self._price is not None else None
+        return Response(found.text, usage, "stop", timing, self.name, cost)
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix="combee-lm")
+        return self._pool
+
+    def close(self) -> None:
+        """Let the threads go. Used again, they come back."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def as_model(
+    given: object, *, concurrency: int, price: Price | None = None, settings: Mapping[str, Any] | None = None
+) -> Model:
+    """Return a model for what a user gives: a Combee model as it is, a function, or a name that gepa's `LM` knows.
+
+    Raises:
+        UsageError: It is none of these.
+    """
+    if isinstance(given, str):
+        from gepa.lm import LM
+
+        return FunctionModel(LM(given, **dict(settings or {})), name=given, concurrency=concurrency, price=price)
+    if isinstance(given, Model):
+        return given
+    if callable(given):
+        return FunctionModel(given, concurrency=concurrency, price=price)
+    raise UsageError(
+        f"{type(given).__name__} is no language model",
+        hint="Give a Combee model, a function from prompt to text, or a name like openai/gpt-5-mini.",
+    )
+
+
+class Booked:
+    """A model whose calls are booked, and which stops asking after 20 failed calls in a row.
+
+    Where the model books its calls itself (an engine's ledger), that book is used and nothing is booked twice.
+    """
+
+    def __init__(self, model: Model, ledger: Ledger | None = None) -> None:
+        engine = getattr(model, "engine", None)
+        kept = ledger or cast("Ledger | None", getattr(engine, "ledger", None))
+        self.model = model
+        self.ledger = kept or Ledger()
+        self._books = kept is None
+        self._failed = 0
+
+    @property
+    def name(self) -> str:
+        """The inner model's name."""
+        return self.model.name
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The inner model's further parameters: part of what makes a reply what it is."""
+        found: Mapping[str, Any] = getattr(self.model, "parameters", {})
+        return found
+
+    def hope(self) -> None:
+        """Ask again after a stop: a new reflection begins."""
+        self._failed = 0
+
+    async def complete(self, request: Request) -> Response:
+        """Return the inner model's reply.
+
+        Raises:
+            StoppedError: The last 20 calls failed.
+        """
+        if self._failed >= _STOP_AFTER:
+            raise StoppedError(
+                f"stopped: {self._failed} calls of the reflection model in a row failed",
+                kind=CallErrorKind.AGENT,
+                hint="Look at what the model says to one call; nothing paid for is lost.",
+            )
+        began = time.monotonic()
+        try:
+            response = await self.model.complete(request)
+        except CallError as error:
+            self._failed += error.kind not in _OF_THE_CALL
+            self._book(request, None, str(error.kind), Timing(0.0, time.monotonic() - began))
+            raise
+        self._failed = 0
+        timing = response.timing if response.timing.wire else Timing(0.0, time.monotonic() - began)
+        self._book(request, response, "ok", timing)
+        return response
+
+    def _book(self, request: Request, response: Response | None, outcome: str, timing: Timing) -> None:
+        if self._books:
+            row = CallRow(
+                model=self.name,
+                role=request.role,
+                item=request.item,
+                attempt=request.attempt,
+                tries=0,
+                outcome=outcome,
+                paid="unknown" if response is None else "yes",
+                usage=None if response is None else response.usage,
+                cost=0.0 if response is None else response.cost,
+                queued=timing.queued,
+                wire=timing.wire,
+                at=time.time(),
+            )
+            self.ledger.record(row)

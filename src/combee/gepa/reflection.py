@@ -1,0 +1,285 @@
+"""`CombeeReflection`: gepa's `ReflectionLM` by parallel scan. All components of all proposals run at the same time.
+
+A failed call costs its own records at most: the rest is kept, and nothing paid is bought again. Where nothing at all
+came of a reflection, gepa gets the error in a way that its own rule for errors (`raise_on_exception`) decides about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, cast
+
+from combee.errors import RunError
+from combee.gepa.attempts import AttemptScope
+from combee.gepa.background import Background
+from combee.gepa.component import Learned, Work, learn_component
+from combee.gepa.delta import is_playbook
+from combee.gepa.language import Booked, FunctionModel, LanguageModel, as_model
+from combee.gepa.options import ReflectionOptions
+from combee.gepa.proposal import Failed, ReflectionProposal, failing_proposal, proposal_of
+from combee.gepa.records import read_records
+from combee.journal import JSON, MemoryScope, Scope
+from combee.model import Ledger, Price
+from combee.playbook import Playbook, from_json, from_text, to_json
+
+__all__ = ["CombeeReflection"]
+
+Job = tuple[Mapping[str, str], Mapping[str, Sequence[Mapping[str, Any]]], Sequence[str]]
+
+_LOG = logging.getLogger("combee")
+_BOOKS = 256  # newest playbooks whose lossless form is kept
+
+
+class CombeeReflection:
+    """Proposes new texts from minibatches of any size; pass it as `reflection_strategy=` to `gepa.optimize`.
+
+    A context manager; `close` ends its thread. It holds no other state than what `get_state` returns.
+
+    Args:
+        lm: A Combee model, a function from prompt to text (blocking or async), or a name that gepa's `LM` knows.
+        options: How records become a text; single options may be given by name too, as in `max_items=12`.
+        scope: Where in a journal results and decisions are kept. None: in memory, until each reflection is through.
+        ledger: The ledger that the model books into by itself, where it has no engine.
+        price: Price of a function's tokens, so that `max_reflection_cost` can be held.
+        background: The loop to run on; share it with a `TaskAdapter` on the same model.
+        lm_kwargs: Settings for gepa's `LM` where `lm` is a name.
+        tell: Called with each `Learned` component, from the calling thread.
+
+    Raises:
+        UsageError: An option or the model cannot be used.
+    """
+
+    def __init__(
+        self,
+        lm: LanguageModel,
+        *,
+        options: ReflectionOptions | None = None,
+        scope: Scope | None = None,
+        ledger: Ledger | None = None,
+        price: Price | None = None,
+        background: Background | None = None,
+        lm_kwargs: Mapping[str, Any] | None = None,
+        tell: Callable[[Learned[Any]], None] | None = None,
+        **single: Any,
+    ) -> None:
+        self.options = (options or ReflectionOptions()).but(**single)
+        self._given, self._price, self._lm_kwargs = lm, price, lm_kwargs
+        self._model = self._as_booked(ledger)
+        self._scope = scope
+        self._own = background is None
+        self._background = background or Background()
+        self._tell = tell
+        self._log: Callable[[str], object] | None = None
+        self._seen: Counter[str] = Counter()
+        self._failed: set[str] = set()
+        self._books: dict[str, Playbook] = {}
+        self._spent_before = 0.0
+
+    def _as_booked(self, ledger: Ledger | None) -> Booked:
+        model = as_model(self._given, concurrency=self.options.concurrency, price=self._price, settings=self._lm_kwargs)
+        return Booked(model, ledger)
+
+    @property
+    def ledger(self) -> Ledger:
+        """Every call by phase: roles reflection/map, reflection/combine, reflection/delta, and each with /again."""
+        return self._model.ledger
+
+    @property
+    def total_cost(self) -> float:
+        """US dollars spent on reflection, for gepa's `max_reflection_cost`.
+
+        Raises:
+            AttributeError: It cannot be known, so that gepa refuses a limit that it could not hold.
+        """
+        if not self.supports_cost_tracking():
+            raise AttributeError("the price of the reflection model is not known; give price=Price(input, output)")
+        function = getattr(self._model.model, "function", None)
+        if self._price is None and hasattr(function, "total_cost"):
+            return self._spent_before + float(cast("Any", function).total_cost)
+        ours = (totals.cost for role, totals in self.ledger.by_role.items() if role.startswith("reflection"))
+        return self._spent_before + sum(ours)
+
+    def supports_cost_tracking(self) -> bool:
+        """Return whether `total_cost` is what is really spent."""
+        model = self._model.model
+        if isinstance(model, FunctionModel):
+            return model.knows_cost
+        priced = getattr(model, "price", self) is not None
+        rows = (totals.unpriced for role, totals in self.ledger.by_role.items() if role.startswith("reflection"))
+        return priced and not any(rows)
+
+    def reflect(
+        self,
+        candidate: Mapping[str, str],
+        reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
+        components_to_update: Sequence[str],
+    ) -> tuple[ReflectionProposal, CombeeReflection]:
+        """Return new texts for the components; the same as `reflect_many` with one job.
+
+        Raises:
+            RunError: Nothing came of it. A second failure on the same job is handed over inside the proposal and raised
+                when its texts are looked at: gepa catches what this method raises, tries it once more, and would then
+                lose the iteration in silence.
+        """
+        return self.reflect_many([(candidate, reflective_dataset, components_to_update)])[0]
+
+    def reflect_many(self, jobs: Sequence[Job]) -> list[tuple[ReflectionProposal, CombeeReflection]]:
+        """Return a proposal for each job, in order. See `reflect` for what it raises.
+
+        A job of which nothing came, beside others that succeeded, has no texts and the reason in its metadata.
+        """
+        names = [_digest(job) for job in jobs]
+        again = bool(names) and all(name in self._failed for name in names)
+        self._model.hope()
+        try:
+            works = self._works(jobs)
+            found = self._background.run(self._learn([work for parts in works for work in parts]))
+        except Exception as error:  # noqa: BLE001 - gepa would swallow it, whatever it is
+            return [(proposal, self) for proposal in self._deferred(error, names, again=again)]
+        outcomes = iter(found)
+        by_job = [[next(outcomes) for _ in parts] for parts in works]
+        failures = [one for parts in by_job for one in parts if isinstance(one, Failed)]
+        if failures and len(failures) == len(found):
+            nothing = RunError(
+                f"nothing came of the reflection: {'; '.join(one.reason for one in failures)}",
+                hint=failures[0].hint or "Look at the reason; what was paid is kept.",
+            )
+            return [(proposal, self) for proposal in self._deferred(nothing, names, again=again)]
+        self._failed.difference_update(names)
+        self._note(works, by_job)
+        return [(proposal_of(parts, self._model), self) for parts in by_job]
+
+    def _works(self, jobs: Sequence[Job]) -> list[list[Work]]:
+        """Return what is to be done for each job; components without records are skipped and said so."""
+        base = self._scope or MemoryScope()
+        counted = self._seen.copy()
+        works: list[list[Work]] = []
+        for candidate, dataset, components in jobs:
+            parts: list[Work] = []
+            for component in dict.fromkeys(components):
+                raw = dataset.get(component)
+                if not raw or component not in candidate:
+                    self._say(f"Component {component!r} has no records, or no text: it is left as it is.")
+                    continue
+                records, text = read_records(raw), candidate[component]
+                name = _name(component, text, sorted(record.key for record in records))
+                number, counted[name] = counted[name], counted[name] + 1
+                place = base.sub(f"reflect/{component}/{name}/{number}")
+                book = self.book_of(text) if self._is_book(component, text) else None
+                parts.append(Work(component, text, records, AttemptScope(place), number, book))
+            works.append(parts)
+        return works
+
+    async def _learn(self, works: Sequence[Work]) -> list[Learned[Any] | Failed]:
+        """Do all at once; what failed alone is told, what ends everything is raised after the rest has settled."""
+        asked = (learn_component(work, self._model, self.options) for work in works)
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        ends = [one for one in found if isinstance(one, BaseException) and type(one) is not RunError]
+        if ends:
+            raise ends[0]
+        return [
+            Failed(work.component, one.message, one.hint) if isinstance(one, RunError) else cast("Learned[Any]", one)
+            for work, one in zip(works, found, strict=True)
+        ]
+
+    def _deferred(self, error: Exception, names: Sequence[str], *, again: bool) -> list[ReflectionProposal]:
+        """Raise the error the first time; the second time put it into proposals, past gepa's catch."""
+        self._say(f"Reflection failed: {error}")
+        if not again:
+            self._failed.update(names)
+            raise error
+        self._failed.difference_update(names)
+        return [failing_proposal(error) for _ in names]
+
+    def _note(self, works: Sequence[Sequence[Work]], by_job: Sequence[Sequence[Learned[Any] | Failed]]) -> None:
+        """Count what was learned, keep new playbooks whole, and tell whoever listens."""
+        for parts, outcomes in zip(works, by_job, strict=True):
+            for work, one in zip(parts, outcomes, strict=True):
+                if isinstance(one, Failed):
+                    self._say(f"Reflection on {one.component!r} failed, the others go on: {one.reason}")
+                    continue
+                self._seen[_name(work.component, work.text, sorted(record.key for record in work.records))] += 1
+                if one.book is not None:
+                    self._books[_text_digest(one.text)] = one.book
+                if self._tell is not None:
+                    self._tell(one)
+        while len(self._books) > _BOOKS:
+            del self._books[next(iter(self._books))]
+
+    def _is_book(self, component: str, text: str) -> bool:
+        wanted = self.options.playbooks
+        return is_playbook(text) if wanted == "auto" else component in wanted
+
+    def book_of(self, text: str) -> Playbook:
+        """Return a text as a playbook: with its sources where we wrote it, else what the text alone says."""
+        known = self._books.get(_text_digest(text))
+        return known if known is not None else from_text(text).playbook
+
+    def _say(self, message: str) -> None:
+        if self._log is not None:
+            self._log(message)
+        else:
+            _LOG.warning(message)
+
+    def get_state(self) -> dict[str, JSON]:
+        """Return what a resumed run needs, as JSON: see `keep_state`."""
+        books: dict[str, JSON] = {name: to_json(book) for name, book in self._books.items()}
+        spent = self.total_cost if self.supports_cost_tracking() else 0.0
+        return {"seen": dict(self._seen), "books": books, "spent": spent}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `get_state` returned."""
+        self._seen = Counter(state.get("seen", {}))
+        self._books = {name: from_json(book) for name, book in state.get("books", {}).items()}
+        self._spent_before = float(state.get("spent", 0.0))
+
+    def bind_logger(self, logger: Any) -> None:
+        """Take gepa's logger (later versions give it)."""
+        self._log = logger.log
+
+    def bind_lm_kwargs(self, lm_kwargs: Mapping[str, Any] | None) -> None:
+        """Take gepa's settings for a model that was named, unless it has its own (later versions give them)."""
+        if isinstance(self._given, str) and self._lm_kwargs is None and lm_kwargs is not None:
+            self._lm_kwargs = lm_kwargs
+            self._model = self._as_booked(None)
+
+    def bind_reflection_prompt_template(self, template: str | Mapping[str, str] | None) -> None:
+        """Take gepa's template, unless there is one already (later versions give it)."""
+        if template is not None and self.options.prompt_template is None:
+            self.options = self.options.but(prompt_template=template)
+
+    def close(self) -> None:
+        """End the thread, unless it is shared. May be called again; used again, it starts again."""
+        model = self._model.model
+        if isinstance(model, FunctionModel):
+            model.close()
+        if self._own:
+            self._background.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _text_digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def _name(component: str, text: str, keys: Sequence[str]) -> str:
+    return _text_digest("\0".join([component, text, *keys]))[:16]
+
+
+def _digest(job: Job) -> str:
+    """Return what tells one job from another within a run."""
+    candidate, dataset, components = job
+    parts = [(name, candidate.get(name, ""), repr(dataset.get(name))) for name in components]
+    return _text_digest(repr(parts))
