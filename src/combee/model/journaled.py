@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, cast
 
 from combee.journal import JSON, Scope
+from combee.model.ledger import usage_to_json
 from combee.model.types import Model, Request, Response, Timing, Usage
 
 __all__ = ["JournaledModel", "response_from_json", "response_to_json"]
 
 
 def response_to_json(response: Response) -> dict[str, JSON]:
-    """Return a response as plain JSON data."""
-    return asdict(response)
+    """Return a response as plain JSON data (by hand: `asdict` copies deeply, and this is done for each call)."""
+    usage, timing = response.usage, response.timing
+    return {
+        "text": response.text,
+        "usage": usage_to_json(usage) if usage is not None else None,
+        "finish": response.finish,
+        "timing": {"queued": timing.queued, "wire": timing.wire, "retries": timing.retries},
+        "model": response.model,
+        "cost": response.cost,
+    }
 
 
 def response_from_json(value: Mapping[str, Any]) -> Response:
@@ -36,8 +44,15 @@ def response_from_json(value: Mapping[str, Any]) -> Response:
 
 
 def _digest(text: str) -> str:
-    """Return what stands for a message: prompts are long, and the journal would write each out to hash it."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    """Return what stands for a message: prompts are long, and the journal would write each out to hash it.
+
+    In pieces under 2 kB: for larger ones hashlib gives the interpreter up, and waits for it beside a busy writer.
+    """
+    raw = memoryview(text.encode("utf-8", "surrogatepass"))
+    hasher = hashlib.sha256()
+    for start in range(0, len(raw), 2000):
+        hasher.update(raw[start : start + 2000])
+    return hasher.hexdigest()
 
 
 def inputs_of(request: Request, model: Model) -> dict[str, JSON]:

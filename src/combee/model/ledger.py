@@ -13,7 +13,17 @@ from typing import Any
 from combee.model.outcome import Paid
 from combee.model.types import Request, Usage
 
-__all__ = ["CallRow", "Ledger", "Totals", "prompt_characters"]
+__all__ = ["CallRow", "Ledger", "Totals", "prompt_characters", "usage_to_json"]
+
+
+def usage_to_json(usage: Usage) -> dict[str, Any]:
+    """Return usage as plain JSON data."""
+    return {
+        "prompt": usage.prompt,
+        "completion": usage.completion,
+        "cached": usage.cached,
+        "estimated": usage.estimated,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +48,21 @@ class CallRow:
     at: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as plain JSON data."""
-        return asdict(self)
+        """Return the row as plain JSON data (by hand: `asdict` copies deeply, and this is done for each call)."""
+        return {
+            "model": self.model,
+            "role": self.role,
+            "item": self.item,
+            "attempt": self.attempt,
+            "tries": self.tries,
+            "outcome": self.outcome,
+            "paid": self.paid,
+            "usage": usage_to_json(self.usage) if self.usage is not None else None,
+            "cost": self.cost,
+            "queued": self.queued,
+            "wire": self.wire,
+            "at": self.at,
+        }
 
 
 @dataclass(slots=True)
