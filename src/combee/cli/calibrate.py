@@ -14,6 +14,7 @@ import click
 
 from combee.aggregate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
 from combee.cli.config import read_config
+from combee.cli.model_options import model_options, tables_of
 from combee.cli.spec import RunSpec, make_agent
 from combee.errors import UsageError
 from combee.journal import JSON, MemoryScope
@@ -29,7 +30,7 @@ REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
 
 
 @click.command(name="calibrate")
-@click.option("--model", help="Model to measure, at the endpoint of [model] in combee.toml.")
+@model_options
 @click.option("--forget", type=click.FloatRange(0, min_open=True), help="The embedded curator with this m0.")
 @click.option("--sizes", default=" ".join(map(str, SIZES)), show_default=True, help="Facts in a call.")
 @click.option("--repeats", type=click.IntRange(1), default=10, show_default=True, help="Calls of each size.")
@@ -104,14 +105,17 @@ def with_calibration(spec: RunSpec, folder: Path = Path()) -> tuple[RunSpec, tup
 
 
 def _spec(options: Mapping[str, Any]) -> RunSpec:
-    if options["model"] is not None and options["forget"] is not None:
+    if options["model_name"] is not None and options["forget"] is not None:
         raise UsageError("--forget belongs to the embedded curator, --model to an endpoint.", hint="Give one of them.")
     config = read_config(options["config_path"])
-    kind = "lexical" if options["forget"] is not None else "ace" if options["model"] or config.model else "lexical"
+    tables = tables_of(options, config.model)
+    named = options["model_name"] or config.model
+    kind = "lexical" if options["forget"] is not None else config.agent.get("kind") or ("ace" if named else "lexical")
     return RunSpec.of(
         config,
-        agent={"kind": kind, "forget": options["forget"]},
-        model={"name": options["model"]},
+        agent={"prompts": tables["agent"]["prompts"], "kind": kind, "forget": options["forget"]},
+        model=tables["model"],
+        prices=tables["prices"],
         learn={"seed": options["seed"]},
     )
 

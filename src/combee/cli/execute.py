@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
 import click
 
 from combee.cli.display import Display, make_display
+from combee.cli.gepa_run import METHOD, learn_by_gepa
 from combee.cli.spec import Prepared
 from combee.errors import CombeeError, UsageError
 from combee.journal import JSON, Journal
 from combee.learn import LearnResult, learn
+from combee.learn.batching import announcement
+from combee.pace import explain
 from combee.playbook import Playbook, load, save, tokens
 from combee.report import REPORT_NAME, write_report
 from combee.runner import run_sync
@@ -43,7 +46,10 @@ def execute(prepared: Prepared, folder: Path, *, quiet: bool) -> Finished:
         _same_data(journal, prepared)
         prepared.agent.attach(journal)
         try:
-            result = run_sync(_learn(prepared, start, journal, display))
+            if prepared.spec.agent.get("method") == METHOD:
+                result = learn_by_gepa(prepared, start, journal, display)
+            else:
+                result = run_sync(_learn(prepared, start, journal, display))
         except KeyboardInterrupt:
             display.close()
             click.echo(f"Stopped; nothing is lost. Go on with: combee resume {folder}", err=True)
@@ -100,6 +106,13 @@ def _write_report(folder: Path) -> None:
         click.echo(f"The report was not written: {error}", err=True)
 
 
+def _batch(result: LearnResult) -> JSON:
+    """Return the choice of the batch size; None where it was fixed."""
+    if result.choice is None:
+        return None
+    return cast("JSON", asdict(announcement(len(result.steps), result.choice)))
+
+
 def print_finished(done: Finished, *, as_json: bool) -> None:
     """Say what a run gave, for a person or as JSON."""
     result = done.result
@@ -115,6 +128,7 @@ def print_finished(done: Finished, *, as_json: bool) -> None:
             "unlearned": cast("JSON", list(result.unlearned)),
             "validation": None if validation is None else {"hits": validation.hits, "total": validation.total},
             "calls": {"bought": done.bought, "reused": done.reused, "bought_again": done.bought_again},
+            "batch": _batch(result),
         }
         click.echo(json.dumps(summary, ensure_ascii=False))
         return
@@ -129,6 +143,9 @@ def print_finished(done: Finished, *, as_json: bool) -> None:
         hits = sum(step.hits for step in result.steps)
         lines.append(f"training   {hits / seen:.3f} before learning from each sample")
     lines.append(f"work       {done.bought} results made, {done.reused} taken from the journal")
+    if result.choice is not None:
+        first, *rest = explain(result.choice).split("\n")
+        lines += [f"pace       {first}", *(f"           {line}" for line in rest)]
     if result.unlearned:
         lines.append(f"not worked {len(result.unlearned)} samples failed for outside reasons")
     lines.append(f"report     {done.folder / REPORT_NAME}")
