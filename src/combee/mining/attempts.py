@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from combee.mining.faults import Fault, fault_of
+from combee.mining.faults import Fault, fault_of, last_line
 from combee.mining.shell import Part, parts
 from combee.trace import Step, ToolCall, Trace, failed
 
@@ -27,6 +27,7 @@ _EXIT = re.compile(
     r"<returncode>\s*(-?\d+)|(?:exit(?:ed with)? code|Exit code|exit status|exited with code)[:\s]+(-?\d+)\b"
 )
 _LONGEST = 20_000
+_SHORT = 30
 _EDIT = re.compile(r"(edit) (\d+:\d+)\n(.*?)(?:\nend_of_edit)?\s*\Z", re.DOTALL)
 _STARTS_AN_AGENT = re.compile(r"^(?:mini|openhands|claude|codex|aider|goose|gemini)\s")
 
@@ -46,7 +47,8 @@ class Attempt:
     @cached_property
     def fault(self) -> Fault | None:
         """What the output says went wrong; an output can hold one although the call as a whole worked."""
-        return fault_of(self.output)
+        found = fault_of(self.output)
+        return last_line(self.output) if found is None and self.worked is False else found
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -124,7 +126,9 @@ def _worked(result: Step) -> bool | None:
     code = next((match[1] or match[2] for match in _EXIT.finditer(result.text[:400] + result.text[-400:])), None)
     if code is not None:
         return code == "0"
-    if failed(result):
-        found = fault_of(result.text)
-        return False if found is not None else None
-    return fault_of(result.text) is None
+    found = fault_of(result.text)
+    if found is None:
+        return None if failed(result) else True
+    if found.kind in {"tool", "compiler"} and result.text.count("\n") > _SHORT:
+        return None  # a long output may hold any text
+    return False

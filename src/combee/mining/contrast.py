@@ -95,7 +95,8 @@ def _compare(good: Sequence[Outline], bad: Sequence[Outline], found: dict[str, l
             )
     tests = Counter(test for run in bad for test in run.failed_tests)
     for test, count in sorted(tests.items()):
-        if count == len(bad) and not is_instruction(test):
+        decisive = count == len(bad) and all(len(run.failed_tests) == 1 for run in bad)
+        if decisive and test.count("_") >= 2 and not is_instruction(test):
             text = f"In the task {name}, all {count} runs that failed did so in the check {quoted(test)}; {len(good)} passed."
             for run in bad:
                 found[run.trace].append(Finding("contrast", f"check/{good[0].task}/{test}", text, (), STRATEGIES))

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["Fault", "fault_of", "is_instruction", "quoted", "signature"]
+__all__ = ["Fault", "fault_of", "is_instruction", "last_line", "quoted", "signature"]
 
 _OUTPUT = re.compile(r"<output>\n?(.*?)(?:</output>|\Z)", re.DOTALL)
 _LONGEST = 160
@@ -24,19 +24,20 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
             re.MULTILINE,
         ),
     ),
-    ("timeout", re.compile(r"^.{0,400}?\btimed? ?out and has been killed|^Command timed out\b.{0,80}", re.MULTILINE)),
     (
         "module",
         re.compile(
-            r"^(?:ModuleNotFoundError|ImportError): No module named ['\"]?(?P<about>[\w.]{1,60})['\"]?.*$", re.MULTILINE
+            r"^[^\n]{0,60}?\bNo module named ['\"]?(?P<about>[\w.]{1,60})['\"]?.*$", re.MULTILINE
         ),
     ),
     ("managed", re.compile(r"^.{0,20}externally-managed-environment.*$", re.MULTILINE)),
     ("syntax", re.compile(r"^-? ?[EF]\d{3} \w*Error: .+$", re.MULTILINE)),
     ("exception", re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt): .+$", re.MULTILINE)),
     ("compiler", re.compile(r"^[^\s:]{1,120}:\d+:(?:\d+:)? (?:fatal )?error: .+$", re.MULTILINE)),
+    ("compiler", re.compile(r"^.{0,200}\bundefined reference to .+$", re.MULTILINE)),
     ("compiler", re.compile(r"^error(?:\[E\d+\])?: .+$", re.MULTILINE)),
     ("tool", re.compile(r"^E: .+$", re.MULTILINE)),
+    ("tool", re.compile(r"^[\w./+-]{1,80}: (?:fatal )?error: .+$", re.MULTILINE)),
     ("tool", re.compile(r"^(?:fatal|ERROR|Error|error|npm ERR!|npm error|make): .*\w.*$", re.MULTILINE)),
     ("tool", re.compile(r"^.{0,60}?An error occurred \(\w+\).*$", re.MULTILINE)),
     ("tool", re.compile(r"^.{0,120}?\"error\": \"[^\"]{3,300}\"", re.MULTILINE)),
@@ -46,8 +47,14 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("tool", re.compile(r"^(?:Unable to|Cannot|Could not|Can't|Failed to|Invalid|Unknown|Unrecognized|Permission "
                         r"denied|Connection refused|CONFLICT|Missing|No such)\b.{3,}$", re.MULTILINE)),
 )  # fmt: skip
+_TIMEOUT = re.compile(r"</command>\s+timed out and has been killed|^Command timed out\b", re.MULTILINE)
+_LAST_LINE = re.compile(
+    r"\b(?:error|fail(?:ed|ure)?|cannot|can't|unable|invalid|denied|not found|missing|undefined|unknown|unrecognized|"
+    r"no such|refused|conflict)\b",
+    re.IGNORECASE,
+)
 _LAST = frozenset({"exception"})  # of these the last line counts: it ends the trace of calls
-_NOISE = re.compile(r"LiteLLM|litellm|DeprecationWarning|^Traceback|^WARNING|^warning:", re.IGNORECASE)
+_NOISE = re.compile(r"^\s*\d+:|pip's dependency resolver|^debconf:|LiteLLM|litellm|DeprecationWarning|^Traceback|^WARNING|^warning:", re.IGNORECASE)
 _INSTRUCTION = re.compile(
     r"\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|prior|above|earlier|instructions?|rules?)\b|"
     r"\b(?:system prompt|you are now|as an ai|language model|assistant must|new instructions?)\b|"
@@ -96,9 +103,21 @@ def quoted(text: str, limit: int = _LONGEST) -> str:
     return f"`{line}`"
 
 
+def last_line(output: str) -> Fault | None:
+    """Return the last line of an output that is known to be a failure's, where it has a word of failing in it."""
+    inside = _OUTPUT.search(output)
+    lines = [line.strip() for line in (inside[1] if inside else output)[-2000:].splitlines() if line.strip()]
+    line = lines[-1] if lines else ""
+    if len(line) > 200 or not _LAST_LINE.search(line) or _NOISE.search(line) or is_instruction(line):
+        return None
+    return Fault("tool", " ".join(line.split()))
+
+
 @lru_cache(maxsize=8192)
 def fault_of(output: str) -> Fault | None:
     """Return what an output says went wrong, or None where no line of a known shape says it."""
+    if _TIMEOUT.search(output[:4000] + "\n" + output[-1000:]):
+        return Fault("timeout", "timed out and was killed")
     inside = _OUTPUT.search(output)
     text = inside[1] if inside else output
     if len(text) > _SEARCHED:
@@ -107,7 +126,7 @@ def fault_of(output: str) -> Fault | None:
         matches = [match for match in pattern.finditer(text) if not _NOISE.search(match[0])]
         if matches:
             match = matches[-1] if kind in _LAST else matches[0]
-            line = "timed out and was killed" if kind == "timeout" else " ".join(match[0].split())
+            line = " ".join(match[0].split())
             about = (match.groupdict().get("about") or "").split(".")[0] if kind == "module" else (
                 match.groupdict().get("about") or ""
             )

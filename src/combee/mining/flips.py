@@ -24,6 +24,10 @@ _FAILED = re.compile(
 )
 _SUMMARY = re.compile(r"\b[1-9]\d* passed\b|^OK\b|\btest result: ok\b|^ok\s|^PASS\b|\bTests:.*\d+ passed", re.MULTILINE)
 _ANY_FAILED = re.compile(r"\b[1-9]\d* (?:failed|errors?)\b|^FAILED\b|^FAIL\b", re.MULTILINE)
+_CODE = tuple(
+    ".py .js .ts .tsx .jsx .go .rs .java .c .h .cc .cpp .rb .php .cs .sh .toml .cfg .ini .json .yaml .yml .sql "
+    "Makefile Dockerfile file".split()
+)
 _MOST = 3
 
 
@@ -38,8 +42,8 @@ def find_flips(row: Sequence[Attempt]) -> list[Finding]:
         if not failing and _SUMMARY.search(attempt.output) and not _ANY_FAILED.search(attempt.output):
             for test, (since, step, why) in list(red.items())[:_MOST]:
                 files = _written(row[since + 1 : place])
-                if len(files) == 1:
-                    found.append(_flip(test, why, files.pop(), (step, attempt.step)))
+                if len(files) == 1 and (file := files.pop()).endswith(_CODE):
+                    found.append(_flip(test, why, file, (step, attempt.step)))
             red.clear()
         for test, why in failing.items():
             red[test] = (place, attempt.step, why)  # the last failure counts: what stands between is what mended it

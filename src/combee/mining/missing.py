@@ -7,24 +7,36 @@ from collections.abc import Sequence
 
 from combee.mining.attempts import Attempt
 from combee.mining.faults import Fault, quoted
-from combee.mining.finding import MISTAKES, Finding
-from combee.mining.shell import READERS, Part, base_package
+from combee.mining.finding import Finding
+from combee.mining.shell import Part, base_package
 
-__all__ = ["INSTALLERS", "find_missing", "installed"]
+__all__ = ["ALIKE", "INSTALLERS", "find_absent", "find_missing", "installed"]
 
 INSTALLERS = frozenset(
     {"pip install", "apt-get install", "npm install", "conda install", "uv pip", "uv add", "gem install",
      "cargo install", "yum install", "dnf install", "apk add", "brew install", "opam install", "go install"}
 )  # fmt: skip
-_ALIKE: tuple[frozenset[str], ...] = tuple(
+ALIKE: tuple[frozenset[str], ...] = tuple(
     frozenset(group.split())
     for group in (
         "wget curl", "python python3", "netstat ss lsof", "vim vi nano", "telnet nc ncat", "ifconfig ip",
-        "service systemctl", "xxd hexdump od file", "7z 7za 7zr p7zip unar", "docker podman", "nslookup dig host getent",
-        "unzip python3 jar", "zip tar", "make cmake ninja", "node nodejs bun", "sudo su", "expect socat", "man info",
-        "rsync cp scp", "tesseract python3", "gcc cc clang tcc", "crontab systemctl",
+        "service systemctl", "xxd hexdump od", "file od hexdump", "7z 7za 7zr p7zip unar", "docker podman",
+        "nslookup dig host getent", "make cmake ninja", "node nodejs bun", "source .", "ps pgrep pidof top",
+        "pkill killall kill", "gcc g++ cc c++ clang tcc", "rsync cp scp", "which command type",
     )
 )  # fmt: skip
+"""Programs that can stand in for each other."""
+_BRINGS = {
+    "cv2": "opencv-python opencv-python-headless", "PIL": "pillow", "yaml": "pyyaml", "sklearn": "scikit-learn",
+    "bs4": "beautifulsoup4", "Crypto": "pycryptodome", "dateutil": "python-dateutil dateutil", "dotenv": "python-dotenv",
+    "pkg_resources": "setuptools", "websocket": "websocket-client", "xxd": "vim-common xxd", "hexdump": "bsdmainutils",
+    "netstat": "net-tools", "ifconfig": "net-tools", "ps": "procps", "pkill": "procps", "pgrep": "procps",
+    "top": "procps", "ping": "iputils-ping", "nc": "netcat netcat-openbsd netcat-traditional", "dig": "dnsutils",
+    "nslookup": "dnsutils", "ip": "iproute2", "ss": "iproute2", "7z": "p7zip-full p7zip", "gcc": "build-essential",
+    "g++": "build-essential", "make": "build-essential", "pip": "python3-pip", "pip3": "python3-pip", "cc": "build-essential",
+    "killall": "psmisc", "convert": "imagemagick", "java": "default-jdk default-jre", "npm": "nodejs", "node": "nodejs",
+    "pdftotext": "poppler-utils", "crontab": "cron", "python": "python-is-python3", "git": "git", "psql": "postgresql-client",
+}  # fmt: skip
 _WINDOW = 12
 
 
@@ -62,9 +74,9 @@ def _brought(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None
         if attempt.worked is False:
             continue
         for part in attempt.parts:
-            if not (part.sure and installed(part)) or attempt.fault is not None:
+            if not installed(part) or not (part.sure or _named(fault, part)) or attempt.fault is not None:
                 continue
-            proof = _used(fault, later[offset:], part)
+            proof = _used(fault, row[place], later[offset:], part)
             if proof is not None:
                 command = _shown(part)
                 what = "The program" if fault.kind == "command" else "The Python module"
@@ -73,7 +85,6 @@ def _brought(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None
                     f"missing/{fault.kind}/{fault.about}/{part.action}",
                     f"{what} `{fault.about}` may be missing ({quoted(_said(fault))}): {quoted(command)} brought it.",
                     (row[place].step, attempt.step, proof),
-                    MISTAKES,
                 )
     return None
 
@@ -92,19 +103,26 @@ def _shown(part: Part) -> str:
 def _named(fault: Fault, part: Part) -> bool:
     """Whether the packages of an install plausibly hold what was missing: the name is in one of them."""
     name = fault.about.casefold().replace("_", "-")
-    return any(name == package or name in package.split("-") or package in name for package in installed(part))
+    known = set(_BRINGS.get(fault.about, "").split()) | {name}
+    return any(package in known or name in package.split("-") for package in installed(part))
 
 
-def _used(fault: Fault, rest: Sequence[Attempt], part: Part) -> int | None:
+def _used(fault: Fault, first: Attempt, rest: Sequence[Attempt], part: Part) -> int | None:
     """Return the step in which the missing thing was used without the fault; None where it was not, or failed again.
 
     The same command line may use it at once (`apt-get install jq && jq ...`). An install whose packages do not bear the
-    name counts only where the use comes right after it.
+    name counts only where it is of one package and the use comes right after it.
     """
-    for distance, attempt in enumerate(rest[: _WINDOW if _named(fault, part) else 3]):
+    named = _named(fault, part)
+    if not named and (fault.kind == "module" or len(installed(part)) > 1):
+        return None
+    for distance, attempt in enumerate(rest[: _WINDOW if named else 2]):
         again = attempt.fault
         if again is not None and again.kind == fault.kind and again.about == fault.about:
             return None
+        same_line = bool(distance) and attempt.command is not None and attempt.command == first.command
+        if same_line and (attempt.worked or (again is not None and again.kind == "module")):
+            return attempt.step
         if attempt.worked is not True:
             continue
         if fault.kind == "command":
@@ -119,25 +137,54 @@ def _used(fault: Fault, rest: Sequence[Attempt], part: Part) -> int | None:
 
 
 def _alternative(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None:
-    """Return another program of the same kind that did the same at once: `wget URL` for a missing `curl`."""
+    """Return another program of the same kind that did the same soon after: `wget URL` for a missing `curl`."""
     if fault.kind != "command":
         return None
+    if fault.about == "sudo":
+        return _without_sudo(fault, place, row)
     wanted = [part for part in row[place].parts if part.program == fault.about]
-    if not wanted:
-        return None
-    for attempt in row[place + 1 : place + 3]:
+    for attempt in row[place + 1 : place + 4] if wanted else ():
         if attempt.worked is not True or attempt.fault is not None:
             continue
         for part in attempt.parts:
-            alike = any({fault.about, part.program} <= group for group in _ALIKE)
-            shared = wanted[0].targets & part.targets or not wanted[0].targets
-            if alike and shared and part.sure and part.program != fault.about and part.program not in READERS - {"od"}:
+            alike = any({fault.about, part.program} <= group for group in ALIKE)
+            shared = wanted[0].targets & part.targets or not wanted[0].targets or not part.targets
+            if alike and shared and part.program != fault.about and len(part.text) <= 120:
                 return Finding(
                     "missing",
                     f"missing/command/{fault.about}/{part.program}",
-                    f"The program `{fault.about}` may be missing ({quoted(_said(fault))}): `{part.program}` did it "
-                    f"instead, as in {quoted(_shown(part), 120)}.",
+                    f"The program `{fault.about}` may be missing ({quoted(_said(fault))}): `{part.program}` stood in for "
+                    f"it, as in {quoted(_shown(part), 120)}.",
                     (row[place].step, attempt.step),
-                    MISTAKES,
                 )
     return None
+
+
+def _without_sudo(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None:
+    actions = {part.action for part in row[place].parts if part.text.startswith("sudo ")}
+    for attempt in row[place + 1 : place + 4]:
+        hit = [part for part in attempt.parts if part.action in actions and not part.text.startswith("sudo ")]
+        if hit and attempt.worked and hit[0].sure:
+            return Finding(
+                "missing",
+                "missing/command/sudo/none",
+                f"The program `sudo` may be missing ({quoted(_said(fault))}) where the agent is root: the same command "
+                f"without it worked, as in {quoted(_shown(hit[0]), 100)}.",
+                (row[place].step, attempt.step),
+            )
+    return None
+
+
+def find_absent(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Finding]:
+    """Return the programs that were missing and that nothing in the run brought: of use where many runs say so."""
+    told = {finding.key.split("/")[2] for finding in handled}
+    found: dict[str, Finding] = {}
+    for attempt in row:
+        fault = attempt.fault
+        if fault is None or fault.kind != "command" or fault.about in told or fault.about in found:
+            continue
+        if not any(part.program == fault.about or fault.about in part.words for part in attempt.parts):
+            continue
+        text = f"The program `{fault.about}` is not there ({quoted(_said(fault))}) and no run brought it: plan without it."
+        found[fault.about] = Finding("absent", f"absent/{fault.about}", text, (attempt.step,))
+    return list(found.values())

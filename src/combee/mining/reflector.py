@@ -15,7 +15,6 @@ from combee.trace import Trace, redact_trace
 
 __all__ = ["MiningCurator", "MiningReflector"]
 
-_SECTIONS = {"dead_end", "flip", "correction", "contrast"}
 
 
 class MiningReflector:

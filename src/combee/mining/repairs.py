@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from combee.mining.attempts import Attempt
 from combee.mining.faults import Fault, quoted
 from combee.mining.finding import MISTAKES, Finding
-from combee.mining.missing import INSTALLERS, installed
+from combee.mining.missing import ALIKE, INSTALLERS, installed
 from combee.mining.shell import READERS, Part, written_files
 
 __all__ = ["culprit", "find_repairs"]
@@ -66,7 +66,7 @@ def _shell(place: int, row: Sequence[Attempt], fault: Fault) -> Finding | None:
     for offset, attempt in enumerate(row[place + 1 : place + 1 + _WINDOW], place + 1):
         if attempt.command is None or attempt.worked is None:
             continue
-        same = [each for each in attempt.parts if each.action == part.action and _same_intent(part, each)]
+        same = [each for each in attempt.parts if _alike(part, each) and _same_intent(part, each)]
         if attempt.worked is False:
             if any(each.words == part.words for each in same):
                 return None  # it failed again as it was: the next failure is looked at on its own
@@ -80,6 +80,10 @@ def _shell(place: int, row: Sequence[Attempt], fault: Fault) -> Finding | None:
     return None
 
 
+def _alike(one: Part, other: Part) -> bool:
+    return one.action == other.action or any({one.program, other.program} <= group for group in ALIKE)
+
+
 def _same_intent(one: Part, other: Part) -> bool:
     if one.words == other.words:
         return True
@@ -91,7 +95,7 @@ def _same_intent(one: Part, other: Part) -> bool:
     a, b = list(one.arguments), list(other.arguments)
     if not a and not b:
         return True
-    return difflib.SequenceMatcher(None, a, b, autojunk=False).ratio() >= 0.5 or bool(
+    return difflib.SequenceMatcher(None, a, b, autojunk=False).ratio() >= 0.4 or bool(
         one.targets and one.targets == other.targets
     )
 

@@ -18,6 +18,7 @@ READERS = frozenset(
     "kill less locate ls md5sum more nl pgrep pkill printf printenv ps pwd read readlink realpath rg rm sed set "
     "sha256sum sleep sort source stat strings tail tee test time top touch tr tree true type ulimit umask uname "
     "uniq unset wait watch wc whereis which whoami xargs xxd hexdump od df free lsof mkdir cp mv ln chmod chown "
+    "find_file open goto scroll_down scroll_up search_dir search_file submit create "
     "exit date seq shopt trap alias dpkg-query nproc hostname groups".split()
 )
 """Programs that look or tidy up: their failures are questions answered "no", not lessons."""
@@ -35,7 +36,7 @@ _WITH_VERB = frozenset(
     "openssl ip brew yum dnf apk gem bundle terraform helm make tmux gh svn hg rustup dotnet mvn gradle pipx opam "
     "coqc jupyter huggingface-cli tshark mix cabal stack composer snap add-apt-repository dpkg".split()
 ) - {"make", "coqc", "tshark", "add-apt-repository"}
-_PIP_MODULE = re.compile(r"^python3 -m pip\b")
+_TWO_WORDS = frozenset("env compose s3 s3api pip remote stash submodule worktree config sts addr link route".split())
 _MOST = 4000
 
 
@@ -44,12 +45,14 @@ class Part:
     """One simple command.
 
     `words` are without wrappers (sudo, env) and assignments; `text` is as typed; `sure` says that the exit code of the
-    whole line speaks for this part too.
+    whole line speaks for this part too; `fed` is what stands before it in a pipe; `background` says that `&` follows.
     """
 
     text: str
     words: tuple[str, ...]
     sure: bool
+    fed: str = ""
+    background: bool = False
 
     @property
     def program(self) -> str:
@@ -61,7 +64,8 @@ class Part:
         """The sub-command of programs that have them, or empty."""
         if self.program not in _WITH_VERB:
             return ""
-        return next((word for word in self.words[1:4] if not word.startswith("-") and "=" not in word), "")
+        found = [word for word in self.words[1:5] if not word.startswith("-") and "=" not in word]
+        return " ".join(found[: 2 if found and found[0] in _TWO_WORDS else 1])
 
     @property
     def action(self) -> str:
@@ -72,8 +76,8 @@ class Part:
     def arguments(self) -> tuple[str, ...]:
         """What follows the program and its sub-command."""
         rest = list(self.words[1:])
-        if self.verb in rest:
-            rest.remove(self.verb)
+        for word in self.verb.split():
+            rest.remove(word)
         return tuple(rest)
 
     @property
@@ -120,10 +124,12 @@ def parts(command: str) -> tuple[Part, ...]:
     for joint in reversed(after):
         chained = joint == "" or (joint == "&&" and chained)
         sure.append(chained)
-    for (text, _), vouched in zip(pieces, reversed(sure), strict=True):
+    fed = ""
+    for (text, _), joint, vouched in zip(pieces, after, reversed(sure), strict=True):
         words = _words(text)
         if words:
-            found.append(Part(text.strip(), words, vouched))
+            found.append(Part(text.strip(), words, vouched, fed, joint == "&"))
+        fed = text.strip() if joint == "|" else ""
     return tuple(found)
 
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from combee.mining.attempts import attempts
 from combee.mining.contrast import Outline, contrast, outline
 from combee.mining.corrections import find_corrections
-from combee.mining.dead_ends import find_dead_ends
+from combee.mining.dead_ends import find_dead_ends, find_unmended
 from combee.mining.finding import Finding
 from combee.mining.flips import find_flips
-from combee.mining.missing import find_missing
+from combee.mining.hangs import find_hangs
+from combee.mining.missing import find_absent, find_missing
 from combee.mining.repairs import find_repairs
 from combee.trace import Trace
 
@@ -24,6 +25,8 @@ __all__ = ["Survey", "findings", "survey"]
 
 _MOST_A_RUN = 24
 _SAID_OFTEN = 3
+_LEAST_RUNS = {"absent": 3, "unmended": 3}
+"""Kinds that say something only where several runs agree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +47,17 @@ class Survey:
 def findings(trace: Trace) -> tuple[tuple[Finding, ...], Outline]:
     """Return what one run teaches by itself, and its outline for comparing it with others."""
     row = attempts(trace)
+    missing = find_missing(row)
     found = [
-        *find_missing(row),
+        *missing,
+        *find_absent(row, missing),
         *find_repairs(row),
+        *find_hangs(row),
         *find_flips(row),
         *find_dead_ends(row),
         *find_corrections(trace),
     ]
+    found += find_unmended(row, found)
     return tuple(found[:_MOST_A_RUN]), outline(trace, row)
 
 
@@ -75,12 +82,16 @@ def _settled(by_trace: Mapping[str, Sequence[Finding]]) -> dict[str, tuple[Findi
             known = texts.get(each.key)
             if known is None or (len(each.text), each.text) < (len(known), known):
                 texts[each.key] = each.text
+    brought = {key.split("/")[2] for key in runs if key.startswith("missing/command/")}
+    beaten = {f"absent/{name}" for name in brought}
     settled: dict[str, tuple[Finding, ...]] = {}
     for name, found in by_trace.items():
         kept: dict[str, Finding] = {}
         for each in found:
             # what a "user" says in three runs or more is a harness speaking
             if each.kind == "correction" and len(runs[each.key]) >= _SAID_OFTEN:
+                continue
+            if len(runs[each.key]) < _LEAST_RUNS.get(each.kind, 1) or each.key in beaten:
                 continue
             kept.setdefault(each.key, replace(each, text=texts[each.key]))
         settled[name] = tuple(kept.values())
