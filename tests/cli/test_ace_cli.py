@@ -1,0 +1,253 @@
+"""Commands that call models: bad input, dry run, budgets, mock, refine, doctor."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from combee.ace import Student, lesson_of
+from combee.cli import run
+from combee.journal import Journal
+from combee.model.mock import MockConfig, MockServer
+from combee.playbook import Bullet, Playbook, load, save
+from combee.tasks import load as load_tasks
+
+ROWS = 12
+SPLIT = ("--train", "6", "--val", "2", "--test", "2")
+
+
+def write(name: str, text: str) -> None:
+    path = Path(name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def there(name: str) -> bool:
+    return Path(name).exists()
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    rows = [{"question": f"What is the reading of gauge G-{n:03d}?", "answer": str(100 + n)} for n in range(ROWS)]
+    write("gauges.jsonl", "\n".join(json.dumps(row) for row in rows))
+
+
+def student() -> Student:
+    tasks = load_tasks("gauges.jsonl")
+    return Student(tasks, {task.id: lesson_of(task) for task in tasks}, m0=None)
+
+
+async def combee(*arguments: str) -> int:
+    return await asyncio.to_thread(run, list(arguments))
+
+
+def learn(url: str, *more: str) -> tuple[str, ...]:
+    return ("learn", "gauges.jsonl", *SPLIT, "--model", "student", "--base-url", url, "--quiet", *more)
+
+
+async def test_learn_eval_and_show_with_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    async with MockServer(reply=student()) as server:
+        assert await combee(*learn(server.url, "--name", "a", "--json")) == 0
+        learned = json.loads(capsys.readouterr().out)
+        assert (learned["bullets"], learned["reason"]) == (6, "completed")
+        booked = server.stats.requests
+        assert await combee("eval", "runs/a", "--split", "train", "--json") == 0
+        assert json.loads(capsys.readouterr().out)["accuracy"] == 1.0
+        assert await combee("show", "runs/a") == 0
+        assert capsys.readouterr().out.count("[calc-") == 6
+    with Journal.open(Path("runs/a"), create=False, read_only=True) as journal:
+        assert len(list(journal.calls())) == booked
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "code"),
+    [
+        (("--base-url", "https://api.example.com/v1"), "OPENAI_API_KEY", 2),
+        (("--base-url", "ftp://x"), "not a base URL", 2),
+        ((), "no base URL", 2),
+        (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "0"), "above zero", 2),
+        (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "-1"), "above zero", 2),
+        (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "1"), "--price", 1),
+        (("--base-url", "http://127.0.0.1:9/v1", "--price", "cheap"), "not a price", 2),
+        (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "11"), "one step takes about 12 calls", 1),
+        (("--base-url", "http://127.0.0.1:9/v1", "--prompts", "nowhere"), "no folder of prompts", 2),
+        (("--base-url", "http://127.0.0.1:9/v1", "--max-in-flight", "0"), "max-in-flight", 2),
+    ],
+)
+def test_bad_settings_are_refused_with_what_to_do_and_nothing_is_made(
+    options: tuple[str, ...], said: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["learn", "gauges.jsonl", *SPLIT, "--model", "m", *options]) == code
+    assert said in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
+def test_ace_without_a_model_says_how_to_name_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn", "gauges.jsonl", "--agent", "ace"]) == 2
+    assert "--model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "said"),
+    [
+        (MockConfig(key="right-key-123"), "wrong-key-456", "does not accept the key"),
+        (MockConfig(models=("other",)), None, "does not exist"),
+        (MockConfig(schema="ignore", json_mode="ignore"), None, "None of the 6 samples"),
+    ],
+)
+async def test_an_endpoint_that_refuses_ends_the_run_with_a_reason_and_never_shows_the_key(
+    config: MockConfig, key: str | None, said: str
+) -> None:
+    async with MockServer(config, student()) as server:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "combee", *learn(server.url),
+            stderr=asyncio.subprocess.PIPE, env=os.environ | ({} if key is None else {"OPENAI_API_KEY": key}),
+        )  # fmt: skip
+        try:
+            _, err = await asyncio.wait_for(process.communicate(), 20)
+        finally:
+            if process.returncode is None:
+                process.kill()
+    assert process.returncode == 1
+    assert said in err.decode()
+    assert "wrong-key" not in err.decode()
+
+
+async def test_a_dry_run_needs_no_key_calls_nothing_and_counts_the_calls_that_come(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with MockServer(reply=student()) as server:
+        more = ("--no-guard", "--batch", "6", "--price", "1/2", "--json")
+        assert await combee(*learn(server.url, "--dry-run", *more)) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert server.stats.requests == 0
+        assert not there("runs")
+        assert await combee(*learn(server.url, *more)) == 0
+        # A third of the leaves is counted on top for second chances, rounded up; this student needs none.
+        assert told["calls"] == server.stats.requests + 1
+        assert told["cost"] > 0
+    assert run(["learn", "gauges.jsonl", *SPLIT, "--dry-run"]) == 0
+    assert "0 calls" in capsys.readouterr().out
+
+
+def test_a_dry_run_of_a_remote_model_knows_its_list_price(capsys: pytest.CaptureFixture[str]) -> None:
+    more = ("--model", "deepseek-chat", "--base-url", "https://api.deepseek.com/v1", "--dry-run", "--json")
+    assert run(["learn", "gauges.jsonl", *SPLIT, *more]) == 0
+    assert json.loads(capsys.readouterr().out)["cost"] > 0
+
+
+async def test_a_used_up_budget_stops_the_run_and_a_higher_one_goes_on_without_paying_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with MockServer(reply=student()) as server:
+        assert await combee(*learn(server.url, "--name", "b", "--batch", "2", "--max-calls", "9", "--json")) == 0
+        assert json.loads(capsys.readouterr().out)["reason"] == "budget"
+        assert server.stats.paid == 9
+        assert await combee("resume", "runs/b", "--quiet", "--json") == 0
+        assert json.loads(capsys.readouterr().out)["reason"] == "budget"
+        assert server.stats.paid == 9
+        assert await combee("resume", "runs/b", "--max-calls", "99", "--quiet", "--json") == 0
+        done = json.loads(capsys.readouterr().out)
+        assert (done["reason"], done["bullets"]) == ("completed", 6)
+        again = server.stats.paid
+        assert await combee(*learn(server.url, "--name", "c", "--batch", "2")) == 0
+        assert again == server.stats.paid - again
+
+
+async def test_a_role_may_have_its_own_model_prompts_and_budget(capsys: pytest.CaptureFixture[str]) -> None:
+    write("prompts/generator.md", "--- system ---\nMINE {{playbook}}\n--- user ---\n{{task}}")
+    async with MockServer(reply=student()) as server:
+        write(
+            "combee.toml",
+            f'[agent]\nkind = "ace"\nprompts = "prompts"\n[model]\nname = "strong"\nbase_url = "{server.url}"\n'
+            '[model.generator]\nname = "cheap"\n[budget.reflector]\nmax_calls = 3\n',
+        )
+        assert await combee("learn", "gauges.jsonl", *SPLIT, "--name", "r", "--quiet", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["reason"] == "budget"
+    with Journal.open(Path("runs/r"), create=False, read_only=True) as journal:
+        rows = [(row["role"], row["model"]) for row in journal.calls() if isinstance(row, dict)]
+    assert {("generator", "cheap"), ("reflector", "strong")} <= set(rows)
+    assert rows.count(("reflector", "strong")) == 3
+
+
+async def test_prompts_that_changed_do_not_go_on_with_an_old_run(capsys: pytest.CaptureFixture[str]) -> None:
+    write("mine/generator.md", "--- system ---\nA {{playbook}}\n--- user ---\n{{task}}")
+    async with MockServer(reply=student()) as server:
+        assert await combee(*learn(server.url, "--name", "p", "--prompts", "mine")) == 0
+        write("mine/generator.md", "--- system ---\nB {{playbook}}\n--- user ---\n{{task}}")
+        assert await combee("resume", "runs/p", "--quiet") == 2
+    assert "prompts have changed" in capsys.readouterr().err
+
+
+async def test_refine_joins_entries_of_a_file_and_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ("Read gauge G-1 before the pump starts", "Before the pump starts read gauge G-1")
+    book = Playbook(tuple(Bullet(f"misc-{n:05d}", "OTHERS", text, 1) for n, text in enumerate(texts, 1)), 2)
+    save(book, Path("book.json"))
+    reply = json.dumps({"bullets": [{"text": texts[0], "bullet_ids": ["misc-00001", "misc-00002"]}]})
+    async with MockServer(reply=lambda _: reply) as server:
+        call = ("--model", "m", "--base-url", server.url)
+        assert await combee("refine", "book.json", *call, "--out", "new.json", "--json") == 0
+        assert json.loads(capsys.readouterr().out)["rewritten"] == 1
+        assert [(bullet.text, bullet.helpful) for bullet in load(Path("new.json"))] == [(texts[0], 2)]
+        assert load(Path("book.json")) == book
+    async with MockServer(reply=student()) as server:
+        assert await combee(*learn(server.url, "--name", "a", "--start", "book.json")) == 0
+    async with MockServer(reply=lambda _: reply) as server:
+        capsys.readouterr()
+        assert await combee("refine", "runs/a", "--base-url", server.url) == 0
+        assert await combee("show", "runs/a@refined") == 0
+    shown = capsys.readouterr().out
+    assert shown.count("[misc-") == 1
+
+
+def test_refine_without_a_model_says_how_to_name_one(capsys: pytest.CaptureFixture[str]) -> None:
+    save(Playbook(), Path("book.json"))
+    assert run(["refine", "book.json"]) == 2
+    assert "--model" in capsys.readouterr().err
+
+
+async def test_doctor_says_what_an_endpoint_can_do_and_how_to_mend_it(capsys: pytest.CaptureFixture[str]) -> None:
+    async with MockServer(MockConfig(models=("good",))) as server:
+        toml = f'[model]\nname = "%s"\nbase_url = "{server.url}"\n[prices]\n"good" = {{ input = 1.0, output = 2.0 }}\n'
+        write("combee.toml", toml % "good")
+        assert await combee("doctor", "--json") == 0
+        checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)}
+        assert checks["json_schema"]["found"] == "JSON schema is obeyed"
+        assert "$1 in and $2 out" in checks["price"]["found"]
+        write("combee.toml", toml % "goof")
+        assert await combee("doctor") == 1
+        assert "good" in capsys.readouterr().out
+    write("combee.toml", '[model]\nname = "m"\nbase_url = "https://x.example"\n')
+    assert run(["doctor"]) == 1
+    assert "OPENAI_API_KEY" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "options", [("--fault", "nosuch=0.1"), ("--fault", "server"), ("--latency", "fast"), ("--script", "none.json")]
+)
+def test_a_mock_that_cannot_be_is_refused(options: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mock", "--port", "0", *options]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+async def test_the_mock_command_serves_a_student_and_tells_what_was_asked() -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "combee", "mock", "--port", "0", "--student", "gauges.jsonl", "--json",
+        stdout=asyncio.subprocess.PIPE, env=dict(os.environ),
+    )  # fmt: skip
+    assert process.stdout is not None
+    url = json.loads(await process.stdout.readline())["url"]
+    assert url.startswith("http://127.0.0.1:")
+    assert await combee(*learn(url, "--json")) == 0
+    process.send_signal(signal.SIGINT)
+    out, _ = await process.communicate()
+    assert json.loads(out)["paid"] > 12
