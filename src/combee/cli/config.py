@@ -33,7 +33,7 @@ class ProjectConfig:
 # The keys of each table; a table of tables (model.reflector) takes the keys of its parent.
 KEYS: dict[str, frozenset[str]] = {
     "tasks": frozenset({"source", "question", "answer", "id", "scorer", "train", "val", "test", "seed", "data_dir"}),
-    "agent": frozenset({"kind", "forget", "output_limit", "prompts", "reflection_rounds"}),
+    "agent": frozenset({"kind", "forget", "output_limit", "prompts", "reflection_rounds", "method", "metric_calls"}),
     "model": frozenset(
         {
             "name",

@@ -41,6 +41,8 @@ LEARN = (
 @click.option(
     "--agent", type=click.Choice(["lexical", "ace"]), help="Who works on the tasks. [lexical; ace with --model]"
 )
+@click.option("--method", type=click.Choice(["ace", "gepa"]), help="How the playbook is learned. [ace]")
+@click.option("--metric-calls", type=click.IntRange(1), help="Rollouts that gepa may count (with --method gepa).")
 @model_options
 @click.option("--reflection-rounds", type=click.IntRange(1), help="Times a model reflects on one run. [1]")
 @budget_options
@@ -70,6 +72,7 @@ def command(source: str | None, config_path: Path | None, **options: Any) -> Non
     config = read_config(config_path)
     tables = tables_of(options, config.model)
     agent = {"forget": options["forget"], "reflection_rounds": options["reflection_rounds"]}
+    agent |= {"method": options["method"], "metric_calls": options["metric_calls"]}
     agent["kind"] = options["agent"] or tables["agent"].pop("kind")
     spec = RunSpec.of(
         config,

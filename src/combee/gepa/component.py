@@ -77,7 +77,7 @@ class Learned(Generic[D]):
             "reads": found.reads,
             "coverage": round(self.coverage, 4),
             "covered": len(found.covered),
-            "uncovered": list(found.uncovered),
+            "uncovered": len(found.uncovered),
             "failed": list(found.failed),
             "failed_calls": [f"{node.name}: {node.error}" for node in found.nodes if node.error],
             "seconds": round(self.seconds, 4),

@@ -96,7 +96,7 @@ class RewriteMethod:
 
     def encode(self, delta: Draft) -> JSON:
         """Return the draft as JSON."""
-        return {"text": delta.text, "keys": list(sorted(delta.keys)), "raw": delta.raw}
+        return {"text": delta.text, "keys": [*sorted(delta.keys)], "raw": delta.raw}
 
     def decode(self, value: JSON) -> Draft:
         """Return the draft that `encode` wrote."""

@@ -63,12 +63,18 @@ class CombeeSampler:
         self._places: list[int] = []
         self._epoch = 0
         self._choices = 0
+        self._drawn = 0
         self._clock = Clock()
 
     @property
     def size(self) -> int | None:
         """The size of the latest minibatch, or None before the first."""
         return self._clock.batch
+
+    @property
+    def drawn(self) -> int:
+        """How many records were drawn so far."""
+        return self._drawn
 
     @property
     def choice(self) -> Choice | None:
@@ -90,7 +96,9 @@ class CombeeSampler:
         iteration = int(getattr(state, "i", 0))
         if self._clock.iteration != iteration or self._clock.batch is None:
             self._begin(iteration, int(getattr(state, "num_full_ds_evals", 0)))
-        return [ids[place] for place in self._take(cast("int", self._clock.batch))]
+        places = self._take(cast("int", self._clock.batch))
+        self._drawn += len(places)
+        return [ids[place] for place in places]
 
     def observe(self, batch: int, seconds: float, *, cached: bool = False) -> None:
         """Tell how long an iteration with a minibatch of this size took, where you time it yourself."""
@@ -156,12 +164,13 @@ class CombeeSampler:
             "places": list(self._places),
             "epoch": self._epoch,
             "choices": self._choices,
+            "drawn": self._drawn,
             "pace": pace,
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on from what `get_state` returned."""
         self._count, self._places = int(state["count"]), list(state["places"])
-        self._epoch, self._choices = int(state["epoch"]), int(state["choices"])
+        self._epoch, self._choices, self._drawn = int(state["epoch"]), int(state["choices"]), int(state["drawn"])
         self._pace = None if state["pace"] is None else from_json(state["pace"])
         self._clock = replace(self._clock, batch=None, began=None)
