@@ -48,6 +48,9 @@ class FileStore:
         self._lock = threading.Lock()
         self._counts = dict.fromkeys((field.name for field in fields(Stats)), 0)
         self._counts["lost"] = purchases.lost if purchases else 0
+        # Who writes holds the lock, so nobody else adds rows: what is not in this set is not in the file either.
+        keys = "SELECT key FROM results UNION ALL SELECT key FROM decisions"
+        self._known: set[bytes] | None = {row[0] for row in reader.rows(keys)} if writer is not None else None
 
     def stats(self) -> Stats:
         """Return the counts so far."""
@@ -75,6 +78,7 @@ class FileStore:
         """See `Store.keep`."""
         writer, purchases = self._writing()
         what = (address.role, address.item, address.attempt, address.inputs)
+        self._learn(key)
         writer.put(_RESULT, (key, *address.place.parts(), *what, text, time.time()), key=key, text=text)
         self._count("bought")
         if purchases.was_lost(key):
@@ -90,16 +94,23 @@ class FileStore:
     def keep_decision(self, place: Place, name: str, text: str) -> None:
         """See `Store.keep_decision`."""
         key = _decision_key(place, name)
+        self._learn(key)
         self._writing()[0].put(_DECISION, (key, *place.parts(), name, text, time.time()), key=key, text=text)
         self._count("decisions_made")
 
     def _look_up(self, table: str, key: bytes) -> str | None:
+        if self._known is not None and key not in self._known:
+            return None
         # Queued rows first: what is no longer queued is committed, so the file has it.
         text = self._writer.waiting(key) if self._writer is not None else None
         if text is None:
             row = self._reader.one(f"SELECT value FROM {table} WHERE key = ?", key)  # noqa: S608 - one of two constants
             text = None if row is None else str(row[0])
         return text
+
+    def _learn(self, key: bytes) -> None:
+        if self._known is not None:
+            self._known.add(key)
 
     def _count(self, name: str) -> None:
         with self._lock:
