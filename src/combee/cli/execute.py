@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
@@ -10,7 +11,7 @@ from typing import cast
 import click
 
 from combee.cli.display import Display, make_display
-from combee.cli.gepa_run import METHOD, learn_by_gepa
+from combee.cli.gepa_run import METHOD, check_gepa, learn_by_gepa
 from combee.cli.spec import Prepared
 from combee.errors import CombeeError, UsageError
 from combee.journal import JSON, Journal
@@ -41,12 +42,15 @@ class Finished:
 def execute(prepared: Prepared, folder: Path, *, quiet: bool) -> Finished:
     """Learn in `folder`; the same call on a folder that holds a part of the run goes on with it."""
     start = _start(prepared)
+    by_gepa = prepared.spec.agent.get("method") == METHOD
+    if by_gepa:
+        check_gepa(prepared)
     with Journal.open(folder) as journal, make_display(quiet=quiet) as display:
         journal.set_meta(SPEC_KEY, prepared.spec.to_json())
         _same_data(journal, prepared)
         prepared.agent.attach(journal)
         try:
-            if prepared.spec.agent.get("method") == METHOD:
+            if by_gepa:
                 result = learn_by_gepa(prepared, start, journal, display)
             else:
                 result = run_sync(_learn(prepared, start, journal, display))
@@ -63,7 +67,7 @@ def execute(prepared: Prepared, folder: Path, *, quiet: bool) -> Finished:
 async def _learn(prepared: Prepared, start: Playbook | None, journal: Journal, display: Display) -> LearnResult:
     try:
         return await learn(
-            prepared.tasks.train,
+            prepared.samples,
             prepared.sample_map,
             prepared.agent.curator,
             config=prepared.config,
@@ -83,7 +87,7 @@ def _start(prepared: Prepared) -> Playbook | None:
 
 def _same_data(journal: Journal, prepared: Prepared) -> None:
     """A run goes on only with the data it began with: else its replay would be another run."""
-    digest = prepared.tasks.digest()
+    digest = prepared.digest()
     known = journal.meta("tasks")
     if known is None:
         journal.set_meta("tasks", digest)
@@ -113,8 +117,8 @@ def _batch(result: LearnResult) -> JSON:
     return cast("JSON", asdict(announcement(len(result.steps), result.choice)))
 
 
-def print_finished(done: Finished, *, as_json: bool) -> None:
-    """Say what a run gave, for a person or as JSON."""
+def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | None = None) -> None:
+    """Say what a run gave, for a person or as JSON; `more` goes into the JSON."""
     result = done.result
     validation = result.validations[-1] if result.validations else None
     if as_json:
@@ -130,7 +134,7 @@ def print_finished(done: Finished, *, as_json: bool) -> None:
             "calls": {"bought": done.bought, "reused": done.reused, "bought_again": done.bought_again},
             "batch": _batch(result),
         }
-        click.echo(json.dumps(summary, ensure_ascii=False))
+        click.echo(json.dumps(summary | dict(more or {}), ensure_ascii=False))
         return
     lines = [f"{result.reason.value}: {result.detail}"]
     lines.append(f"playbook   {len(result.best)} bullets, {tokens(result.best)} tokens → {done.folder / 'playbook.md'}")

@@ -7,14 +7,17 @@ batch sizes come from the journal, so the path is the same up to where it stoppe
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from combee.cli.display import Display
-from combee.cli.spec import Prepared
+from combee.cli.spec import Prepared, RunSpec, load_tasks
 from combee.errors import BudgetError, UsageError
 from combee.journal import Journal, Scope, hash_json
 from combee.learn import FinishReason, LearnResult, Rollout, RunFinished, RunStarted, StepFinished, Task, Validated
@@ -23,10 +26,11 @@ from combee.playbook import Playbook, from_text, to_text, tokens
 if TYPE_CHECKING:
     from combee.gepa import CombeeReflection, CombeeSampler, Recorder, ReflectionOptions
 
-__all__ = ["COMPONENT", "METHOD", "learn_by_gepa", "worst_case"]
+__all__ = ["COMPONENT", "METHOD", "check_gepa", "learn_by_gepa", "print_worst_case"]
 
 METHOD = "gepa"
 COMPONENT = "playbook"
+_ASSUMED_BATCH = 40
 _LOG = logging.getLogger("combee.gepa")
 
 
@@ -156,7 +160,7 @@ def learn_by_gepa(prepared: Prepared, start: Playbook | None, journal: Journal, 
 
     config, tasks, models = prepared.config, prepared.tasks, prepared.agent.models
     if models is None:
-        raise UsageError("--method gepa needs a model.", hint="Give --model NAME and, if needed, --base-url.")
+        raise UsageError("--method gepa needs a model.")
     scope = journal.scope(seed=config.seed, epoch=0, step=0, run=METHOD)
     val = tasks.val or tasks.train
     with Background() as background:
@@ -273,14 +277,33 @@ def _options(prepared: Prepared) -> ReflectionOptions:
     )
 
 
-def worst_case(train: int, val: int, batch: int, epochs: int) -> dict[str, int]:
-    """Return the most iterations, rollouts and reflections that a run takes: every proposal accepted."""
+def check_gepa(prepared: Prepared) -> None:
+    """Refuse what cannot be run, before anything is written.
+
+    Raises:
+        UsageError: No model is named, gepa is not installed, or a setting has no meaning here.
+    """
+    if prepared.agent.models is None:
+        raise UsageError("--method gepa needs a model.", hint="Give --model NAME and, if needed, --base-url.")
+    _options(prepared)
+
+
+def print_worst_case(spec: RunSpec, *, as_json: bool) -> None:
+    """Print the most that a run takes: every proposal accepted, every reflection read twice. Calls nothing."""
     from combee.aggregate import plan
 
-    iterations = -(-train * epochs // batch)
-    calls = plan(min(batch, train)).calls
-    return {
+    config, tasks = spec.learn_config(), load_tasks(spec)
+    train = len(tasks.train)
+    val = len(tasks.val) or train
+    batch = min(train, _ASSUMED_BATCH if config.batch == "auto" else config.batch)
+    iterations = -(-train * config.epochs // max(1, batch))
+    found = {
         "iterations": iterations,
         "rollouts": val + iterations * (2 * batch + val),
-        "reflection_calls": 2 * calls * iterations,
+        "reflection_calls": 2 * plan(batch, max_items=config.max_items).calls * iterations,
     }
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    click.echo("At most: " + ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in found.items()) + ".")
+    click.echo(f"A rollout of a candidate on a task is made once; {batch} samples an iteration, {val} for validation.")

@@ -12,6 +12,7 @@ from combee.cli.calibrate import with_calibration
 from combee.cli.config import read_config
 from combee.cli.dryrun import check_budget, print_estimate
 from combee.cli.execute import execute, print_finished
+from combee.cli.gepa_run import METHOD, print_worst_case
 from combee.cli.model_options import budget_options, model_options, tables_of
 from combee.cli.options import BatchSize, task_options
 from combee.cli.rundir import new_run
@@ -37,6 +38,10 @@ LEARN = (
 
 @click.command(name="learn")
 @click.argument("source", required=False)
+@click.option("--from", "from_path", type=click.Path(path_type=Path), help="Recorded traces to learn from instead.")
+@click.option("--format", "trace_format", help="Their format. [found by content]")
+@click.option("--redact", multiple=True, metavar="KIND=REGEX", help="A secret of your own; may be given often.")
+@click.option("--no-redact", is_flag=True, help="Keep what traces hold as it is, secrets too.")
 @task_options
 @click.option(
     "--agent", type=click.Choice(["lexical", "ace"]), help="Who works on the tasks. [lexical; ace with --model]"
@@ -85,8 +90,14 @@ def command(source: str | None, config_path: Path | None, **options: Any) -> Non
         start=None if options["start"] is None else str(options["start"].resolve()),
     )
     spec, calibrated = with_calibration(spec)
+    if options["from_path"] is not None:
+        from combee.cli.from_traces import learn_from_traces, with_traces
+
+        learn_from_traces(with_traces(spec, source, options), options)
+        return
     if options["dry_run"]:
-        print_estimate(spec, as_json=options["as_json"])
+        tell = print_worst_case if spec.agent.get("method") == METHOD else print_estimate
+        tell(spec, as_json=options["as_json"])
         return
     check_budget(spec)
     prepared = prepare(spec)

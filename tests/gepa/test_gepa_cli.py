@@ -1,0 +1,160 @@
+"""`combee learn --method gepa`: the commands of any run, and a kill costs no more than what was in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from combee.ace import Student, lesson_of
+from combee.cli import run
+from combee.gepa.student import GepaStudent
+from combee.journal import Journal
+from combee.model.mock import MockConfig, MockServer, parse_latency
+from combee.model.mock.script import whole_prompt
+from combee.playbook import load
+from combee.tasks import load as load_tasks
+
+ROWS = 24
+AT_ONCE = 4
+
+
+class Both:
+    """The student of ACE where a task is asked, that of gepa where records are; counts what it was asked."""
+
+    def __init__(self, source: Path) -> None:
+        tasks = load_tasks(source)
+        lessons = {task.id: lesson_of(task) for task in tasks}
+        self._answers, self._reflects = Student(tasks, lessons, m0=None), GepaStudent(tasks, lessons, m0=12.0)
+        self.asked: Counter[str] = Counter()
+        self._goal, self._reached = 0, asyncio.Event()
+
+    async def reached(self, count: int) -> None:
+        self._goal = count
+        await self._reached.wait()
+
+    def __call__(self, body: Mapping[str, Any]) -> str:
+        prompt = whole_prompt(body)
+        self.asked[prompt] += 1
+        if sum(self.asked.values()) == self._goal:
+            self._reached.set()
+        return self._answers(body) if "<<<task" in prompt else self._reflects(prompt)
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "gauges.jsonl"
+    rows = [{"question": f"What is the reading of gauge G-{n:03d}?", "answer": str(100 + n)} for n in range(ROWS)]
+    path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    return path
+
+
+def learning(url: str, name: str, *more: str) -> list[str]:
+    return [
+        "learn", "gauges.jsonl", "--val", "0", "--test", "4", "--train", "20", "--model", "student", "--base-url", url,
+        "--method", "gepa", "--batch", "10", "--epochs", "2", "--max-in-flight", str(AT_ONCE), "--name", name, "--json",
+        *more,
+    ]  # fmt: skip
+
+
+async def combee(*arguments: str) -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(sys.executable, "-m", "combee", *arguments, stdout=pipe, stderr=pipe)
+
+
+async def finished(process: asyncio.subprocess.Process) -> dict[str, Any]:
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+async def test_a_run_has_a_book_events_and_a_report_like_any_other(
+    source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with MockServer(reply=Both(source)) as server:
+        assert await asyncio.to_thread(run, learning(server.url, "a")) == 0
+        told = json.loads(capsys.readouterr().out)
+        paid = server.stats.paid
+        assert await asyncio.to_thread(run, ["eval", "runs/a", "--split", "train", "--json"]) == 0
+        accuracy = json.loads(capsys.readouterr().out)["accuracy"]
+    assert (told["reason"], told["calls"]["bought_again"]) == ("completed", 0)
+    assert accuracy == told["validation"]["hits"] / told["validation"]["total"] > 0.3
+    assert len(load(Path("runs/a/playbook.json"))) == told["bullets"] > 0
+    assert (source.parent / "runs/a/report.html").stat().st_size > 5000
+    with Journal.open(Path("runs/a"), create=False, read_only=True) as journal:
+        kinds = Counter(event.kind for event in journal.events())
+        assert len(list(journal.calls())) == paid
+        assert journal.labels().keys() == {"best", "last"}
+    assert kinds["GepaCandidate"] == kinds["Validated"] >= 2
+    assert kinds["GepaProposal"] == kinds["StepFinished"] == 4
+    assert kinds["RunFinished"] == 1
+
+
+async def test_a_killed_run_takes_the_same_path_and_buys_only_what_was_in_flight(source: Path) -> None:
+    both = Both(source)
+    async with MockServer(MockConfig(latency=parse_latency("0.03")), both) as server:
+        await finished(await combee(*learning(server.url, "whole")))
+        paid = server.stats.paid
+        both.asked.clear()
+        process = await combee(*learning(server.url, "cut"))
+        await both.reached(paid // 2)
+        process.kill()
+        await process.communicate()
+        await asyncio.sleep(0.1)
+        await finished(await combee("resume", "runs/cut", "--json"))
+    assert load(source.parent / "runs/cut/playbook.json") == load(source.parent / "runs/whole/playbook.json")
+    assert len(both.asked) == paid  # the same questions as without a kill
+    assert sum(both.asked.values()) - paid <= AT_ONCE + 1
+    stories = []
+    for name in ("whole", "cut"):
+        with Journal.open(Path("runs") / name, create=False, read_only=True) as journal:
+            told = [event for event in journal.events() if event.kind in {"GepaCandidate", "GepaProposal", "GepaFront"}]
+        stories.append([(event.kind, _without_seconds(event.data)) for event in told])
+    assert stories[0] == stories[1]
+
+
+def _without_seconds(data: object) -> object:
+    if isinstance(data, dict):
+        return {name: _without_seconds(part) for name, part in data.items() if name != "seconds"}
+    return data
+
+
+async def test_a_budget_ends_the_run_with_its_best_book_and_more_goes_on(
+    source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with MockServer(reply=Both(source)) as server:
+        assert await asyncio.to_thread(run, learning(server.url, "a", "--max-calls", "60")) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["reason"] == "budget"
+        assert server.stats.paid <= 60
+        assert await asyncio.to_thread(run, ["resume", "runs/a", "--max-calls", "500", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["reason"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--method", "gepa"], "needs a model"),
+        (["--method", "gepa", "--aggregate", "top_k", "--model", "m", "--base-url", "http://127.0.0.1:9/v1"], "top_k"),
+        (["--method", "gepper"], "gepper"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(
+    source: Path, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["learn", "gauges.jsonl", *options]) == 2
+    assert said in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
+def test_a_dry_run_says_what_the_run_takes_at_most(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*learning("http://127.0.0.1:9/v1", "a"), "--dry-run"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"iterations": 4, "rollouts": 180, "reflection_calls": 8}
