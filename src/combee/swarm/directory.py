@@ -1,0 +1,162 @@
+"""What is in the world and who knows it: versioned documents, issues, and the directory of who has read what.
+
+The directory is written by reading, not by claiming: each read of a document credits the reader with its path and the
+version it saw.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from combee.errors import UsageError
+from combee.swarm.world import World
+
+__all__ = [
+    "Document",
+    "Issue",
+    "Knows",
+    "credit",
+    "issues",
+    "open_issue",
+    "publish",
+    "read",
+    "update_issue",
+    "who_knows",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One version of a document; versions count from 1."""
+
+    path: str
+    version: int
+    body: str
+    author: str
+
+
+@dataclass(frozen=True, slots=True)
+class Knows:
+    """An agent that has read a subject: how often, which version last, and whether that version is the newest."""
+
+    agent: str
+    count: int
+    version: str
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """Work that is known to be there; `state` is open or closed."""
+
+    id: int
+    title: str
+    body: str
+    state: str
+    owner: str | None
+    author: str
+
+
+def publish(world: World, path: str, body: str, author: str) -> int:
+    """Write the next version of a document; returns its number. The same text again makes none."""
+    with world.step():
+        row = world.one("SELECT version, body FROM artefacts WHERE path = ? ORDER BY version DESC LIMIT 1", path)
+        if row is not None and row[1] == body:
+            return int(row[0])
+        version = int(row[0]) + 1 if row else 1
+        world.run("INSERT INTO artefacts VALUES (?, ?, ?, ?, ?)", path, version, body, author, time.time())
+    return version
+
+
+def read(world: World, path: str, version: int | None = None) -> Document | None:
+    """Return a document in its newest or a given version."""
+    sql = (
+        "SELECT path, version, body, author FROM artefacts WHERE path = ?1 AND (?2 IS NULL OR version = ?2)"
+        " ORDER BY version DESC LIMIT 1"
+    )
+    row = world.one(sql, path, version)
+    return Document(*row) if row else None
+
+
+def credit(world: World, agent: str, incarnation: int, subject: str, version: str) -> None:
+    """Note in the directory that an agent has read a subject in a version."""
+    with world.step():
+        world.run(
+            "INSERT INTO reads VALUES (?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET count = count + 1,"
+            " version = excluded.version",
+            agent,
+            incarnation,
+            subject,
+            version,
+        )
+
+
+def who_knows(world: World, subject: str, exclude: tuple[str, ...] = (), limit: int = 3) -> list[Knows]:
+    """Return live agents that have read a subject, the newest version and the most reads first.
+
+    When nobody has, the folder above it is tried, and so on up: who has read the neighbours is the next best.
+    """
+    while subject:
+        found = _readers(world, subject, exclude, limit)
+        if found:
+            return found
+        subject = subject.rstrip("/")
+        subject = subject[: subject.rfind("/") + 1]
+    return []
+
+
+def _readers(world: World, subject: str, exclude: tuple[str, ...], limit: int) -> list[Knows]:
+    newest = world.one("SELECT max(version) FROM artefacts WHERE path = ?", subject)
+    version = str(newest[0]) if newest and newest[0] is not None else None
+    under = "r.subject = ?1" if not subject.endswith("/") else "r.subject >= ?1 AND r.subject < ?1 || char(1114111)"
+    sql = (
+        "SELECT r.agent, sum(r.count) AS n, max(r.version), max(r.version = ?2) AS fresh"  # noqa: S608 - constants and marks
+        f" FROM reads r JOIN agents a ON a.name = r.agent AND a.incarnation = r.incarnation WHERE {under}"
+        f" AND a.state = 'live' AND a.mode IN ('fork', 'serial') AND a.fork_of IS NULL"
+        f" AND r.agent NOT IN ({','.join('?' * len(exclude))})"
+        " GROUP BY r.agent ORDER BY fresh DESC, n DESC, r.agent LIMIT ?3"
+    )
+    marks = ",".join(f"?{number + 4}" for number in range(len(exclude)))
+    sql = sql.replace(f"NOT IN ({','.join('?' * len(exclude))})", f"NOT IN ({marks})")
+    rows = world.rows(sql, subject, version, limit, *exclude)
+    return [Knows(agent, n, seen, version is None or bool(fresh)) for agent, n, seen, fresh in rows]
+
+
+def open_issue(world: World, title: str, body: str, author: str, *, key: str) -> int:
+    """Open an issue; the same key again gives the one opened first."""
+    with world.step():
+        world.run(
+            "INSERT OR IGNORE INTO issues (key, title, body, state, owner, author, at) VALUES (?,?,?,'open',NULL,?,?)",
+            key,
+            title,
+            body,
+            author,
+            time.time(),
+        )
+        row = world.one("SELECT id FROM issues WHERE key = ?", key)
+    return int(row[0]) if row else 0
+
+
+def update_issue(world: World, number: int, *, owner: str | None = None, closed: bool = False) -> bool:
+    """Take an issue or close it. False when another agent has taken it: nobody takes what is taken."""
+    with world.step():
+        if owner is not None:
+            sql = "UPDATE issues SET owner = ?1 WHERE id = ?2 AND state = 'open' AND (owner IS NULL OR owner = ?1)"
+            if world.run(sql, owner, number).rowcount != 1:
+                return False
+        if closed:
+            world.run("UPDATE issues SET state = 'closed' WHERE id = ?", number)
+    return True
+
+
+def issues(world: World, state: str | None = "open") -> list[Issue]:
+    """Return issues in the order they were opened.
+
+    Raises:
+        UsageError: The state is neither open nor closed.
+    """
+    if state not in {None, "open", "closed"}:
+        raise UsageError(f"an issue is open or closed, not {state!r}")
+    sql = "SELECT id, title, body, state, owner, author FROM issues WHERE ?1 IS NULL OR state = ?1 ORDER BY id"
+    return [Issue(*row) for row in world.rows(sql, state)]

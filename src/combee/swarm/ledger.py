@@ -1,0 +1,83 @@
+"""Who paid which tokens for whose message: one row a thinking step, summed up by edge and by agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from combee.swarm.brain import Thought
+from combee.swarm.mail import Mail
+from combee.swarm.window import Window, count
+from combee.swarm.world import AgentRow, World
+
+__all__ = ["Edge", "Totals", "charge", "edges", "totals"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Everything from one agent to another. `carried`: tokens of the messages; the rest was paid to handle them.
+
+    Copies count as the agent they are copies of. `fresh` tokens are those of `prompt` that no earlier prompt of the
+    same context began with (what a prefix cache cannot save).
+    """
+
+    sender: str
+    recipient: str
+    messages: int
+    carried: int
+    thoughts: int
+    prompt: int
+    fresh: int
+    completion: int
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over a world."""
+
+    messages: int
+    carried: int
+    thoughts: int
+    prompt: int
+    fresh: int
+    completion: int
+    compactions: int
+
+
+def charge(world: World, agent: AgentRow, window: Window, mail: Mail, *, thought: Thought, purpose: str) -> None:
+    """Record what one thought took: as the model reports it, else as the window measures it."""
+    prompt, fresh = window.prompt()
+    said = count(thought.text) + sum(count(call.name) + count(call.arguments) for call in thought.calls)
+    usage = thought.usage
+    if usage is not None:
+        prompt, fresh, said = usage.prompt, min(fresh, usage.prompt - usage.cached), usage.completion
+    values = (agent.name, agent.incarnation, mail.id, mail.sender, mail.recipient, purpose, prompt, fresh, said)
+    sql = (
+        "INSERT INTO spend (agent, incarnation, mail, sender, recipient, purpose, prompt, fresh, completion, estimated)"
+        " VALUES (?,?,?,?,?,?,?,?,?,?)"
+    )
+    with world.step():
+        world.run(sql, *values, usage is None or usage.estimated)
+
+
+def edges(world: World) -> list[Edge]:
+    """Return all edges that carried a message, the most expensive first."""
+    sql = """
+        WITH real AS (SELECT name, coalesce(fork_of, name) AS who FROM agents),
+        sent AS (SELECT s.who AS a, r.who AS b, count(*) AS n, sum(m.tokens) AS t FROM mail m
+                 JOIN real s ON s.name = m.sender JOIN real r ON r.name = m.recipient GROUP BY 1, 2),
+        paid AS (SELECT s.who AS a, r.who AS b, count(*) AS n, sum(p.prompt) AS p, sum(p.fresh) AS f,
+                 sum(p.completion) AS c FROM spend p JOIN real s ON s.name = p.sender
+                 JOIN real r ON r.name = p.recipient GROUP BY 1, 2)
+        SELECT sent.a, sent.b, sent.n, sent.t, coalesce(paid.n, 0), coalesce(p, 0), coalesce(f, 0), coalesce(c, 0)
+        FROM sent LEFT JOIN paid ON paid.a = sent.a AND paid.b = sent.b
+        ORDER BY coalesce(p, 0) + coalesce(c, 0) DESC, sent.t DESC, sent.a, sent.b"""
+    return [Edge(*row) for row in world.rows(sql)]
+
+
+def totals(world: World) -> Totals:
+    """Return the sums over everything."""
+    mail = world.one("SELECT count(*), coalesce(sum(tokens), 0) FROM mail") or (0, 0)
+    columns = "count(*), coalesce(sum(prompt), 0), coalesce(sum(fresh), 0), coalesce(sum(completion), 0)"
+    paid = world.one(f"SELECT {columns} FROM spend") or (0, 0, 0, 0)  # noqa: S608 - a constant
+    fired = world.one("SELECT count(*) FROM events WHERE kind = 'compacted'") or (0,)
+    return Totals(*mail, *paid, *fired)

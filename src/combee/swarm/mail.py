@@ -1,0 +1,170 @@
+"""Mail between agents: sent once by key, bound to one incarnation, put into a context in the step that marks it.
+
+A message is queued, then delivered (it stands in the recipient's context), then done. A kill between any two leaves it
+where it was; nothing is sent, delivered or answered twice.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from combee.swarm.window import count
+from combee.swarm.world import World
+
+__all__ = ["HOP_LIMIT", "Kind", "Mail", "Sent", "finish", "get_mail", "join", "open_asks", "post", "ready", "send"]
+
+Kind = Literal["ask", "answer", "tell", "report", "digest"]
+"""A question; its answer; news; word that no answer will come; what a copy brings back to the agent it is a copy of."""
+
+HOP_LIMIT = 16
+"""A message caused by a message caused by ...: the longest such chain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """One message to one incarnation; see the table `mail` for the fields."""
+
+    id: int
+    key: str
+    kind: Kind
+    sender: str
+    recipient: str
+    incarnation: int
+    target: str
+    subject: str
+    body: str
+    tokens: int
+    thread: int | None = None
+    cause: int | None = None
+    origin: int | None = None
+    hops: int = 0
+    tried: tuple[str, ...] = field(default=())
+    state: str = "queued"
+    answered: int | None = None
+
+
+_NAMES = tuple(one.name for one in fields(Mail))
+_COLUMNS = ", ".join(_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What became of a send: the number of the message, or why it was refused ("dead", "unknown", "hops")."""
+
+    id: int = 0
+    refused: str = ""
+    again: bool = False
+
+
+def _mail(row: tuple[Any, ...]) -> Mail:
+    values = dict(zip(_NAMES, row, strict=True))
+    return Mail(**{**values, "tried": tuple(json.loads(values["tried"]))})
+
+
+def get_mail(world: World, number: int) -> Mail | None:
+    """Return a message by its number."""
+    row = world.one(f"SELECT {_COLUMNS} FROM mail WHERE id = ?", number)  # noqa: S608 - our own columns
+    return _mail(row) if row else None
+
+
+def ready(world: World, after: int = 0, limit: int = 256) -> list[Mail]:
+    """Return messages that are not done, in the order they were sent, those after a number only."""
+    sql = f"SELECT {_COLUMNS} FROM mail WHERE state IN ('queued', 'delivered') AND id > ? ORDER BY id LIMIT ?"  # noqa: S608 - our own columns
+    return [_mail(row) for row in world.rows(sql, after, limit)]
+
+
+def send(
+    world: World,
+    *,
+    key: str,
+    kind: Kind,
+    sender: str,
+    recipient: str,
+    body: str,
+    subject: str = "",
+    target: str = "",
+    thread: int | None = None,
+    cause: int | None = None,
+    origin: int | None = None,
+    tried: tuple[str, ...] = (),
+    hop_limit: int = HOP_LIMIT,
+) -> Sent:
+    """Send a message, bound to the recipient's present incarnation.
+
+    Sending the same key again changes nothing and gives the first message's number. A chain of causes over the limit,
+    and a recipient that is dead or unknown, are refused and recorded.
+    """
+    with world.step():
+        known = world.one("SELECT id FROM mail WHERE key = ?", key)
+        if known:
+            return Sent(int(known[0]), again=True)
+        row = world.one("SELECT state, incarnation, mode FROM agents WHERE name = ?", recipient)
+        why = "unknown" if row is None else "dead" if row[0] == "dead" else ""
+        parent = thread if kind in {"answer", "report"} else cause
+        above = world.one("SELECT hops FROM mail WHERE id = ?", parent) if parent is not None else None
+        # What goes back undoes a step; only what goes on makes the chain longer.
+        hops = 0 if above is None else int(above[0]) + (kind in {"ask", "tell"}) + len(tried)
+        if hops > hop_limit:
+            why = "hops"
+        if row is None or why:
+            world.record("refused", recipient, why=why, sender=sender, key=key)
+            return Sent(refused=why)
+        state = "inbox" if row[2] == "outside" else "queued"
+        values = (key, kind, sender, recipient, row[1], target, subject, body, count(body), thread, cause, origin)
+        sql = (
+            "INSERT INTO mail (key, kind, sender, recipient, incarnation, target, subject, body, tokens, thread,"
+            " cause, origin, hops, tried, state, at) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+        )
+        cursor = world.run(sql, *values, hops, json.dumps(tried), state, time.time())
+        number = int(cursor.lastrowid or 0)
+        if kind in {"answer", "report"} and thread is not None:
+            for which in ("id", "origin"):
+                sql = f"UPDATE mail SET answered = ? WHERE {which} = ? AND answered IS NULL"  # noqa: S608 - our own columns
+                world.run(sql, number, thread)
+    return Sent(number)
+
+
+def finish(world: World, number: int, state: Literal["delivered", "done", "bounced"]) -> bool:
+    """Move a message on; False when it was there already, so that a second delivery does nothing."""
+    before = {"delivered": ("queued", "queued"), "done": ("queued", "delivered"), "bounced": ("queued", "delivered")}
+    with world.step():
+        sql = "UPDATE mail SET state = ? WHERE id = ? AND state IN (?, ?)"
+        return world.run(sql, state, number, *before[state]).rowcount == 1
+
+
+def open_asks(world: World, sender: str, cause: int | None = None) -> list[Mail]:
+    """Return the questions an agent has asked and that nobody has answered, those for one cause if given."""
+    sql = (
+        f"SELECT {_COLUMNS} FROM mail WHERE kind = 'ask' AND answered IS NULL AND sender = ?1"  # noqa: S608 - our own columns
+        " AND origin IS NULL AND (?2 IS NULL OR cause = ?2) ORDER BY id"
+    )
+    return [_mail(row) for row in world.rows(sql, sender, cause)]
+
+
+def join(world: World, channel: str, agent: str) -> None:
+    """Make an agent a member of a channel, which begins with its first member."""
+    with world.step():
+        world.run("INSERT OR IGNORE INTO members VALUES (?, ?)", channel, agent)
+
+
+def post(world: World, channel: str, *, key: str, sender: str, body: str, cause: int | None = None) -> list[Sent]:
+    """Tell every other member of a channel; one message each, all or none."""
+    with world.step():
+        members = [str(row[0]) for row in world.rows("SELECT agent FROM members WHERE channel = ? ORDER BY 1", channel)]
+        return [
+            send(
+                world,
+                key=f"{key}@{member}",
+                kind="tell",
+                sender=sender,
+                recipient=member,
+                body=body,
+                cause=cause,
+                subject=f"#{channel}",
+            )
+            for member in members
+            if member != sender
+        ]

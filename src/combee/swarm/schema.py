@@ -1,0 +1,116 @@
+"""The tables of a world as numbered migrations: number n makes format n out of n-1. Never edit an old one."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from combee.errors import UsageError
+
+__all__ = ["APPLICATION_ID", "MIGRATIONS", "migrate"]
+
+# Written into the file's header, so that another program's SQLite file is never taken for ours ("Cmbw").
+APPLICATION_ID = 0x436D6277
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+        # `mode`: fork, serial, once, outside. A fork reads its origin's context up to the row `fork_row`, as it was
+        # before any compaction later than `fork_mark`, so that no context is ever copied on disk.
+        (
+            "CREATE TABLE agents (name TEXT PRIMARY KEY, role TEXT NOT NULL, parent TEXT NOT NULL, key TEXT UNIQUE,"
+            " mode TEXT NOT NULL, returns TEXT NOT NULL, window INTEGER NOT NULL, state TEXT NOT NULL,"
+            " incarnation INTEGER NOT NULL, fork_of TEXT, fork_row INTEGER, fork_mark INTEGER, at REAL NOT NULL)"
+        ),
+        (
+            "CREATE TABLE incarnations (agent TEXT NOT NULL, number INTEGER NOT NULL, born REAL NOT NULL, ended REAL,"
+            " reason TEXT, PRIMARY KEY (agent, number)) WITHOUT ROWID"
+        ),
+        # One row a message to one recipient. `thread`: the ask that an answer or a report is about.
+        # `cause`: what its sender was working on. `origin`: the first of an ask that was sent again elsewhere.
+        (
+            "CREATE TABLE mail (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL,"
+            " sender TEXT NOT NULL, recipient TEXT NOT NULL, incarnation INTEGER NOT NULL, target TEXT NOT NULL,"
+            " subject TEXT NOT NULL, body TEXT NOT NULL, tokens INTEGER NOT NULL, thread INTEGER, cause INTEGER,"
+            " origin INTEGER, hops INTEGER NOT NULL, tried TEXT NOT NULL, state TEXT NOT NULL, answered INTEGER,"
+            " at REAL NOT NULL)"
+        ),
+        "CREATE INDEX mail_ready ON mail (id) WHERE state IN ('queued', 'delivered')",
+        "CREATE INDEX mail_inbox ON mail (recipient, id) WHERE state = 'inbox'",
+        "CREATE INDEX mail_open ON mail (sender, cause) WHERE kind = 'ask' AND answered IS NULL",
+        "CREATE INDEX mail_origin ON mail (origin) WHERE origin IS NOT NULL",
+        "CREATE TABLE members (channel TEXT NOT NULL, agent TEXT NOT NULL, PRIMARY KEY (channel, agent)) WITHOUT ROWID",
+        (
+            "CREATE TABLE issues (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, title TEXT NOT NULL,"
+            " body TEXT NOT NULL, state TEXT NOT NULL, owner TEXT, author TEXT NOT NULL, at REAL NOT NULL)"
+        ),
+        (
+            "CREATE TABLE reads (agent TEXT NOT NULL, incarnation INTEGER NOT NULL, subject TEXT NOT NULL,"
+            " version TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (agent, incarnation, subject)) WITHOUT ROWID"
+        ),
+        "CREATE INDEX reads_subject ON reads (subject)",
+        (
+            "CREATE TABLE artefacts (path TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL,"
+            " author TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (path, version)) WITHOUT ROWID"
+        ),
+        # The context of an incarnation, also what compaction took out of it (`dropped` names the event).
+        (
+            "CREATE TABLE context (id INTEGER PRIMARY KEY, agent TEXT NOT NULL, incarnation INTEGER NOT NULL,"
+            " role TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL, tokens INTEGER NOT NULL, mail INTEGER,"
+            " calls TEXT NOT NULL, answers TEXT, dropped INTEGER, at REAL NOT NULL)"
+        ),
+        "CREATE INDEX context_agent ON context (agent, incarnation, id)",
+        (
+            "CREATE TABLE notes (id INTEGER PRIMARY KEY, agent TEXT NOT NULL, text TEXT NOT NULL, path TEXT NOT NULL,"
+            " version TEXT NOT NULL, at REAL NOT NULL)"
+        ),
+        "CREATE VIRTUAL TABLE notes_text USING fts5(text, content='notes', content_rowid='id')",
+        # One row a thinking step: who paid which tokens for whose message.
+        (
+            "CREATE TABLE spend (id INTEGER PRIMARY KEY, agent TEXT NOT NULL, incarnation INTEGER NOT NULL,"
+            " mail INTEGER, sender TEXT NOT NULL, recipient TEXT NOT NULL, purpose TEXT NOT NULL,"
+            " prompt INTEGER NOT NULL, fresh INTEGER NOT NULL, completion INTEGER NOT NULL, estimated INTEGER NOT NULL)"
+        ),
+        (
+            "CREATE TABLE events (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, agent TEXT NOT NULL, data TEXT NOT NULL,"
+            " at REAL NOT NULL)"
+        ),
+        (
+            "CREATE TABLE structures (version INTEGER PRIMARY KEY, parent INTEGER, data TEXT NOT NULL,"
+            " author TEXT NOT NULL, why TEXT NOT NULL, state TEXT NOT NULL, score REAL, at REAL NOT NULL)"
+        ),
+    ),
+)
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring an open file to the present format, all in one transaction: done or untouched.
+
+    Raises:
+        UsageError: A newer Combee wrote the file, or another program did.
+    """
+    if _format(connection, path) == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statements in MIGRATIONS[_format(connection, path) :]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _format(connection: sqlite3.Connection, path: Path) -> int:
+    number = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    if owner != APPLICATION_ID and (owner or number or connection.execute("SELECT 1 FROM sqlite_schema").fetchone()):
+        raise UsageError(f"{path} is a SQLite file of another program", hint="Give the file of a world, or a new one.")
+    if number > len(MIGRATIONS):
+        hint = "Open it with that version: `pip install -U combee-learn`."
+        raise UsageError(f"{path} was written by a newer Combee (format {number})", hint=hint)
+    return number

@@ -1,0 +1,225 @@
+"""Agents that live in a world: the loop that hands each message to its agent, and what others may ask of it.
+
+Order is that of sending. One agent handles one message at a time; questions to an agent that forks go to copies, which
+run beside it. With scripted agents everything happens in one order, so a run is repeated exactly.
+
+What a copy has: its origin's context as it was, notes and documents to read, and the right to ask. It writes nothing
+(no document, note, issue or proposal), and no process is copied: agents of this runtime hold none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from combee.errors import UsageError
+from combee.swarm.brain import Brain, ToolSpec
+from combee.swarm.context import load
+from combee.swarm.directory import Document, publish, read, who_knows
+from combee.swarm.mail import HOP_LIMIT, Mail, get_mail, ready, send
+from combee.swarm.repository import Repository
+from combee.swarm.structure import Structure, current
+from combee.swarm.turns import handle
+from combee.swarm.window import Compaction, Newest, Window
+from combee.swarm.world import AgentRow, World
+
+__all__ = ["USER", "Swarm"]
+
+USER = "user"
+"""The name under which a person sends and receives mail."""
+
+
+class Swarm:
+    """A world with brains for its agents' roles.
+
+    Args:
+        world: Where everything is kept.
+        brains: A brain by role; "" stands for every other role.
+        compactions: What is done when a window is full, by role; "" for others. Default: the newest quarter is kept.
+        repository: Documents are files of this git repository.
+        reserve: Tokens of a window that are kept free for the next thought.
+        digest_tokens: Most that a copy's digest may bring back.
+        hop_limit: Longest chain of messages caused by messages.
+        max_steps: Most thoughts for one message.
+        limit: Most slow thoughts at a time.
+        tools: What agents are offered; default: all tools.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        brains: Mapping[str, Brain],
+        *,
+        compactions: Mapping[str, Compaction] | None = None,
+        repository: Repository | None = None,
+        reserve: int = 0,
+        digest_tokens: int = 200,
+        hop_limit: int = HOP_LIMIT,
+        max_steps: int = 50,
+        limit: int = 16,
+        tools: Sequence[ToolSpec] | None = None,
+    ) -> None:
+        self.world = world
+        self.brains = dict(brains)
+        self.compactions = dict(compactions or {})
+        self.repository = repository
+        self.reserve = reserve
+        self.digest_tokens = digest_tokens
+        self.hop_limit = hop_limit
+        self.max_steps = max_steps
+        self.limit = limit
+        self.tools = tools
+        self.windows: dict[tuple[str, int], Window] = {}
+        now = current(world)
+        self.structure = now.structure if now else Structure()
+        with world.step():
+            world.spawn(USER, role="person", mode="outside", window=0)
+        self._asked = int((world.one("SELECT count(*) FROM mail WHERE sender = ?", USER) or (0,))[0])
+
+    @classmethod
+    def open(cls, path: Path | str, brains: Mapping[str, Brain], **options: object) -> Swarm:
+        """Open a world at a path, or make it, with brains."""
+        return cls(World.open(path), brains, **options)  # type: ignore[arg-type]  # the options of the constructor
+
+    def brain(self, role: str) -> Brain:
+        """Return what thinks for a role.
+
+        Raises:
+            UsageError: There is none.
+        """
+        found = self.brains.get(role) or self.brains.get("")
+        if found is None:
+            raise UsageError(f"no brain is given for the role {role!r}", hint=f"Known roles: {sorted(self.brains)}.")
+        return found
+
+    def compaction(self, role: str) -> Compaction:
+        """Return what is done for a role when a window is full."""
+        return self.compactions.get(role) or self.compactions.get("") or Newest()
+
+    def window(self, agent: AgentRow) -> Window:
+        """Return the window of an agent's incarnation; read from the world the first time."""
+        key = (agent.name, agent.incarnation)
+        if key not in self.windows:
+            self.windows[key] = load(self.world, agent)
+        return self.windows[key]
+
+    # Documents
+
+    def document(self, path: str) -> Document | None:
+        """Return the newest version of a document; of a repository, what stands in its last commit."""
+        if self.repository is not None:
+            text = self.repository.read(path)
+            if text is None:
+                return None
+            publish(self.world, path, text, "git")
+        return read(self.world, path)
+
+    def write(self, path: str, text: str, agent: str) -> int:
+        """Write a document, and commit it where there is a repository; returns its version."""
+        if self.repository is not None:
+            self.repository.write(path, text, agent=agent)
+        return publish(self.world, path, text, agent)
+
+    # Messages
+
+    def ask(
+        self, sender: str, question: str, *, to: str = "", subject: str = "", key: str = "", cause: int | None = None
+    ) -> int:
+        """Send a question, to an agent or to whoever knows the subject best; returns its number, 0 if nobody does.
+
+        A dead agent's question goes to the next who knows the subject. The structure says whether it goes straight.
+        """
+        key = key or f"{sender}/{self._next()}"
+        row = self.world.agent(sender)
+        own = (sender, row.fork_of or "") if row else (sender,)
+        known = [one.agent for one in who_knows(self.world, subject, exclude=own)] if subject else []
+        for name in [to, *known] if to else known:
+            hop = self.structure.next_hop(own[-1] or sender, name)
+            sent = send(
+                self.world, key=key, kind="ask", sender=sender, recipient=hop or name, body=question, subject=subject,
+                target=name if hop not in {None, name} else "", cause=cause, hop_limit=self.hop_limit,
+            )  # fmt: skip
+            if sent.id:
+                return sent.id
+            if sent.refused == "hops":
+                return 0
+        return 0
+
+    def tell(self, recipient: str, text: str, *, sender: str = USER, key: str = "") -> int:
+        """Send news that needs no answer; returns its number, 0 when the recipient is not there."""
+        key = key or f"{sender}/{self._next()}"
+        return send(self.world, key=key, kind="tell", sender=sender, recipient=recipient, body=text).id
+
+    def _next(self) -> int:
+        self._asked += 1
+        return self._asked
+
+    def answer(self, number: int) -> Mail | None:
+        """Return the answer (or the report that there is none) to a question, once it is there."""
+        asked = get_mail(self.world, number)
+        return get_mail(self.world, asked.answered) if asked is not None and asked.answered is not None else None
+
+    def kill(self, name: str, reason: str = "stopped") -> None:
+        """End an agent. Its mail comes back to the senders; questions go on to others."""
+        self.world.set_state(name, "dead", reason)
+        self.windows = {key: window for key, window in self.windows.items() if key[0] != name}
+
+    # The loop
+
+    async def run(self) -> int:
+        """Handle messages until none is left; returns how many were handled."""
+        lanes: dict[str, deque[Mail]] = {}
+        active: dict[asyncio.Task[None], str] = {}
+        last, handled = 0, 0
+        try:
+            while True:
+                while found := ready(self.world, last):
+                    last = found[-1].id
+                    for mail in found:
+                        lanes.setdefault(self._lane(mail), deque()).append(mail)
+                started = await self._round(lanes, active)
+                handled += started
+                if active and not started:
+                    self.world.flush()
+                    done, _ = await asyncio.wait(active, return_when=asyncio.FIRST_COMPLETED)
+                    for task in done:
+                        active.pop(task)
+                        task.result()
+                elif not active and not lanes and not ready(self.world, last, 1):
+                    self.world.flush()
+                    return handled
+        finally:
+            for task in active:
+                task.cancel()
+            await asyncio.gather(*active, return_exceptions=True)
+            self.world.flush()
+
+    def _lane(self, mail: Mail) -> str:
+        """Return what a message must wait for: other messages to the same agent, or nothing, if a copy takes it."""
+        if mail.kind != "ask":
+            return mail.recipient
+        agent = self.world.agent(mail.recipient)
+        copies = agent is not None and agent.mode == "fork" and mail.target in {"", agent.name}
+        return f"{mail.recipient}~{mail.id}" if copies else mail.recipient
+
+    async def _round(self, lanes: dict[str, deque[Mail]], active: dict[asyncio.Task[None], str]) -> int:
+        """Start the first message of every lane that is free."""
+        busy = set(active.values())
+        started = 0
+        for lane in [lane for lane in lanes if lane not in busy]:
+            agent = self.world.agent(lanes[lane][0].recipient)
+            slow = agent is not None and self.brain(agent.role).slow
+            if slow and len(active) >= self.limit:
+                continue
+            mail = lanes[lane].popleft()
+            if not lanes[lane]:
+                del lanes[lane]
+            started += 1
+            if slow:
+                active[asyncio.create_task(handle(self, mail))] = lane
+            else:
+                await handle(self, mail)
+        await asyncio.sleep(0)
+        return started

@@ -1,0 +1,252 @@
+"""The shared world: one SQLite file that holds everything agents are and did.
+
+Steps run at once, inside one open transaction that is committed in groups: after a kill the file is a prefix of what
+was done, with no step in half. What leaves the process (an answer shown, a paid call) comes after `flush`.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from combee.errors import UsageError
+from combee.journal import JSON, canonical_json, clean_text
+from combee.journal.storage import boundary, connect, connect_read_only
+from combee.swarm.schema import migrate
+
+__all__ = ["AgentRow", "Event", "Mode", "Returns", "World"]
+
+Mode = Literal["fork", "serial", "once", "outside"]
+"""How a question is taken: a copy answers; the agent itself, one at a time; it answers once and is gone; never."""
+
+Returns = Literal["none", "digest", "full"]
+"""What comes back to an agent from a copy that answered for it."""
+
+WINDOW = 0.01  # seconds that a step waits for company before its group is committed
+GROUP = 1_000  # steps that need no further waiting
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """An agent as the world knows it; `state` is live, full or dead; `incarnation` counts from 1."""
+
+    name: str
+    role: str
+    parent: str
+    mode: Mode
+    returns: Returns
+    window: int
+    state: str
+    incarnation: int
+    fork_of: str | None = None
+    fork_row: int = 0
+    fork_mark: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that was recorded: spawned, ended, compacted, full, rerouted, refused, ..."""
+
+    id: int
+    kind: str
+    agent: str
+    data: dict[str, Any]
+
+
+_AGENT = "name, role, parent, mode, returns, window, state, incarnation, fork_of, fork_row, fork_mark"
+
+
+class World:
+    """An open world. One process writes many steps a transaction; other processes may write between two groups."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._db = connection
+        self.path = path
+        self._began = 0.0
+        self._steps = 0
+        self._depth = 0
+
+    @classmethod
+    def open(cls, path: Path | str, *, create: bool = True, read_only: bool = False) -> World:
+        """Open a world, or make it.
+
+        Raises:
+            UsageError: There is none, or the file belongs to something else.
+            StorageError: The file cannot be opened or is damaged.
+        """
+        place = Path(path)
+        if not place.exists() and (read_only or not create):
+            raise UsageError(f"there is no world at {place}", hint="Start one with `combee swarm run FILE`.")
+        with boundary(place):
+            if read_only:
+                return cls(connect_read_only(place), place)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            connection = connect(place)
+            try:
+                # A kill loses nothing that was committed; a power cut may lose the last moments, and tears nothing.
+                connection.execute("PRAGMA synchronous=NORMAL")
+                migrate(connection, place)
+            except BaseException:
+                connection.close()
+                raise
+        return cls(connection, place)
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Commit and close. May be called again."""
+        with boundary(self.path):
+            if self._db.in_transaction:
+                self._db.execute("COMMIT")
+            self._db.close()
+
+    def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return all rows of a query, with everything done so far."""
+        with boundary(self.path):
+            return self._db.execute(sql, values).fetchall()
+
+    def one(self, sql: str, *values: object) -> tuple[Any, ...] | None:
+        """Return the first row of a query, or None."""
+        with boundary(self.path):
+            found: tuple[Any, ...] | None = self._db.execute(sql, values).fetchone()
+            return found
+
+    def run(self, sql: str, *values: object) -> sqlite3.Cursor:
+        """Write. Only inside `step`."""
+        if not self._depth:
+            raise UsageError("a world is written inside `with world.step():` only")
+        with boundary(self.path):
+            return self._db.execute(sql, [clean_text(one) if isinstance(one, str) else one for one in values])
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Everything inside happens as a whole or not at all; so does a step inside a step."""
+        with boundary(self.path):
+            if not self._db.in_transaction:
+                self._db.execute("BEGIN IMMEDIATE")
+                self._began, self._steps = time.monotonic(), 0
+            self._db.execute("SAVEPOINT step")  # names may repeat: the innermost is meant
+        self._depth += 1
+        try:
+            yield
+        except BaseException:
+            self._depth -= 1
+            with boundary(self.path):
+                if self._db.in_transaction:  # a full disk has rolled everything back by itself
+                    self._db.execute("ROLLBACK TO step")
+                    self._db.execute("RELEASE step")
+            raise
+        self._depth -= 1
+        with boundary(self.path):
+            self._db.execute("RELEASE step")
+        self._steps += 1
+        if self._depth:
+            return
+        if self._steps >= GROUP or time.monotonic() - self._began > WINDOW:
+            self.flush()
+
+    def flush(self) -> None:
+        """Return when everything done so far is on disk, and let other processes write."""
+        with boundary(self.path):
+            if self._db.in_transaction and not self._depth:
+                self._db.execute("COMMIT")
+
+    # Agents
+
+    def spawn(
+        self,
+        name: str,
+        *,
+        role: str = "peer",
+        parent: str = "",
+        mode: Mode = "fork",
+        returns: Returns = "digest",
+        window: int = 100_000,
+        key: str | None = None,
+        fork: tuple[str, int, int] | None = None,
+    ) -> AgentRow:
+        """Make an agent, live, with an empty context. The same `key` (default: the name) gives the agent made first.
+
+        Raises:
+            UsageError: The name is taken by an agent with another key.
+        """
+        key = key or name
+        with self.step():
+            row = self.one(f"SELECT {_AGENT} FROM agents WHERE key = ?", key)  # noqa: S608 - our own columns
+            if row is not None:
+                return AgentRow(*row)
+            if self.one("SELECT 1 FROM agents WHERE name = ?", name):
+                raise UsageError(f"there is an agent {name!r} already", hint="Choose another name.")
+            origin, at_row, mark = fork or (None, 0, 0)
+            now = time.time()
+            values = (name, role, parent, key, mode, returns, window, "live", 1, origin, at_row, mark, now)
+            self.run(f"INSERT INTO agents VALUES ({','.join('?' * len(values))})", *values)  # noqa: S608 - only marks
+            self.run("INSERT INTO incarnations VALUES (?, 1, ?, NULL, NULL)", name, now)
+        return AgentRow(name, role, parent, mode, returns, window, "live", 1, origin, at_row, mark)
+
+    def agent(self, name: str) -> AgentRow | None:
+        """Return an agent, or None."""
+        row = self.one(f"SELECT {_AGENT} FROM agents WHERE name = ?", name)  # noqa: S608 - our own columns
+        return AgentRow(*row) if row else None
+
+    def agents(self, *, forks: bool = False) -> list[AgentRow]:
+        """Return all agents in the order they were made; copies that answered only with `forks`."""
+        where = "" if forks else "WHERE fork_of IS NULL"
+        rows = self.rows(f"SELECT {_AGENT} FROM agents {where} ORDER BY rowid")  # noqa: S608 - our own columns
+        return [AgentRow(*row) for row in rows]
+
+    def set_state(self, name: str, state: Literal["live", "full", "dead"], reason: str = "") -> None:
+        """Say that an agent is full, dead, or well again. A dead one's incarnation has ended."""
+        with self.step():
+            self.run("UPDATE agents SET state = ? WHERE name = ?", state, name)
+            if state == "dead":
+                sql = (
+                    "UPDATE incarnations SET ended = ?, reason = ? WHERE agent = ? AND ended IS NULL"
+                    " AND number = (SELECT incarnation FROM agents WHERE name = ?)"
+                )
+                self.run(sql, time.time(), reason, name, name)
+                self.run("DELETE FROM members WHERE agent = ?", name)
+
+    def revive(self, name: str) -> int:
+        """Start the next incarnation of an agent: its name, and an empty context. Mail of the last one is not its."""
+        with self.step():
+            self.set_state(name, "dead", "replaced")
+            self.run("UPDATE agents SET state = 'live', incarnation = incarnation + 1 WHERE name = ?", name)
+            row = self.one("SELECT incarnation FROM agents WHERE name = ?", name)
+            if row is None:
+                raise UsageError(f"there is no agent {name!r}")
+            self.run("INSERT INTO incarnations VALUES (?, ?, ?, NULL, NULL)", name, row[0], time.time())
+        return int(row[0])
+
+    # Events and facts about the run
+
+    def record(self, kind: str, agent: str, **data: JSON) -> int:
+        """Record an event; returns its number."""
+        with self.step():
+            sql = "INSERT INTO events (kind, agent, data, at) VALUES (?, ?, ?, ?)"
+            return int(self.run(sql, kind, agent, canonical_json(data), time.time()).lastrowid or 0)
+
+    def events(self, kind: str | None = None) -> list[Event]:
+        """Return what was recorded, in order."""
+        sql = "SELECT id, kind, agent, data FROM events WHERE ?1 IS NULL OR kind = ?1 ORDER BY id"
+        return [Event(n, what, who, json.loads(data)) for n, what, who, data in self.rows(sql, kind)]
+
+    def meta(self, key: str) -> str | None:
+        """Return a fact about the world."""
+        row = self.one("SELECT value FROM meta WHERE key = ?", key)
+        return str(row[0]) if row else None
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Keep a fact about the world."""
+        with self.step():
+            self.run("INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2", key, value)
