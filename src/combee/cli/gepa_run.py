@@ -6,7 +6,6 @@ batch sizes come from the journal, so the path is the same up to where it stoppe
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
 import time
@@ -17,19 +16,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from combee.cli.display import Display
+from combee.cli.gepa_told import COMPONENT, GepaRun
 from combee.cli.spec import Prepared, RunSpec, load_tasks
 from combee.errors import BudgetError, UsageError
 from combee.journal import Journal, Scope, hash_json
-from combee.learn import FinishReason, LearnResult, Rollout, RunFinished, RunStarted, StepFinished, Task, Validated
-from combee.playbook import Playbook, from_text, to_text, tokens
+from combee.learn import FinishReason, LearnResult, Rollout, RunFinished, RunStarted, Task
+from combee.playbook import Playbook, from_text, to_text
 
 if TYPE_CHECKING:
-    from combee.gepa import CombeeReflection, CombeeSampler, Recorder, ReflectionOptions
+    from combee.gepa import CombeeSampler, ReflectionOptions
 
-__all__ = ["COMPONENT", "METHOD", "check_gepa", "learn_by_gepa", "print_worst_case"]
+__all__ = ["METHOD", "check_gepa", "learn_by_gepa", "print_worst_case"]
 
 METHOD = "gepa"
-COMPONENT = "playbook"
 _ASSUMED_BATCH = 40
 _LOG = logging.getLogger("combee.gepa")
 
@@ -61,91 +60,6 @@ class _RoleAgent:
         if text not in self._books:
             self._books = {text: from_text(text).playbook, **dict(list(self._books.items())[:3])}
         return await self.prepared.agent.generator.generate(task, self._books[text], scope)
-
-
-@dataclass
-class _Run:
-    """What the search says of itself, as the loop's events, so that display, `runs` and report show it like any run."""
-
-    journal: Journal
-    display: Display
-    recorder: Recorder
-    reflection: CombeeReflection
-    steps: list[StepFinished] = field(default_factory=list)
-    validations: list[Validated] = field(default_factory=list)
-    best: tuple[float, int, str] | None = None
-    last: str = ""
-    seen: int = 0
-    _texts: dict[int, str] = field(default_factory=dict)
-    _scores: list[float] = field(default_factory=list)
-    _learned: list[Any] = field(default_factory=list)
-    _begun: float = 0.0
-
-    def learned(self, one: Any) -> None:
-        self._learned.append(one)
-        self.recorder.learned(one)
-
-    def tell(self, event: RunStarted | RunFinished | StepFinished | Validated, key: str | None) -> None:
-        data = dataclasses.asdict(event)
-        self.journal.record_event(type(event).__name__, data, key=key)
-        self.display.observe(event)
-
-    def on_iteration_start(self, event: Mapping[str, Any]) -> None:
-        self._scores, self._learned, self._begun = [], [], time.monotonic()
-
-    def on_evaluation_end(self, event: Mapping[str, Any]) -> None:
-        if event["candidate_idx"] is not None:
-            self._scores += [float(score) for score in event["scores"]]
-            self.seen += len(event["scores"])
-
-    def on_valset_evaluated(self, event: Mapping[str, Any]) -> None:
-        index, score = int(event["candidate_idx"]), float(event["average_score"])
-        text = self._texts[index] = self.last = event["candidate"][COMPONENT]
-        better = self.best is None or score > self.best[0]
-        if better:
-            self.best = (score, index, text)
-        version = self.recorder.version(text)
-        self.journal.label("last", version, key=f"gepa/last/{index}")
-        if better:
-            self.journal.label("best", version, key=f"gepa/best/{index}")
-        hits, total = sum(event["scores_by_val_id"].values()), len(event["scores_by_val_id"])
-        told = Validated(max(0, int(event["iteration"]) - 1), self.seen, _whole(hits), total, 0, version, better)
-        self.validations.append(told)
-        self.tell(told, f"gepa/validated/{index}")
-
-    def on_iteration_end(self, event: Mapping[str, Any]) -> None:
-        if not self._scores:
-            return
-        found = [one.scan for one in self._learned]
-        book = self.reflection.book_of(self.best[2] if self.best is not None else "")
-        number = int(event["iteration"]) - 1
-        told = StepFinished(
-            epoch=0,
-            step=number,
-            batch=len(self._scores),
-            hits=_whole(sum(self._scores)),
-            total=len(self._scores),
-            reflections=sum(one.shape.n for one in self._learned),
-            lessons=sum(len(scan.delta) for scan in found),
-            operations=sum(len(scan.delta) for scan in found),
-            refused=sum(note.startswith("refused") for one in self._learned for note in one.notes),
-            uncovered=sum(len(scan.uncovered) for scan in found),
-            failed=sum(len(scan.failed) for scan in found),
-            calls=sum(scan.calls for scan in found),
-            reads=sum(scan.reads for scan in found),
-            depth=max((scan.depth for scan in found), default=0),
-            bullets=len(book),
-            tokens=tokens(book),
-            version=self.recorder.version(self.best[2] if self.best is not None else ""),
-            seconds=time.monotonic() - self._begun,
-        )
-        self.steps.append(told)
-        self.tell(told, f"gepa/step/{number}")
-
-
-def _whole(value: float) -> Any:
-    """Return whole scores as whole numbers; parts of a score stay as they are."""
-    return round(value) if abs(value - round(value)) < 1e-9 else round(value, 6)
 
 
 def learn_by_gepa(prepared: Prepared, start: Playbook | None, journal: Journal, display: Display) -> LearnResult:
@@ -181,7 +95,7 @@ def learn_by_gepa(prepared: Prepared, start: Playbook | None, journal: Journal, 
             reused=lambda: journal.stats().reused,
         )
         recorder = Recorder(journal, train=_names(tasks.train), val=_names(val), book_of=reflection.book_of)
-        run = _Run(journal, display, recorder, reflection)
+        run = GepaRun(journal, display, recorder, reflection)
         adapter = TaskAdapter(
             tasks,
             agent=_RoleAgent(prepared),
@@ -200,7 +114,7 @@ def learn_by_gepa(prepared: Prepared, start: Playbook | None, journal: Journal, 
 
 
 def _search(
-    prepared: Prepared, seed_text: str, adapter: Any, run: _Run, sampler: CombeeSampler
+    prepared: Prepared, seed_text: str, adapter: Any, run: GepaRun, sampler: CombeeSampler
 ) -> tuple[FinishReason, str]:
     """Let gepa work; return how it ended."""
     from gepa.api import optimize
@@ -237,7 +151,7 @@ def _search(
     return FinishReason.BUDGET, f"the metric calls are used up after {proposals} iterations"
 
 
-def _result(run: _Run, reason: FinishReason, detail: str, seconds: float, sampler: CombeeSampler) -> LearnResult:
+def _result(run: GepaRun, reason: FinishReason, detail: str, seconds: float, sampler: CombeeSampler) -> LearnResult:
     best = run.reflection.book_of(run.best[2]) if run.best is not None else Playbook()
     last = run.reflection.book_of(run.last) if run.last else Playbook()
     version = run.recorder.version(run.best[2]) if run.best is not None else ""
