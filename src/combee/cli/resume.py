@@ -33,5 +33,5 @@ def command(run: str | None, quiet: bool, as_json: bool, **limits: float | None)
         raise StorageError(f"{folder} holds no settings: it was stopped before it began.", hint="Start a new run.")
     spec = RunSpec.from_json(kept)
     raised = {name: limit for name, limit in limits.items() if limit is not None}
-    prepared = prepare(dataclasses.replace(spec, budget=dict(spec.budget) | raised))
+    prepared = prepare(dataclasses.replace(spec, budget=dict(spec.budget) | raised), folder)
     print_finished(execute(prepared, folder, quiet=quiet or as_json), as_json=as_json)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 from combee.cli.agents import Agent, agent_of
@@ -17,12 +18,13 @@ from combee.cli.config import ProjectConfig
 from combee.errors import UsageError
 from combee.guard import HeldOut, LeakIndex, Limits, Policy, notify
 from combee.journal import JSON, Scope
-from combee.learn import Evaluation, Judge, LearnConfig, LiveTasks, Task, Tell, evaluate
+from combee.learn import Evaluation, Judge, LearnConfig, LiveTasks, SampleMap, Task, Tell, evaluate
+from combee.mining import StoredTrace, TraceFile
 from combee.playbook import Playbook
 from combee.runner import LocalRunner
 from combee.tasks import Fields, TaskSet, load
 
-__all__ = ["Agent", "Prepared", "RunSpec", "load_tasks", "make_agent", "prepare"]
+__all__ = ["Agent", "Prepared", "RunSpec", "judge_of", "load_tasks", "make_agent", "prepare"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +79,19 @@ class Prepared:
     tasks: TaskSet
     agent: Agent
     config: LearnConfig
-    sample_map: LiveTasks
+    sample_map: SampleMap[Any]
     judge: Judge
+    traces: TraceFile | None = None
+    """The recorded runs to learn from, in place of tasks."""
+
+    @property
+    def samples(self) -> Sequence[Task | StoredTrace]:
+        """What is learned from."""
+        return self.tasks.train if self.traces is None else self.traces.samples
+
+    def digest(self) -> str:
+        """Return the hash of the data: a run goes on only with the data it began with."""
+        return self.tasks.digest() if self.traces is None else self.traces.digest
 
     async def validate(self, book: Playbook, scope: Scope) -> Evaluation:
         """Score a book on the validation tasks."""
@@ -118,27 +131,39 @@ def make_agent(spec: RunSpec) -> Agent:
     return agent_of(spec.agent, model=spec.model, budget=spec.budget, prices=spec.prices, learn=spec.learn)
 
 
-def prepare(spec: RunSpec) -> Prepared:
-    """Load, check and connect all parts of a run. Raises `UsageError` for anything that cannot be used."""
+def prepare(spec: RunSpec, folder: Path | None = None) -> Prepared:
+    """Load, check and connect all parts of a run. Raises `UsageError` for anything that cannot be used.
+
+    A run that learns from recorded traces keeps them in its `folder`.
+    """
+    if spec.tasks.get("from") is not None:
+        from combee.cli.from_traces import prepare_traces
+
+        return prepare_traces(spec, folder)
     config = spec.learn_config()
     tasks = load_tasks(spec)
     if not tasks.train:
         raise UsageError(f"{tasks.name} has no training tasks.", hint="Give more rows, or another split.")
     agent = make_agent(spec)
     sample_map = LiveTasks(agent.generator, agent.reflector, tasks.scorer, config.view_tokens)
-    judge = Judge(
-        enabled=config.guard,
-        policy=_policy(spec.guard),
-        limits=Limits(allow_leaks=config.keep_leaks),
-        held_out=_held_out(tasks),
-        tell=_alert_command(spec.guard),
-    )
+    judge = judge_of(spec, config, _held_out(tasks))
     prepared = Prepared(spec, tasks, agent, config, sample_map, judge)
     if config.guard_validate:
         if not tasks.val:
             raise UsageError("guard_validate needs validation tasks.", hint="Give --val, or a folder with a val file.")
         judge.validate = prepared.validate
     return prepared
+
+
+def judge_of(spec: RunSpec, config: LearnConfig, held_out: LeakIndex | None) -> Judge:
+    """Return the guard of a run, without validation."""
+    return Judge(
+        enabled=config.guard,
+        policy=_policy(spec.guard),
+        limits=Limits(allow_leaks=config.keep_leaks),
+        held_out=held_out,
+        tell=_alert_command(spec.guard),
+    )
 
 
 def _held_out(tasks: TaskSet) -> LeakIndex:

@@ -10,6 +10,7 @@ from combee.mining.attempts import Attempt, attempts
 from combee.mining.faults import Fault, fault_of, is_instruction
 from combee.mining.finding import Finding
 from combee.mining.reflector import MiningCurator, MiningReflector
+from combee.mining.stored import Kept, StoredRuns, StoredTrace, TraceFile, keep, safe
 from combee.mining.survey import Survey, findings, survey
 
 __all__ = [
@@ -18,10 +19,16 @@ __all__ = [
     "Finding",
     "MiningCurator",
     "MiningReflector",
+    "Kept",
+    "StoredRuns",
+    "StoredTrace",
     "Survey",
+    "TraceFile",
     "attempts",
     "fault_of",
     "findings",
     "is_instruction",
+    "keep",
+    "safe",
     "survey",
 ]

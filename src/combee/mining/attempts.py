@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from combee.mining.faults import Fault, fault_of, last_line
@@ -28,6 +28,7 @@ _EXIT = re.compile(
 )
 _LONGEST = 20_000
 _SHORT = 30
+_NUMBERED = re.compile(r"^\s*\d+[:|→\t].*\n?", re.MULTILINE)
 _EDIT = re.compile(r"(edit) (\d+:\d+)\n(.*?)(?:\nend_of_edit)?\s*\Z", re.DOTALL)
 _STARTS_AN_AGENT = re.compile(r"^(?:mini|openhands|claude|codex|aider|goose|gemini)\s")
 
@@ -126,9 +127,10 @@ def _worked(result: Step) -> bool | None:
     code = next((match[1] or match[2] for match in _EXIT.finditer(result.text[:400] + result.text[-400:])), None)
     if code is not None:
         return code == "0"
-    found = fault_of(result.text)
+    told = _NUMBERED.sub("", result.text)  # the lines of a file that a tool shows are not its own words
+    found = fault_of(told)
     if found is None:
-        return None if failed(result) else True
-    if found.kind in {"tool", "compiler"} and result.text.count("\n") > _SHORT:
+        return None if failed(replace(result, text=told)) else True
+    if found.kind in {"tool", "compiler"} and told.count("\n") > _SHORT:
         return None  # a long output may hold any text
     return False

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from combee.mining.attempts import Attempt
 from combee.mining.faults import is_instruction, quoted
 from combee.mining.finding import STRATEGIES, Finding
+from combee.mining.missing import installed
 from combee.mining.shell import READERS
 from combee.trace import Trace
 
@@ -35,6 +36,10 @@ class Outline:
     actions: tuple[tuple[str, int], ...]
     """Action and option pairs that worked, with the first step that shows them."""
     failed_tests: tuple[str, ...] = ()
+    worked: frozenset[int] = frozenset()
+    """Hashes of the command lines that worked: enough to see that another run's failure is no rule."""
+    installs: tuple[tuple[str, str], ...] = ()
+    """What was installed, by action and package, and the command that did it."""
 
 
 def outline(trace: Trace, row: Sequence[Attempt]) -> Outline:
@@ -46,14 +51,28 @@ def outline(trace: Trace, row: Sequence[Attempt]) -> Outline:
         if attempt.worked is not True:
             continue
         for part in attempt.parts:
-            if part.sure and part.action not in _DULL and part.program not in _DULL and not part.program.startswith("./"):
+            if (
+                part.sure
+                and part.action not in _DULL
+                and part.program not in _DULL
+                and not part.program.startswith("./")
+            ):
                 seen.setdefault(part.action, attempt.step)
                 for word in part.arguments:
                     if re.fullmatch(r"--?[a-z][\w-]{1,30}", word):
                         seen.setdefault(f"{part.action} {word}", attempt.step)
     tests = () if outcome is None else tuple(sorted(name for name, good in outcome.tests.items() if not good))
     name = trace.meta.get("task_id", "")
-    return Outline(trace.id, _task_key(trace), name, passed, tuple(seen.items()), tests)
+    good = [part for attempt in row if attempt.worked for part in attempt.parts if part.sure]
+    lines = frozenset(hash(part.words) for part in good)
+    installs: dict[str, str] = {}
+    for part in good:
+        for package in installed(part):
+            known = installs.get(f"{part.action} {package}")
+            line = " ".join(part.words)
+            if known is None or len(line) < len(known):
+                installs[f"{part.action} {package}"] = line
+    return Outline(trace.id, _task_key(trace), name, passed, tuple(seen.items()), tests, lines, tuple(installs.items()))
 
 
 def _task_key(trace: Trace) -> str:
@@ -86,9 +105,7 @@ def _compare(good: Sequence[Outline], bad: Sequence[Outline], found: dict[str, l
     only = sorted(action for action in common if not in_bad[action] and not is_instruction(action))
     only = [action for action in only if not any(other != action and action.startswith(f"{other} ") for other in only)]
     for action in only[:_MOST]:
-        text = (
-            f"In the task {name}, all {len(good)} runs that passed used `{action}`, and none of the {len(bad)} that failed."
-        )
+        text = f"In the task {name}, all {len(good)} runs that passed used `{action}`, and none of the {len(bad)} that failed."
         for run, actions in zip(good, in_good, strict=True):
             found[run.trace].append(
                 Finding("contrast", f"contrast/{good[0].task}/{action}", text, (actions[action],), STRATEGIES)

@@ -25,7 +25,9 @@ _CORRECTS = re.compile(
     re.IGNORECASE,
 )
 _LONGEST = 300
-_HARNESS = re.compile(r"returncode|exit code|<\w+>|EXACTLY ONE|```|Observation:|\bformat\b.*\bresponse\b", re.IGNORECASE)
+_HARNESS = re.compile(
+    r"returncode|exit code|<\w+>|EXACTLY ONE|```|Observation:|\bformat\b.*\bresponse\b", re.IGNORECASE
+)
 _SAID_OFTEN = 3
 
 

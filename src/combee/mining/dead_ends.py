@@ -54,7 +54,7 @@ def find_unmended(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Fi
             continue
         text = f"{quoted(line)} failed with {quoted(fault.line)} in run after run; no run got past it that way."
         key = f"unmended/{line}/{fault.signature}"
-        found.setdefault(key, Finding("unmended", key, text, (attempt.step,), STRATEGIES))
+        found.setdefault(key, Finding("unmended", key, text, (attempt.step,), STRATEGIES, hash(part.words)))
     return list(found.values())
 
 
@@ -77,7 +77,7 @@ def _dead_end(thing: str, sign: str, failures: Sequence[tuple[Attempt, str]]) ->
     fault = failures[-1][0].fault
     installing = " install " in f" {thing} " or "uv add" in thing
     enough = len(texts) >= _LEAST_INSTALLS if installing else len(failures) >= _LEAST
-    if not enough or fault is None or (not installing and thing.split()[0] in _GENERAL):
+    if not enough or fault is None or (not installing and thing.split(maxsplit=1)[0] in _GENERAL):
         return None
     variants = ", then ".join(quoted(text, 90) for text in texts[:3])
     times = "tried twice or more" if installing else "tried three times or more"

@@ -54,7 +54,10 @@ _LAST_LINE = re.compile(
     re.IGNORECASE,
 )
 _LAST = frozenset({"exception"})  # of these the last line counts: it ends the trace of calls
-_NOISE = re.compile(r"^\s*\d+:|pip's dependency resolver|^debconf:|LiteLLM|litellm|DeprecationWarning|^Traceback|^WARNING|^warning:", re.IGNORECASE)
+_NOISE = re.compile(
+    r"^\s*\d+:|pip's dependency resolver|^debconf:|LiteLLM|litellm|DeprecationWarning|^Traceback|^WARNING|^warning:",
+    re.IGNORECASE,
+)
 _INSTRUCTION = re.compile(
     r"\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|prior|above|earlier|instructions?|rules?)\b|"
     r"\b(?:system prompt|you are now|as an ai|language model|assistant must|new instructions?)\b|"
@@ -127,8 +130,10 @@ def fault_of(output: str) -> Fault | None:
         if matches:
             match = matches[-1] if kind in _LAST else matches[0]
             line = " ".join(match[0].split())
-            about = (match.groupdict().get("about") or "").split(".")[0] if kind == "module" else (
-                match.groupdict().get("about") or ""
+            about = (
+                (match.groupdict().get("about") or "").split(".")[0]
+                if kind == "module"
+                else (match.groupdict().get("about") or "")
             )
             return None if is_instruction(line) else Fault(kind, line, about)
     return None

@@ -15,7 +15,7 @@ STRATEGIES = "STRATEGIES & INSIGHTS"
 class Finding:
     """One lesson of one run.
 
-    `kind` is missing, repair, until, dead_end, flip, correction or contrast; `key` is what recurs; `text` is the lesson
+    `kind` is missing, absent, repair, until, hang, dead_end, unmended, flip, correction or contrast; `key` is what recurs; `text` is the lesson
     and holds no step; `steps` are those of the recorded run that show it (failure first, then what worked).
     """
 
@@ -24,3 +24,5 @@ class Finding:
     text: str
     steps: tuple[int, ...]
     section: str = MISTAKES
+    line: int = 0
+    """Hash of the command line that failed, where one run's success with it would make the lesson untrue."""

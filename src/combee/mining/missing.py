@@ -185,6 +185,8 @@ def find_absent(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Find
             continue
         if not any(part.program == fault.about or fault.about in part.words for part in attempt.parts):
             continue
-        text = f"The program `{fault.about}` is not there ({quoted(_said(fault))}) and no run brought it: plan without it."
+        text = (
+            f"The program `{fault.about}` is not there ({quoted(_said(fault))}) and no run brought it: plan without it."
+        )
         found[fault.about] = Finding("absent", f"absent/{fault.about}", text, (attempt.step,))
     return list(found.values())

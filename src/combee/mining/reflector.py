@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from combee.journal import Scope
 from combee.learn import Reflection
 from combee.lexical import LexicalCurator, LexicalMethod
-from combee.mining.finding import MISTAKES, Finding
+from combee.mining.finding import MISTAKES, STRATEGIES, Finding
 from combee.mining.survey import Survey, findings
 from combee.playbook import Add, Delta, Playbook, Vote, VoteKind, delta_of
 from combee.trace import Trace, redact_trace
 
 __all__ = ["MiningCurator", "MiningReflector"]
-
 
 
 class MiningReflector:
@@ -84,7 +83,5 @@ def _filed(add: Add) -> Add:
 
 def section_of(text: str) -> str:
     """Return the section of a lesson by how it begins; every kind has its own beginning."""
-    from combee.mining.finding import STRATEGIES
-
     starts = ("A dead end: ", "The test ", "The user corrected ", "In the task ")
-    return STRATEGIES if text.startswith(starts) else MISTAKES
+    return STRATEGIES if text.startswith(starts) or text.endswith("got past it that way.") else MISTAKES

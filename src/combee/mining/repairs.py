@@ -23,7 +23,9 @@ _MOST_CHANGED = 4
 _LONGEST = 200
 _HANDLED = frozenset({"command", "module"})  # told by `missing`
 _RUNNERS = frozenset({"python3", "node", "bash", "sh", "ruby", "perl", "java"})
-_CHANGERS = frozenset({"mkdir", "touch", "chmod", "chown", "rm", "cp", "mv", "ln", "export", "source", "kill", "pkill", "sed"})
+_CHANGERS = frozenset(
+    {"mkdir", "touch", "chmod", "chown", "rm", "cp", "mv", "ln", "export", "source", "kill", "pkill", "sed"}
+)
 
 
 def culprit(attempt: Attempt) -> Part | None:
@@ -115,7 +117,7 @@ def _changes(one: Part, other: Part) -> tuple[list[str], list[str]]:
 def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
     place: int, offset: int, row: Sequence[Attempt], part: Part, fix: Part, fault: Fault
 ) -> Finding | None:
-    if part.program in READERS or fault.kind == "timeout" and len(fix.text) > 120:
+    if part.program in READERS or (fault.kind == "timeout" and len(fix.text) > 120):
         return None
     out, into = _changes(part, fix)
     if not 0 < len(out) + len(into) <= _MOST_CHANGED or _only_names(part, out, into):
@@ -154,14 +156,14 @@ def _acts(attempt: Attempt) -> list[Part]:
     return [part for part in attempt.parts if part.program not in READERS - _CHANGERS]
 
 
-def _until(  # noqa: PLR0917 - what one pair is, passed by one caller
-    place: int, offset: int, row: Sequence[Attempt], part: Part, fault: Fault
-) -> Finding | None:
+def _until(place: int, offset: int, row: Sequence[Attempt], part: Part, fault: Fault) -> Finding | None:
     """The same call failed and then worked: a lesson where one other command stands between, and no file was written."""
     between = [attempt for attempt in row[place + 1 : offset] if attempt.worked is not False]
     acts: list[Part] = [act for attempt in between for act in _acts(attempt)]
     here = list(row[offset].parts)
-    before = [act for act in here[: [p.words for p in here].index(part.words)] if act.program not in READERS - _CHANGERS]
+    before = [
+        act for act in here[: [p.words for p in here].index(part.words)] if act.program not in READERS - _CHANGERS
+    ]
     acts += before
     wrote = any(written_files(attempt.command or "") or attempt.command is None for attempt in between)
     if wrote or len(acts) != 1 or len(acts[0].text) > _LONGEST or "\n" in acts[0].text:

@@ -14,12 +14,14 @@ from posixpath import basename
 __all__ = ["READERS", "Part", "base_package", "parts", "program_name", "without_heredocs", "written_files"]
 
 READERS = frozenset(
-    "[ awk cat cd clear command diff dir du echo env export false file find fold grep egrep head history id jobs "
-    "kill less locate ls md5sum more nl pgrep pkill printf printenv ps pwd read readlink realpath rg rm sed set "
-    "sha256sum sleep sort source stat strings tail tee test time top touch tr tree true type ulimit umask uname "
-    "uniq unset wait watch wc whereis which whoami xargs xxd hexdump od df free lsof mkdir cp mv ln chmod chown "
-    "find_file open goto scroll_down scroll_up search_dir search_file submit create "
-    "exit date seq shopt trap alias dpkg-query nproc hostname groups".split()
+    (
+        "[ awk cat cd clear command diff dir du echo env export false file find fold grep egrep head history id "
+        "jobs kill less locate ls md5sum more nl pgrep pkill printf printenv ps pwd read readlink realpath rg rm "
+        "sed set sha256sum sleep sort source stat strings tail tee test time top touch tr tree true type ulimit "
+        "umask uname uniq unset wait watch wc whereis which whoami xargs xxd hexdump od df free lsof mkdir cp mv "
+        "ln chmod chown find_file open goto scroll_down scroll_up search_dir search_file submit create exit date "
+        "seq shopt trap alias dpkg-query nproc hostname groups"
+    ).split()
 )
 """Programs that look or tidy up: their failures are questions answered "no", not lessons."""
 
@@ -32,11 +34,14 @@ _SAME = {
     "docker-compose": "docker",
 }  # fmt: skip
 _WITH_VERB = frozenset(
-    "git pip apt-get npm yarn pnpm cargo go docker kubectl conda mamba uv poetry systemctl service aws gcloud az "
-    "openssl ip brew yum dnf apk gem bundle terraform helm make tmux gh svn hg rustup dotnet mvn gradle pipx opam "
-    "coqc jupyter huggingface-cli tshark mix cabal stack composer snap add-apt-repository dpkg".split()
+    (
+        "git pip apt-get npm yarn pnpm cargo go docker kubectl conda mamba uv poetry systemctl service aws gcloud "
+        "az openssl ip brew yum dnf apk gem bundle terraform helm make tmux gh svn hg rustup dotnet mvn gradle "
+        "pipx opam coqc jupyter huggingface-cli tshark mix cabal stack composer snap add-apt-repository dpkg"
+    ).split()
 ) - {"make", "coqc", "tshark", "add-apt-repository"}
-_TWO_WORDS = frozenset("env compose s3 s3api pip remote stash submodule worktree config sts addr link route".split())
+_TWO_WORDS = frozenset(("env compose s3 s3api pip remote stash submodule worktree config sts addr link route").split())
+_KEYWORDS = frozenset("for while until if then else elif fi do done case esac function select".split())
 _MOST = 4000
 
 
@@ -130,6 +135,8 @@ def parts(command: str) -> tuple[Part, ...]:
         if words:
             found.append(Part(text.strip(), words, vouched, fed, joint == "&"))
         fed = text.strip() if joint == "|" else ""
+    if any(part.program in _KEYWORDS for part in found):
+        return ()  # loops and conditions: what ran is not known
     return tuple(found)
 
 

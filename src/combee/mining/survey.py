@@ -14,7 +14,8 @@ from combee.mining.attempts import attempts
 from combee.mining.contrast import Outline, contrast, outline
 from combee.mining.corrections import find_corrections
 from combee.mining.dead_ends import find_dead_ends, find_unmended
-from combee.mining.finding import Finding
+from combee.mining.faults import quoted
+from combee.mining.finding import MISTAKES, Finding
 from combee.mining.flips import find_flips
 from combee.mining.hangs import find_hangs
 from combee.mining.missing import find_absent, find_missing
@@ -70,7 +71,41 @@ def survey(traces: Iterable[Trace]) -> Survey:
         outlines.append(seen)
     across = contrast(outlines)
     merged = {name: (*found, *across.get(name, ())) for name, found in own.items()}
-    return Survey(_settled(merged))
+    return Survey(_settled(_true_across(merged, outlines)))
+
+
+def _true_across(
+    by_trace: Mapping[str, Sequence[Finding]], outlines: Sequence[Outline]
+) -> dict[str, tuple[Finding, ...]]:
+    """Drop what another run proves wrong; a dead end that another run got past becomes a repair."""
+    worked: set[int] = set().union(*(run.worked for run in outlines))
+    installs: dict[str, str] = {}
+    for run in outlines:
+        for thing, line in run.installs:
+            known = installs.get(thing)
+            installs[thing] = line if known is None else min(known, line, key=lambda each: (len(each), each))
+    kept: dict[str, tuple[Finding, ...]] = {}
+    for name, found in by_trace.items():
+        left = []
+        for each in found:
+            thing = each.key.split("/")[1] if each.kind == "dead_end" else ""
+            if each.line and each.line in worked:
+                continue
+            if thing in installs:
+                if (mended := _got_past(each, thing, installs[thing])) is not None:
+                    left.append(mended)
+            else:
+                left.append(each)
+        kept[name] = tuple(left)
+    return kept
+
+
+def _got_past(end: Finding, thing: str, line: str) -> Finding | None:
+    if quoted(line) in end.text or len(line.split()) > 8:
+        return None  # the same command worked elsewhere: chance, not a lesson
+    fault = end.text.split("failed each time with ")[1].split(" and never")[0]
+    text = f"`{thing}` failed twice or more in one run with {fault}; in another run {quoted(line)} worked."
+    return replace(end, kind="repair", key=f"repair/{thing}/{line}", text=text, section=MISTAKES)
 
 
 def _settled(by_trace: Mapping[str, Sequence[Finding]]) -> dict[str, tuple[Finding, ...]]:

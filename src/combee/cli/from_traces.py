@@ -1,0 +1,208 @@
+"""`combee learn --from PATH`: recorded runs in, a playbook out; nothing is run again.
+
+Two passes. The first reads everything once, one trace at a time, and keeps it redacted and cleaned in the run's folder
+(`traces.jsonl`); the second learns from that file. So a resume needs no original, and memory holds an index.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from combee.cli.execute import Finished, execute, print_finished
+from combee.cli.rundir import new_run
+from combee.cli.spec import Prepared, RunSpec, judge_of, make_agent
+from combee.errors import RunError, UsageError
+from combee.journal import JSON
+from combee.learn import RecordedTraces, TraceReflector
+from combee.mining import MiningCurator, MiningReflector, StoredRuns, Survey, TraceFile, keep, survey
+from combee.playbook import Bullet
+from combee.readers import Report, read
+from combee.tasks import Exact, TaskSet
+from combee.trace import Redactor, Trace, count_tokens
+
+__all__ = ["KEPT", "learn_from_traces", "patterns_of", "prepare_traces", "shown_report", "with_traces"]
+
+KEPT = "traces.jsonl"
+_SHOWN = 10
+
+
+def patterns_of(texts: tuple[str, ...]) -> dict[str, str]:
+    """Read `KIND=REGEX` options; a bare expression is of the kind `custom`."""
+    found: dict[str, str] = {}
+    for text in texts:
+        kind, equals, expression = text.partition("=")
+        named = bool(equals) and kind.replace("-", "").replace("_", "").isalnum()
+        found[kind if named else f"custom-{len(found) + 1}"] = expression if named else text
+    return found
+
+
+def with_traces(spec: RunSpec, source: str | None, options: Mapping[str, Any]) -> RunSpec:
+    """Return the settings with the traces that the options name, in place of tasks."""
+    if source is not None:
+        raise UsageError(
+            f"Both --from and {source!r} are given.", hint="Learn from traces or from tasks, not from both."
+        )
+    tasks = {
+        "from": str(options["from_path"].resolve()),
+        "format": options["trace_format"],
+        "redact": not options["no_redact"],
+        "patterns": patterns_of(options["redact"]),
+    }
+    return dataclasses.replace(spec, tasks=tasks)
+
+
+def learn_from_traces(spec: RunSpec, options: Mapping[str, Any]) -> None:
+    """Read, keep, learn, and say what was read and what was learned."""
+    path = Path(str(spec.tasks["from"]))
+    if not path.exists():
+        raise UsageError(f"There is no {path}.", hint="Give a file or a folder of traces.")
+    quiet = bool(options["quiet"] or options["as_json"])
+    redactor = None if spec.tasks.get("redact") is False else Redactor(spec.tasks.get("patterns") or {})
+    result = read(path, str(spec.tasks.get("format") or "auto"))
+    if options["dry_run"]:
+        _print_dry_run(spec, result.report, result, as_json=options["as_json"])
+        return
+    folder = new_run(options["name"], options["out"], f"traces-{spec.learn_config().aggregate}")
+    make_agent(spec)  # what is wrong with the settings is said before anything is read or written
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = keep(_shown(result, quiet=quiet), folder / KEPT, redactor)
+    if not kept.traces:
+        (folder / KEPT).unlink()
+        raise RunError(f"No trace could be read from {path}.", hint="\n  ".join(_reasons(result.report)) or None)
+    facts = shown_report(result.report, kept.redacted, kept.twice)
+    if not quiet:
+        click.echo("\n".join(_lines(facts, redacted=redactor is not None)), err=True)
+    prepared = prepare_traces(spec, folder)
+    done = execute(prepared, folder, quiet=quiet)
+    print_finished(done, as_json=options["as_json"], more={"read": facts, "top": _top(done)})
+    if not options["as_json"]:
+        click.echo("\n".join(_top_lines(done)))
+
+
+def prepare_traces(spec: RunSpec, folder: Path | None) -> Prepared:
+    """Connect the parts of a run that learns from the traces kept in its folder."""
+    if folder is None:
+        raise UsageError(
+            "This run learned from traces: there are no tasks to score.", hint="Name tasks: a file, or finer."
+        )
+    config = spec.learn_config()
+    stored = TraceFile(folder / KEPT)
+    agent = make_agent(spec)
+    reflector: TraceReflector
+    if agent.name == "lexical":
+        reflector = MiningReflector(survey(stored))
+        agent = dataclasses.replace(agent, curator=_curator(spec))
+    else:
+        reflector = cast("TraceReflector", agent.reflector)
+        if not hasattr(reflector, "reflect_trace"):
+            raise UsageError(f"The agent {agent.name} cannot learn from traces.", hint="Use --agent lexical or ace.")
+    return Prepared(
+        spec,
+        _no_tasks(stored),
+        agent,
+        config,
+        StoredRuns(stored, RecordedTraces(reflector)),
+        judge_of(spec, config, None),
+        stored,
+    )
+
+
+def _curator(spec: RunSpec) -> MiningCurator:
+    agent = spec.agent
+    return MiningCurator(
+        forget=agent.get("forget"), output_limit=agent.get("output_limit"), seed=spec.learn.get("seed", 0)
+    )
+
+
+def _no_tasks(stored: TraceFile) -> TaskSet:
+    """Return a task set without tasks: a run on traces has nothing to score."""
+    return TaskSet("traces", "traces", (), (), (), Exact(), about=f"{len(stored)} recorded runs")
+
+
+def _shown(traces: Iterator[Trace], *, quiet: bool) -> Iterator[Trace]:
+    """Pass traces on; say now and then how many there were, where a person waits."""
+    for number, trace in enumerate(traces, 1):
+        if not quiet and number % 500 == 0:
+            click.echo(f"read {number} traces", err=True)
+        yield trace
+
+
+def shown_report(report: Report, redacted: Mapping[str, int], twice: int = 0) -> dict[str, JSON]:
+    """Return what was read as plain data."""
+    return {
+        "traces": report.traces,
+        "formats": dict(sorted(report.formats.items())),
+        "files": dict(sorted(report.files.items())),
+        "steps": report.steps,
+        "tool_calls": report.tool_calls,
+        "twice": twice,
+        "redacted": dict(sorted(redacted.items())),
+        "skipped": [str(notice) for notice in report.skipped],
+        "notes": [str(notice) for notice in report.notes],
+    }
+
+
+def _lines(facts: Mapping[str, JSON], *, redacted: bool) -> list[str]:
+    formats = cast("dict[str, int]", facts["formats"])
+    files = cast("dict[str, int]", facts["files"])
+    kinds = ", ".join(f"{name} {count} of {files.get(name, 0)} files" for name, count in formats.items())
+    lines = [f"read {facts['traces']} traces ({kinds}), {facts['steps']} steps, {facts['tool_calls']} tool calls"]
+    if facts["twice"]:
+        lines.append(f"the same run was met again {facts['twice']} times and is read once")
+    counts = cast("dict[str, int]", facts["redacted"])
+    shown = ", ".join(f"{kind} {count}" for kind, count in counts.items()) or "nothing found"
+    lines.append(f"redacted: {shown}" if redacted else "redaction is off: what the traces hold is stored as it is")
+    for name, title in (("skipped", "not read"), ("notes", "noted")):
+        items = cast("list[str]", facts[name])
+        lines += [f"{title}: {item}" for item in items[:_SHOWN]]
+        if len(items) > _SHOWN:
+            lines.append(f"{title}: and {len(items) - _SHOWN} more (combee traces --json names all)")
+    return lines
+
+
+def _reasons(report: Report) -> list[str]:
+    return [str(notice) for notice in report.skipped[:_SHOWN]]
+
+
+def _by_support(done: Finished) -> list[Bullet]:
+    book = done.result.best
+    return sorted(book, key=lambda bullet: (-len(bullet.sources), bullet.harmful - bullet.helpful, bullet.id))
+
+
+def _top(done: Finished) -> JSON:
+    return [
+        {"id": bullet.id, "runs": len(bullet.sources), "text": bullet.text} for bullet in _by_support(done)[:_SHOWN]
+    ]
+
+
+def _top_lines(done: Finished) -> list[str]:
+    best = _by_support(done)[:5]
+    if not best:
+        return ["Nothing was learned: no run shows a failure and its fix that could be said in a line."]
+    return ["best supported:", *(f"  {len(bullet.sources):>4} runs  [{bullet.id}] {bullet.text}" for bullet in best)]
+
+
+def _print_dry_run(spec: RunSpec, report: Report, traces: Iterator[Trace], *, as_json: bool) -> None:
+    count = tokens = 0
+    for trace in traces:
+        count, tokens = count + 1, tokens + min(count_tokens(trace), 8000)
+    model = make_agent_name(spec) == "ace"
+    config = spec.learn_config()
+    calls = 0 if not model else count + -(-count // config.max_items)
+    data: dict[str, JSON] = {"traces": count, "tokens": tokens, "calls": calls, "formats": dict(report.formats)}
+    if as_json:
+        click.echo(json.dumps(data))
+        return
+    click.echo(f"{count} traces, about {tokens} tokens as a reflector reads them.")
+    click.echo(f"About {calls} calls." if model else "The embedded reflector calls no model: 0 calls, $0.")
+
+
+def make_agent_name(spec: RunSpec) -> str:
+    """Return which agent a run would use."""
+    return str(spec.agent.get("kind") or "lexical")
