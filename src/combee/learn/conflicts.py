@@ -21,7 +21,7 @@ from combee.runner import Runner
 
 __all__ = ["clusters", "settle_conflicts"]
 
-ALIKE = 0.5
+ALIKE = 0.6
 """Similarity from which two new lessons may say the same; above `near` of the book code folds them by itself."""
 
 Resolve = Callable[[Sequence[Operation], str], Awaitable[Delta]]
@@ -35,6 +35,7 @@ def clusters(delta: Delta, *, max_items: int, alike: float = ALIKE) -> list[tupl
     """
     operations = tuple(delta)
     leader = list(range(len(operations)))
+    size = [1] * len(operations)
 
     def root(index: int) -> int:
         while leader[index] != index:
@@ -42,18 +43,21 @@ def clusters(delta: Delta, *, max_items: int, alike: float = ALIKE) -> list[tupl
             index = leader[index]
         return index
 
-    def join(one: int, other: int) -> None:
+    def join(one: int, other: int, most: int) -> None:
         low, high = sorted((root(one), root(other)))
-        leader[high] = low
+        if low != high and size[low] + size[high] <= most:
+            leader[high] = low
+            size[low] += size[high]
 
     touched: dict[str, int] = {}
     for index, operation in enumerate(operations):
         for target in _targets(operation):
-            join(touched.setdefault(target, index), index)
+            join(touched.setdefault(target, index), index, len(operations))
     added = [index for index, operation in enumerate(operations) if isinstance(operation, Add)]
     texts = [cast("Add", operations[index]).text for index in added]
-    for one, other, _ in near_duplicates(texts, alike):
-        join(added[one], added[other])
+    # The most alike first: a chain of half-alike texts must not fill the cluster of two that say the same.
+    for one, other, _ in sorted(near_duplicates(texts, alike), key=lambda pair: (-pair[2], pair[0], pair[1])):
+        join(added[one], added[other], max_items)
     groups: dict[int, list[Operation]] = defaultdict(list)
     for index, operation in enumerate(operations):
         groups[root(index)].append(operation)
