@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
+import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from combee.cli.rundir import find_run, open_book
 from combee.cli.spec import Prepared, RunSpec, prepare
 from combee.errors import RunError, UsageError
 from combee.journal import Journal
-from combee.learn import Evaluation
+from combee.learn import Evaluation, Score
 from combee.playbook import Playbook
 from combee.runner import run_sync
 
@@ -63,12 +64,15 @@ def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> RunS
     return RunSpec.of(read_config(options["config_path"]), tasks=given)
 
 
-def interval(hits: int, total: int) -> tuple[float, float]:
-    """Return the 95 % Wilson interval of a share."""
-    z, share = 1.96, hits / total
-    centre = share + z * z / (2 * total)
-    half = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    return (centre - half) / (1 + z * z / total), (centre + half) / (1 + z * z / total)
+def interval(scores: Sequence[Score], *, resamples: int = 1000) -> tuple[float, float]:
+    """Return the 95 % bootstrap interval of the accuracy, drawn over tasks: parts of one task are not independent."""
+    draw = random.Random(0)
+    shares = []
+    for _ in range(resamples):
+        sample = draw.choices(scores, k=len(scores))
+        shares.append(sum(score.hits for score in sample) / sum(score.total for score in sample))
+    shares.sort()
+    return shares[int(0.025 * resamples)], shares[int(0.975 * resamples) - 1]
 
 
 def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without: Evaluation, *, as_json: bool) -> None:
@@ -87,7 +91,7 @@ def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without
         click.echo(json.dumps(data, ensure_ascii=False))
         return
     if found.total:
-        low, high = interval(found.hits, found.total)
+        low, high = interval(list(found.scores.values()))
         click.echo(
             f"{prepared.tasks.name}, {split}: {found.accuracy:.3f} ({found.hits} of {found.total}; "
             f"95 % interval {low:.3f} to {high:.3f}) with {name}"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from combee.learn import Evaluation, Judge, LearnConfig, LiveTasks, SampleMap, T
 from combee.mining import StoredTrace, TraceFile
 from combee.playbook import Playbook
 from combee.runner import LocalRunner
-from combee.tasks import Fields, TaskSet, load
+from combee.tasks import DATA_VARIABLE, NAMES, Fields, TaskSet, load
 
 __all__ = ["Agent", "Prepared", "RunSpec", "judge_of", "load_tasks", "make_agent", "prepare"]
 
@@ -47,6 +48,7 @@ class RunSpec:
         for item in dataclasses.fields(config):
             given = cast("Mapping[str, Any]", tables.get(item.name) or {})
             merged[item.name] = dict(getattr(config, item.name)) | {k: v for k, v in given.items() if v is not None}
+        merged["tasks"] = _settled(merged["tasks"])
         return cls(**merged, start=cast("str | None", tables.get("start")))
 
     def to_json(self) -> dict[str, JSON]:
@@ -63,6 +65,16 @@ class RunSpec:
     def learn_config(self) -> LearnConfig:
         """Return the checked settings of the loop."""
         return LearnConfig.from_json(self.learn)
+
+
+def _settled(tasks: dict[str, Any]) -> dict[str, Any]:
+    """Return the task settings with what this folder and environment add, so that a resume finds the same data."""
+    source = tasks.get("source")
+    if isinstance(source, str) and Path(source).exists() and source not in NAMES:
+        tasks["source"] = str(Path(source).resolve())
+    if source in NAMES and "data_dir" not in tasks and os.environ.get(DATA_VARIABLE):
+        tasks["data_dir"] = str(Path(os.environ[DATA_VARIABLE]).resolve())
+    return tasks
 
 
 def _plain(value: object) -> object:
