@@ -1,1 +1,29 @@
-"""export."""
+"""Playbooks in the forms that agents read: skills, AGENTS.md, Cursor rules, prompts, JSON, ACE text."""
+
+from __future__ import annotations
+
+from combee.export.applying import Change, changes, diff_of, write
+from combee.export.blocks import block_in, put_block, take_block
+from combee.export.choosing import choose, value
+from combee.export.forms import BEGIN, END, FORMS, File, check_name, export, held_text, scored_text, slug
+
+__all__ = [
+    "BEGIN",
+    "END",
+    "FORMS",
+    "Change",
+    "File",
+    "block_in",
+    "changes",
+    "check_name",
+    "choose",
+    "diff_of",
+    "export",
+    "held_text",
+    "put_block",
+    "scored_text",
+    "slug",
+    "take_block",
+    "value",
+    "write",
+]

@@ -15,7 +15,7 @@ from combee.mining.attempts import Attempt
 from combee.mining.faults import is_instruction, quoted
 from combee.mining.finding import STRATEGIES, Finding
 from combee.mining.missing import installed
-from combee.mining.shell import READERS
+from combee.mining.words import READERS
 from combee.trace import Trace
 
 __all__ = ["Outline", "contrast", "outline"]
@@ -103,9 +103,11 @@ def _compare(good: Sequence[Outline], bad: Sequence[Outline], found: dict[str, l
     in_bad = Counter(action for run in bad for action in dict(run.actions))
     common = set(in_good[0]).intersection(*in_good[1:])
     only = sorted(action for action in common if not in_bad[action] and not is_instruction(action))
-    only = [action for action in only if not any(other != action and action.startswith(f"{other} ") for other in only)]
+    only = [each for each in only if not any(other != each and each.startswith(f"{other} ") for other in only)]
     for action in only[:_MOST]:
-        text = f"In the task {name}, all {len(good)} runs that passed used `{action}`, and none of the {len(bad)} that failed."
+        text = (
+            f"In the task {name}, all {len(good)} runs that passed used `{action}`, none of the {len(bad)} that failed."
+        )
         for run, actions in zip(good, in_good, strict=True):
             found[run.trace].append(
                 Finding("contrast", f"contrast/{good[0].task}/{action}", text, (actions[action],), STRATEGIES)
@@ -114,7 +116,7 @@ def _compare(good: Sequence[Outline], bad: Sequence[Outline], found: dict[str, l
     for test, count in sorted(tests.items()):
         decisive = count == len(bad) and all(len(run.failed_tests) == 1 for run in bad)
         if decisive and test.count("_") >= 2 and not is_instruction(test):
-            text = f"In the task {name}, all {count} runs that failed did so in the check {quoted(test)}; {len(good)} passed."
+            text = f"In the task {name}, all {count} runs that failed did so in the check {quoted(test)} alone."
             for run in bad:
                 found[run.trace].append(Finding("contrast", f"check/{good[0].task}/{test}", text, (), STRATEGIES))
             break

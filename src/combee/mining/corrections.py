@@ -7,17 +7,16 @@ user said; what reads like an instruction to a model is left out, and so is what
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
 
 from combee.mining.faults import is_instruction, quoted, signature
 from combee.mining.finding import STRATEGIES, Finding
 from combee.trace import Trace
 
-__all__ = ["find_corrections", "said_by_harness"]
+__all__ = ["find_corrections"]
 
 _CORRECTS = re.compile(
-    r"^(?:no\b[,.!]|nope\b|wrong\b|that(?:'s| is| was) (?:not|wrong)|not like that|stop\b|don'?t\b|do not\b|actually[, ]|"
+    r"^(?:no\b[,.!]|nope\b|wrong\b|that(?:'s| is| was) (?:not|wrong)|not like that|stop\b|don'?t\b|do not\b|"
+    r"actually[, ]|"
     r"i (?:said|asked|meant|told)\b|you (?:forgot|missed|broke|should(?:n't| not)? have)|undo\b|revert\b|"
     r"(?:please )?(?:use|run|put|keep|call|write) .{1,80}\b(?:instead|not|rather than)\b|instead[, ]|"
     r"why did you\b|it (?:still )?(?:fails|doesn'?t work|does not work|is (?:still )?(?:broken|wrong)))"
@@ -28,15 +27,6 @@ _LONGEST = 300
 _HARNESS = re.compile(
     r"returncode|exit code|<\w+>|EXACTLY ONE|```|Observation:|\bformat\b.*\bresponse\b", re.IGNORECASE
 )
-_SAID_OFTEN = 3
-
-
-def said_by_harness(traces: Iterable[Mapping[str, int]]) -> frozenset[str]:
-    """Return the signatures of user messages that stand in three runs or more."""
-    counts: Counter[str] = Counter()
-    for said in traces:
-        counts.update(said.keys())
-    return frozenset(sign for sign, count in counts.items() if count >= _SAID_OFTEN)
 
 
 def find_corrections(trace: Trace) -> list[Finding]:
@@ -51,8 +41,13 @@ def find_corrections(trace: Trace) -> list[Finding]:
         text = " ".join(step.text.split())
         if first:
             first = False
-        elif acted and 8 <= len(text) <= _LONGEST and _CORRECTS.search(text) and not _HARNESS.search(text):
-            if not is_instruction(text):
-                said = f"The user corrected the agent: {quoted(text, _LONGEST)}"
-                found.append(Finding("correction", f"correction/{signature(text)}", said, (step.index,), STRATEGIES))
+        elif acted and _corrects(text):
+            said = f"The user corrected the agent: {quoted(text, _LONGEST)}"
+            found.append(Finding("correction", f"correction/{signature(text)}", said, (step.index,), STRATEGIES))
     return found
+
+
+def _corrects(text: str) -> bool:
+    if not 8 <= len(text) <= _LONGEST or _HARNESS.search(text) or is_instruction(text):
+        return False
+    return _CORRECTS.search(text) is not None

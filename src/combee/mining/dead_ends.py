@@ -10,7 +10,8 @@ from combee.mining.faults import Fault, quoted
 from combee.mining.finding import STRATEGIES, Finding
 from combee.mining.missing import installed
 from combee.mining.repairs import culprit
-from combee.mining.shell import READERS, Part, written_files
+from combee.mining.shell import Part, written_files
+from combee.mining.words import READERS
 
 __all__ = ["find_dead_ends", "find_unmended"]
 

@@ -43,7 +43,8 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("tool", re.compile(r"^.{0,120}?\"error\": \"[^\"]{3,300}\"", re.MULTILINE)),
     ("tool", re.compile(r"^[\w./+-]{1,40}: (?:error: )?.{0,120}?(?:No such file or directory|[Pp]ermission denied|"
                         r"[Cc]onnection refused|invalid|unrecognized|unknown|[Cc]annot|[Cc]ould not|[Uu]nable to|"
-                        r"not (?:found|a|an|installed|supported|permitted)|failed|missing|unexpected).*$", re.MULTILINE)),
+                        r"not (?:found|a|an|installed|supported|permitted)|failed|missing|unexpected).*$",
+                        re.MULTILINE)),
     ("tool", re.compile(r"^(?:Unable to|Cannot|Could not|Can't|Failed to|Invalid|Unknown|Unrecognized|Permission "
                         r"denied|Connection refused|CONFLICT|Missing|No such)\b.{3,}$", re.MULTILINE)),
 )  # fmt: skip

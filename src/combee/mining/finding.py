@@ -1,4 +1,4 @@
-"""What was found in one run: a lesson with its steps, and the key under which the same lesson of other runs is known."""
+"""What was found in one run: a lesson with its steps, and the key that the same lesson of other runs shares."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ STRATEGIES = "STRATEGIES & INSIGHTS"
 class Finding:
     """One lesson of one run.
 
-    `kind` is missing, absent, repair, until, hang, dead_end, unmended, flip, correction or contrast; `key` is what recurs; `text` is the lesson
-    and holds no step; `steps` are those of the recorded run that show it (failure first, then what worked).
+    `kind` is missing, absent, repair, until, hang, dead_end, unmended, flip, correction or contrast; `key` is what
+    recurs; `text` is the lesson and holds no step; `steps` are those of the recorded run that show it (the failure
+    first, then what worked).
     """
 
     kind: str

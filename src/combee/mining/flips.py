@@ -24,36 +24,11 @@ _FAILED = re.compile(
 )
 _SUMMARY = re.compile(r"\b[1-9]\d* passed\b|^OK\b|\btest result: ok\b|^ok\s|^PASS\b|\bTests:.*\d+ passed", re.MULTILINE)
 _ANY_FAILED = re.compile(r"\b[1-9]\d* (?:failed|errors?)\b|^FAILED\b|^FAIL\b", re.MULTILINE)
-_CODE = tuple(
-    [
-        ".py",
-        ".js",
-        ".ts",
-        ".tsx",
-        ".jsx",
-        ".go",
-        ".rs",
-        ".java",
-        ".c",
-        ".h",
-        ".cc",
-        ".cpp",
-        ".rb",
-        ".php",
-        ".cs",
-        ".sh",
-        ".toml",
-        ".cfg",
-        ".ini",
-        ".json",
-        ".yaml",
-        ".yml",
-        ".sql",
-        "Makefile",
-        "Dockerfile",
-        "file",
-    ]
-)
+_ENDINGS = """
+.py .js .ts .tsx .jsx .go .rs .java .c .h .cc .cpp .rb .php .cs .sh .toml .cfg .ini .json .yaml .yml .sql Makefile
+Dockerfile file
+"""
+_CODE = tuple(_ENDINGS.split())
 _MOST = 3
 
 

@@ -9,34 +9,14 @@ from combee.mining.attempts import Attempt
 from combee.mining.faults import Fault, quoted
 from combee.mining.finding import Finding
 from combee.mining.shell import Part, base_package
+from combee.mining.words import ALIKE, BRINGS
 
-__all__ = ["ALIKE", "INSTALLERS", "find_absent", "find_missing", "installed"]
+__all__ = ["INSTALLERS", "find_absent", "find_missing", "installed"]
 
 INSTALLERS = frozenset(
     {"pip install", "apt-get install", "npm install", "conda install", "uv pip", "uv add", "gem install",
      "cargo install", "yum install", "dnf install", "apk add", "brew install", "opam install", "go install"}
 )  # fmt: skip
-ALIKE: tuple[frozenset[str], ...] = tuple(
-    frozenset(group.split())
-    for group in (
-        "wget curl", "python python3", "netstat ss lsof", "vim vi nano", "telnet nc ncat", "ifconfig ip",
-        "service systemctl", "xxd hexdump od", "file od hexdump", "7z 7za 7zr p7zip unar", "docker podman",
-        "nslookup dig host getent", "make cmake ninja", "node nodejs bun", "source .", "ps pgrep pidof top",
-        "pkill killall kill", "gcc g++ cc c++ clang tcc", "rsync cp scp", "which command type",
-    )
-)  # fmt: skip
-"""Programs that can stand in for each other."""
-_BRINGS = {
-    "cv2": "opencv-python opencv-python-headless", "PIL": "pillow", "yaml": "pyyaml", "sklearn": "scikit-learn",
-    "bs4": "beautifulsoup4", "Crypto": "pycryptodome", "dateutil": "python-dateutil dateutil", "dotenv": "python-dotenv",
-    "pkg_resources": "setuptools", "websocket": "websocket-client", "xxd": "vim-common xxd", "hexdump": "bsdmainutils",
-    "netstat": "net-tools", "ifconfig": "net-tools", "ps": "procps", "pkill": "procps", "pgrep": "procps",
-    "top": "procps", "ping": "iputils-ping", "nc": "netcat netcat-openbsd netcat-traditional", "dig": "dnsutils",
-    "nslookup": "dnsutils", "ip": "iproute2", "ss": "iproute2", "7z": "p7zip-full p7zip", "gcc": "build-essential",
-    "g++": "build-essential", "make": "build-essential", "pip": "python3-pip", "pip3": "python3-pip", "cc": "build-essential",
-    "killall": "psmisc", "convert": "imagemagick", "java": "default-jdk default-jre", "npm": "nodejs", "node": "nodejs",
-    "pdftotext": "poppler-utils", "crontab": "cron", "python": "python-is-python3", "git": "git", "psql": "postgresql-client",
-}  # fmt: skip
 _WINDOW = 12
 
 
@@ -103,7 +83,7 @@ def _shown(part: Part) -> str:
 def _named(fault: Fault, part: Part) -> bool:
     """Whether the packages of an install plausibly hold what was missing: the name is in one of them."""
     name = fault.about.casefold().replace("_", "-")
-    known = set(_BRINGS.get(fault.about, "").split()) | {name}
+    known = BRINGS.get(fault.about, frozenset()) | {name}
     return any(package in known or name in package.split("-") for package in installed(part))
 
 
@@ -153,8 +133,8 @@ def _alternative(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | 
                 return Finding(
                     "missing",
                     f"missing/command/{fault.about}/{part.program}",
-                    f"The program `{fault.about}` may be missing ({quoted(_said(fault))}): `{part.program}` stood in for "
-                    f"it, as in {quoted(_shown(part), 120)}.",
+                    f"The program `{fault.about}` may be missing ({quoted(_said(fault))}): `{part.program}` stood "
+                    f"in for it, as in {quoted(_shown(part), 120)}.",
                     (row[place].step, attempt.step),
                 )
     return None

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from combee.mining.attempts import Attempt
 from combee.mining.faults import Fault, quoted
 from combee.mining.finding import MISTAKES, Finding
-from combee.mining.missing import ALIKE, INSTALLERS, installed
-from combee.mining.shell import READERS, Part, written_files
+from combee.mining.missing import INSTALLERS, installed
+from combee.mining.shell import Part, written_files
+from combee.mining.words import ALIKE, READERS
 
 __all__ = ["culprit", "find_repairs"]
 
@@ -157,7 +158,7 @@ def _acts(attempt: Attempt) -> list[Part]:
 
 
 def _until(place: int, offset: int, row: Sequence[Attempt], part: Part, fault: Fault) -> Finding | None:
-    """The same call failed and then worked: a lesson where one other command stands between, and no file was written."""
+    """The same call failed and then worked: a lesson where one command stands between, and no file was written."""
     between = [attempt for attempt in row[place + 1 : offset] if attempt.worked is not False]
     acts: list[Part] = [act for attempt in between for act in _acts(attempt)]
     here = list(row[offset].parts)
@@ -206,7 +207,8 @@ def _tool(place: int, row: Sequence[Attempt], fault: Fault) -> Finding | None:
         return Finding(
             "repair",
             f"repair/{first.tool}/{fault.signature}/{changed[0]}/{said}",
-            f"The tool `{first.tool}` failed{times} with {quoted(fault.line)}; it worked when `{changed[0]}` was {said}.",
+            f"The tool `{first.tool}` failed{times} with {quoted(fault.line)}; "
+            f"it worked when `{changed[0]}` was {said}.",
             (row[place].step, attempt.step),
             MISTAKES,
         )
@@ -218,7 +220,7 @@ def _difference(old: str, new: str) -> str | None:
     if old.strip() == new.strip():
         blanks = len(new) - len(new.lstrip(" "))
         if new.lstrip(" ") == old.lstrip(" "):
-            return f"given with its leading blanks ({blanks} of them, as in the lines around it)"
+            return f"given with its {blanks} leading blanks"
         return None
     if "\n" in old or "\n" in new or max(len(old), len(new)) > 120:
         return None

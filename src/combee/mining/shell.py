@@ -11,37 +11,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from posixpath import basename
 
-__all__ = ["READERS", "Part", "base_package", "parts", "program_name", "without_heredocs", "written_files"]
+from combee.mining.words import KEYWORDS, TWO_WORDS, WITH_VERB
 
-READERS = frozenset(
-    (
-        "[ awk cat cd clear command diff dir du echo env export false file find fold grep egrep head history id "
-        "jobs kill less locate ls md5sum more nl pgrep pkill printf printenv ps pwd read readlink realpath rg rm "
-        "sed set sha256sum sleep sort source stat strings tail tee test time top touch tr tree true type ulimit "
-        "umask uname uniq unset wait watch wc whereis which whoami xargs xxd hexdump od df free lsof mkdir cp mv "
-        "ln chmod chown find_file open goto scroll_down scroll_up search_dir search_file submit create exit date "
-        "seq shopt trap alias dpkg-query nproc hostname groups"
-    ).split()
-)
-"""Programs that look or tidy up: their failures are questions answered "no", not lessons."""
+__all__ = ["Part", "base_package", "parts", "program_name", "without_heredocs", "written_files"]
 
 _HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)([A-Za-z_][\w.-]*)\1([^\n]*)\n(?:.*\n)*?[ \t]*\2[ \t]*(?=\n|\Z)")
 _WRITES = re.compile(r"(?<![0-9&<>])>{1,2}\s*([\w./~+-]+)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _WRAPPERS = frozenset({"sudo", "nohup", "exec", "time", "stdbuf", "nice", "setsid", "unbuffer", "command", "env"})
 _SAME = {
-    "python": "python3", "pip3": "pip", "apt": "apt-get", "nodejs": "node", "egrep": "grep", "bsdtar": "tar",
+    "python": "python3",
+    "pip3": "pip",
+    "apt": "apt-get",
+    "nodejs": "node",
+    "egrep": "grep",
+    "bsdtar": "tar",
     "docker-compose": "docker",
-}  # fmt: skip
-_WITH_VERB = frozenset(
-    (
-        "git pip apt-get npm yarn pnpm cargo go docker kubectl conda mamba uv poetry systemctl service aws gcloud "
-        "az openssl ip brew yum dnf apk gem bundle terraform helm make tmux gh svn hg rustup dotnet mvn gradle "
-        "pipx opam coqc jupyter huggingface-cli tshark mix cabal stack composer snap add-apt-repository dpkg"
-    ).split()
-) - {"make", "coqc", "tshark", "add-apt-repository"}
-_TWO_WORDS = frozenset(("env compose s3 s3api pip remote stash submodule worktree config sts addr link route").split())
-_KEYWORDS = frozenset("for while until if then else elif fi do done case esac function select".split())
+}
 _MOST = 4000
 
 
@@ -67,10 +53,10 @@ class Part:
     @property
     def verb(self) -> str:
         """The sub-command of programs that have them, or empty."""
-        if self.program not in _WITH_VERB:
+        if self.program not in WITH_VERB:
             return ""
         found = [word for word in self.words[1:5] if not word.startswith("-") and "=" not in word]
-        return " ".join(found[: 2 if found and found[0] in _TWO_WORDS else 1])
+        return " ".join(found[: 2 if found and found[0] in TWO_WORDS else 1])
 
     @property
     def action(self) -> str:
@@ -135,7 +121,7 @@ def parts(command: str) -> tuple[Part, ...]:
         if words:
             found.append(Part(text.strip(), words, vouched, fed, joint == "&"))
         fed = text.strip() if joint == "|" else ""
-    if any(part.program in _KEYWORDS for part in found):
+    if any(part.program in KEYWORDS for part in found):
         return ()  # loops and conditions: what ran is not known
     return tuple(found)
 

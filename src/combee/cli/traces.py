@@ -1,0 +1,96 @@
+"""`combee traces`: what can be read in a file or folder of traces, and the same as our own JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from combee.cli.from_traces import patterns_of, shown_report
+from combee.errors import RunError
+from combee.mining import Kept, keep
+from combee.readers import read
+from combee.trace import Redactor, Trace, failed
+
+__all__ = ["command"]
+
+_SHOWN = 20
+
+
+@click.command(name="traces")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--format", "trace_format", default="auto", show_default=True, help="One format, instead of by content.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the traces, cleaned and redacted, as JSON lines.")
+@click.option("--redact", multiple=True, metavar="KIND=REGEX", help="A secret of your own; may be given often.")
+@click.option("--no-redact", is_flag=True, help="Keep what the traces hold as it is, secrets too.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with all that was not read.")
+def command(
+    path: Path, trace_format: str, out: Path | None, redact: tuple[str, ...], *, no_redact: bool, as_json: bool
+) -> None:
+    """Read PATH and say what is in it: formats, traces, steps, outcomes, failures, and what could not be read."""
+    redactor = None if no_redact else Redactor(patterns_of(redact))
+    result = read(path, trace_format)
+    outcomes: Counter[str] = Counter()
+    failures = 0
+
+    def counted() -> Iterator[Trace]:
+        nonlocal failures
+        for trace in result:
+            outcomes[_ended(trace)] += 1
+            failures += sum(map(failed, trace.steps))
+            yield trace
+
+    kept = Kept()
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        kept = keep(counted(), out, redactor)
+    else:
+        for _ in counted():
+            pass
+    facts = shown_report(result.report, kept.redacted, kept.twice)
+    facts |= {
+        "outcomes": dict(sorted(outcomes.items())),
+        "failed_steps": failures,
+        "out": None if out is None else str(out),
+    }
+    if as_json:
+        click.echo(json.dumps(facts, ensure_ascii=False))
+    else:
+        click.echo(_text(facts))
+    if not result.report.traces:
+        raise RunError(f"No trace could be read from {path}.", hint="See what was not read, or name a --format.")
+
+
+def _ended(trace: Trace) -> str:
+    outcome = trace.outcome
+    if outcome is None or outcome.success is None:
+        return "unknown"
+    said = "passed" if outcome.success else "failed"
+    return f"{said} (claimed)" if outcome.claimed else said
+
+
+def _text(facts: Mapping[str, object]) -> str:
+    def pairs(name: str) -> str:
+        found = facts[name]
+        return (
+            ", ".join(f"{key} {count}" for key, count in found.items()) if isinstance(found, dict) and found else "none"
+        )
+
+    lines = [
+        f"traces     {facts['traces']} ({pairs('formats')})",
+        f"steps      {facts['steps']}, {facts['tool_calls']} tool calls, {facts['failed_steps']} failed",
+        f"outcomes   {pairs('outcomes')}",
+    ]
+    if facts["out"]:
+        lines.append(f"redacted   {pairs('redacted')}")
+        lines.append(f"wrote      {facts['out']}" + (f" ({facts['twice']} met twice)" if facts["twice"] else ""))
+    for key, title in (("skipped", "not read"), ("notes", "noted")):
+        items = facts[key]
+        if isinstance(items, list):
+            lines += [f"{title:<10} {item}" for item in items[:_SHOWN]]
+            if len(items) > _SHOWN:
+                lines.append(f"{title:<10} and {len(items) - _SHOWN} more (--json names all)")
+    return "\n".join(lines)

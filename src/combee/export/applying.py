@@ -1,0 +1,124 @@
+"""Exported files into a repository: what would change, as a diff, and the writing of it.
+
+Nothing is written outside the repository, also not through links; each file is replaced in one step, and only if it is
+still what the diff was made from.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from combee.errors import StorageError, UsageError
+from combee.export.blocks import put_block
+from combee.export.forms import BEGIN, File
+
+__all__ = ["Change", "changes", "diff_of", "write"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file of the repository, before (None: it is new) and after; `path` is relative to the repository."""
+
+    path: str
+    target: Path
+    old: bytes | None
+    new: bytes
+
+
+def changes(repo: Path, files: Iterable[File], *, into_block: bool = False) -> tuple[Change, ...]:
+    """Return the files that would change.
+
+    Args:
+        repo: an existing folder.
+        files: what is to stand in it.
+        into_block: put each file's text as the marked block of the file that is there; its other bytes stay.
+
+    Raises:
+        UsageError: the repository is no folder, a path leads out of it, or a file there is in the way.
+    """
+    if not repo.is_dir():
+        raise UsageError(f"{repo} is no folder.", hint="Name the repository to write into.")
+    found = []
+    for file in files:
+        target = _inside(repo, file.path)
+        old = _read(target)
+        if into_block:
+            new = put_block(old, file.text, file.path)
+        else:
+            new = file.text.encode()
+            if old is not None and BEGIN.encode() not in old and old != new:
+                raise UsageError(f"{file.path} is there and not ours.", hint="Move it, or choose another --name.")
+        if new != old:
+            found.append(Change(file.path, target, old, new))
+    return tuple(found)
+
+
+def _inside(repo: Path, path: str) -> Path:
+    """Return the real place of a path, which must lie in the repository."""
+    root = repo.resolve()
+    pure = PurePosixPath(path)
+    target = root.joinpath(*pure.parts).resolve()
+    if pure.is_absolute() or ".." in pure.parts or root not in target.parents:
+        raise UsageError(f"{path} leads out of {repo}.", hint="A link there points elsewhere: remove it.")
+    if ".git" in target.relative_to(root).parts:
+        raise UsageError(f"{path} lies in the repository's .git.", hint="Choose another name.")
+    return target
+
+
+def _read(target: Path) -> bytes | None:
+    try:
+        return target.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UsageError(f"{target} cannot be read: {error.strerror or error}") from error
+
+
+def diff_of(found: Sequence[Change]) -> str:
+    """Return a unified diff of the changes."""
+    lines: list[str] = []
+    for change in found:
+        old = (change.old or b"").decode("utf-8", "replace").splitlines()
+        new = change.new.decode("utf-8", "replace").splitlines()
+        before = f"a/{change.path}" if change.old is not None else "/dev/null"
+        lines += difflib.unified_diff(old, new, before, f"b/{change.path}", lineterm="")
+    return "\n".join(lines)
+
+
+def write(found: Sequence[Change], repo: Path) -> None:
+    """Write the changes.
+
+    Raises:
+        UsageError: a file has changed since the diff was made, or leads out of the repository now.
+        StorageError: a file cannot be written; those written before it stay.
+    """
+    for change in found:
+        if _inside(repo, change.path) != change.target or _read(change.target) != change.old:
+            raise UsageError(f"{change.path} has changed meanwhile.", hint="Look at the diff again.")
+    for change in found:
+        _replace(change)
+
+
+def _replace(change: Change) -> None:
+    target = change.target
+    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("xb") as file:
+                file.write(change.new)
+                file.flush()
+                os.fsync(file.fileno())
+            if change.old is not None:
+                temporary.chmod(target.stat().st_mode & 0o777)
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise StorageError(f"{change.path} cannot be written: {error.strerror or error}") from error
