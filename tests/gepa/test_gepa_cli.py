@@ -112,7 +112,7 @@ async def test_a_killed_run_takes_the_same_path_and_buys_only_what_was_in_flight
         await finished(await combee("resume", "runs/cut", "--json"))
     assert load(source.parent / "runs/cut/playbook.json") == load(source.parent / "runs/whole/playbook.json")
     assert len(both.asked) == paid  # the same questions as without a kill
-    assert sum(both.asked.values()) - paid <= AT_ONCE + 1
+    assert sum(both.asked.values()) - paid <= 2 * AT_ONCE  # in flight, or paid in the last 20 ms
     stories = []
     for name in ("whole", "cut"):
         with Journal.open(Path("runs") / name, create=False, read_only=True) as journal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from combee.gepa.asking import Asker
 from combee.gepa.attempts import AttemptScope
 from combee.gepa.delta import DeltaMethod
 from combee.gepa.options import ReflectionOptions
-from combee.gepa.records import Record, share_of
+from combee.gepa.records import Record, prepare, share_of
 from combee.gepa.rewrite import RewriteMethod
 from combee.journal import canonical_json
 from combee.learn.codec import delta_to_json
@@ -32,11 +33,13 @@ _CALLS_AT_ONCE = 1024  # models of Combee limit themselves, functions are limite
 class Work:
     """What is to be done: a component, its text, the records of runs with it, and a place in the journal.
 
-    `book` is the text as a playbook where it is one. `number` counts reflections on the same text and records.
+    `name` stands for component, text and records. `book` is the text as a playbook where it is one. `number` counts
+    reflections on the same text and records.
     """
 
     component: str
     text: str
+    name: str
     records: Sequence[Record]
     scope: AttemptScope
     number: int = 0
@@ -95,6 +98,7 @@ async def learn_component(work: Work, model: Model, options: ReflectionOptions) 
     begun = time.monotonic()
     seed = (options.seed * 1_000_003 + work.number) & 0x7FFF_FFFF
     asker = Asker(model, work.scope, options.output_tokens, options.temperature, seed)
+    preparing = asyncio.create_task(prepare(work.records))  # it has its turn when the first calls are on their way
     try:
         if work.book is not None:
             return await _delta(work, work.book, asker, options, begun)
@@ -107,6 +111,8 @@ async def learn_component(work: Work, model: Model, options: ReflectionOptions) 
         work.scope.give_up(error.message)
         message = f"component {work.component!r}: {error.message}"
         raise RunError(message, hint=error.hint) from error
+    finally:
+        preparing.cancel()
 
 
 async def _rewrite(work: Work, asker: Asker, options: ReflectionOptions, begun: float) -> Learned[Any]:
@@ -162,12 +168,16 @@ async def _delta(work: Work, book: Playbook, asker: Asker, options: ReflectionOp
 
 def _plan(work: Work, options: ReflectionOptions, *, copies: int | None, chances: int, by_model: bool) -> Plan:
     paper = options.preset == "paper"
+    weights = [record.weight for record in sorted(work.records, key=lambda record: record.key)]
+    most = options.max_items * max(weights)
+    # Where no group can be too heavy, nobody needs to weigh.
+    max_tokens = None if paper or options.max_tokens is None or most <= options.max_tokens else options.max_tokens
     return plan(
-        len(work.records),
-        weights=[record.weight for record in sorted(work.records, key=lambda record: record.key)],
+        len(weights),
+        weights=None if max_tokens is None else weights,
         copies=copies,
         max_items=options.max_items,
-        max_tokens=None if paper else options.max_tokens,
+        max_tokens=max_tokens,
         preset=options.preset,
         second_chances=chances,
         cost=options.cost,

@@ -5,30 +5,76 @@ Adapters put anything into a record; it is rendered as plain text, in the order 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from combee.errors import UsageError
 from combee.playbook import count_tokens, distinct_terms
 
-__all__ = ["Record", "read_records", "share_of", "shown", "shown_records"]
+__all__ = ["Record", "prepare", "read_records", "share_of", "shown", "shown_records"]
 
 _TICKS = re.compile(r"`+")
-_COMMON = 0.5  # terms in more than this share of the records are the task's words, not a record's
+_COMMON = 0.5
+_PORTION = 32
+
+
+class _Feedback:
+    """The feedback of the records of one reflection: which terms are a record's own, found when they are first wanted.
+
+    Terms in more than half of the records are the task's words. Finding them takes longer than all else here, so it is
+    done while the first calls are under way (`prepare`).
+    """
+
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+        self._own: list[frozenset[str]] | None = None
+
+    def own(self, place: int) -> frozenset[str]:
+        """Return the terms of one record."""
+        if self._own is None:
+            self._finish([self._terms(text) for text in self._texts])
+        return (self._own or [])[place]
+
+    async def prepare(self) -> None:
+        """Find the terms in small portions, so that nobody else on the loop waits for long."""
+        found = []
+        for count, text in enumerate(self._texts, start=1):
+            found.append(self._terms(text))
+            if count % _PORTION == 0:
+                await asyncio.sleep(0)
+        if self._own is None:
+            self._finish(found)
+
+    @staticmethod
+    def _terms(text: str) -> frozenset[str]:
+        return distinct_terms(text) - {"not"}
+
+    def _finish(self, found: list[frozenset[str]]) -> None:
+        seen = Counter(term for terms in found for term in terms)
+        most = _COMMON * len(found) if len(found) > 3 else len(found)
+        common = frozenset(term for term, count in seen.items() if count > most)
+        self._own = [terms - common for terms in found]
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record. `terms` are those of its feedback that are its own; `right` says that there was nothing to mend."""
+    """One record. `right` says that there was nothing to mend."""
 
     key: str
     text: str
-    terms: frozenset[str]
     weight: int
-    right: bool = False
+    right: bool
+    place: int = field(compare=False)
+    feedback: _Feedback = field(compare=False, repr=False)
+
+    @property
+    def terms(self) -> frozenset[str]:
+        """The terms of its feedback that are its own."""
+        return self.feedback.own(self.place)
 
 
 def read_records(raw: Iterable[object]) -> list[Record]:
@@ -38,24 +84,30 @@ def read_records(raw: Iterable[object]) -> list[Record]:
         UsageError: A record holds an image.
     """
     texts: list[str] = []
-    feedback: list[frozenset[str]] = []
+    feedback: list[str] = []
     right: list[bool] = []
     for item in raw:
         fields: Mapping[object, object] = item if isinstance(item, Mapping) else {"Record": item}
-        texts.append("\n".join(f"{key}: {_shown(value)}" for key, value in fields.items()))
-        said = [_shown(value) for key, value in fields.items() if "feedback" in str(key).casefold()]
-        feedback.append(distinct_terms("\n".join(said) if said else texts[-1]) - {"not"})
+        parts = [(str(key), _shown(value)) for key, value in fields.items()]
+        texts.append("\n".join(f"{key}: {value}" for key, value in parts))
+        said = [value for key, value in parts if "feedback" in key.casefold()]
+        feedback.append("\n".join(said) if said else texts[-1])
         right.append(_is_right(fields))
-    seen = Counter(term for terms in feedback for term in terms)
-    common = {term for term, count in seen.items() if len(texts) > 3 and count > _COMMON * len(texts)}
+    shared = _Feedback(feedback)
     times: Counter[str] = Counter()
     records: list[Record] = []
-    for text, terms, is_right in zip(texts, feedback, right, strict=True):
+    for place, (text, is_right) in enumerate(zip(texts, right, strict=True)):
         name = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
         times[name] += 1
         key = name if times[name] == 1 else f"{name}~{times[name]}"
-        records.append(Record(key, text, terms - common, count_tokens(text) + 16, is_right))
+        records.append(Record(key, text, count_tokens(text) + 16, is_right, place, shared))
     return records
+
+
+async def prepare(records: Sequence[Record]) -> None:
+    """Find the terms of the records ahead of their use."""
+    if records:
+        await records[0].feedback.prepare()
 
 
 def share_of(terms: frozenset[str], found: frozenset[str]) -> float:

@@ -77,6 +77,7 @@ class CombeeReflection:
         self._log: Callable[[str], object] | None = None
         self._seen: Counter[str] = Counter()
         self._failed: set[str] = set()
+        self._memory = MemoryScope()  # what was paid for a reflection that failed as a whole; emptied when one succeeds
         self._books: dict[str, Playbook] = {}
         self._spent_before = 0.0
 
@@ -133,14 +134,12 @@ class CombeeReflection:
 
         A job of which nothing came, beside others that succeeded, has no texts and the reason in its metadata.
         """
-        names = [_digest(job) for job in jobs]
-        again = bool(names) and all(name in self._failed for name in names)
         self._model.hope()
         try:
             works = self._works(jobs)
             found = self._background.run(self._learn([work for parts in works for work in parts]))
         except Exception as error:  # noqa: BLE001 - gepa would swallow it, whatever it is
-            return [(proposal, self) for proposal in self._deferred(error, names, again=again)]
+            return [(proposal, self) for proposal in self._deferred(error, jobs)]
         outcomes = iter(found)
         by_job = [[next(outcomes) for _ in parts] for parts in works]
         failures = [one for parts in by_job for one in parts if isinstance(one, Failed)]
@@ -149,14 +148,15 @@ class CombeeReflection:
                 f"nothing came of the reflection: {'; '.join(one.reason for one in failures)}",
                 hint=failures[0].hint or "Look at the reason; what was paid is kept.",
             )
-            return [(proposal, self) for proposal in self._deferred(nothing, names, again=again)]
-        self._failed.difference_update(names)
+            return [(proposal, self) for proposal in self._deferred(nothing, jobs)]
+        self._failed.clear()
+        self._memory = MemoryScope()
         self._note(works, by_job)
         return [(proposal_of(parts, self._model), self) for parts in by_job]
 
     def _works(self, jobs: Sequence[Job]) -> list[list[Work]]:
         """Return what is to be done for each job; components without records are skipped and said so."""
-        base = self._scope or MemoryScope()
+        base = self._scope or self._memory
         counted = self._seen.copy()
         works: list[list[Work]] = []
         for candidate, dataset, components in jobs:
@@ -171,7 +171,7 @@ class CombeeReflection:
                 number, counted[name] = counted[name], counted[name] + 1
                 place = base.sub(f"reflect/{component}/{name}/{number}")
                 book = self.book_of(text) if self._is_book(component, text) else None
-                parts.append(Work(component, text, records, AttemptScope(place), number, book))
+                parts.append(Work(component, text, name, records, AttemptScope(place), number, book))
             works.append(parts)
         return works
 
@@ -187,10 +187,11 @@ class CombeeReflection:
             for work, one in zip(works, found, strict=True)
         ]
 
-    def _deferred(self, error: Exception, names: Sequence[str], *, again: bool) -> list[ReflectionProposal]:
+    def _deferred(self, error: Exception, jobs: Sequence[Job]) -> list[ReflectionProposal]:
         """Raise the error the first time; the second time put it into proposals, past gepa's catch."""
         self._say(f"Reflection failed: {error}")
-        if not again:
+        names = [_digest(job) for job in jobs]
+        if not self._failed.issuperset(names):
             self._failed.update(names)
             raise error
         self._failed.difference_update(names)
@@ -203,7 +204,7 @@ class CombeeReflection:
                 if isinstance(one, Failed):
                     self._say(f"Reflection on {one.component!r} failed, the others go on: {one.reason}")
                     continue
-                self._seen[_name(work.component, work.text, sorted(record.key for record in work.records))] += 1
+                self._seen[work.name] += 1
                 if one.book is not None:
                     self._books[_text_digest(one.text)] = one.book
                 if self._tell is not None:

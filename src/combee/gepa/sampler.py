@@ -102,6 +102,7 @@ class CombeeSampler:
 
     def observe(self, batch: int, seconds: float, *, cached: bool = False) -> None:
         """Tell how long an iteration with a minibatch of this size took, where you time it yourself."""
+        self._clock.told = True
         self._clock.seen.append(Delay(batch, seconds, cached=cached))
 
     def lower(self, batch: int) -> None:
@@ -115,12 +116,12 @@ class CombeeSampler:
 
     def on_iteration_end(self, event: Mapping[str, Any]) -> None:
         """Measure the iteration (gepa's callback)."""
-        self._clock.callbacks = True
+        self._clock.told = True
         self._clock.measure(self._reused())
 
     def _begin(self, iteration: int, validations: int) -> None:
         clock = self._clock
-        if not clock.callbacks:
+        if not clock.told:
             clock.between(time.monotonic(), validations, self._reused())
         number, self._choices = self._choices, self._choices + 1
         clock.begin(iteration, validations, self._reused(), self._size(number))

@@ -12,7 +12,10 @@ __all__ = ["Clock"]
 
 @dataclass(slots=True)
 class Clock:
-    """The iteration under way. `seen` holds the measured delays that pace has not been given yet."""
+    """The iteration under way. `seen` holds measured delays that pace has not been given yet.
+
+    `told`: somebody measures better than the time between two draws does.
+    """
 
     iteration: int | None = None
     batch: int | None = None
@@ -20,7 +23,7 @@ class Clock:
     last: float | None = None
     validations: int = 0
     reused: int = 0
-    callbacks: bool = False
+    told: bool = False
     seen: list[Delay] = field(default_factory=list)
 
     def begin(self, iteration: int, validations: int, reused: int, batch: int) -> None:
