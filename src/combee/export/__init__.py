@@ -6,6 +6,7 @@ from combee.export.applying import Change, changes, diff_of, write
 from combee.export.blocks import block_in, put_block, take_block
 from combee.export.choosing import choose, value
 from combee.export.forms import BEGIN, END, FORMS, File, check_name, export, held_text, scored_text, slug
+from combee.export.own import own_skill
 
 __all__ = [
     "BEGIN",
@@ -20,6 +21,7 @@ __all__ = [
     "diff_of",
     "export",
     "held_text",
+    "own_skill",
     "put_block",
     "scored_text",
     "slug",

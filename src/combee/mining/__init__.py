@@ -10,7 +10,7 @@ from combee.mining.attempts import Attempt, attempts
 from combee.mining.faults import Fault, fault_of, is_instruction
 from combee.mining.finding import Finding
 from combee.mining.reflector import MiningCurator, MiningReflector
-from combee.mining.stored import Kept, StoredRuns, StoredTrace, TraceFile, keep, safe
+from combee.mining.stored import Kept, StoredRuns, StoredTrace, TraceFile, keep, safe, vote_trace
 from combee.mining.survey import Survey, findings, survey
 
 __all__ = [
@@ -31,4 +31,5 @@ __all__ = [
     "keep",
     "safe",
     "survey",
+    "vote_trace",
 ]

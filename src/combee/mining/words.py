@@ -1,0 +1,107 @@
+"""Names of programs, by what matters about them: lists of words, read once."""
+
+from __future__ import annotations
+
+__all__ = ["ALIKE", "BRINGS", "KEYWORDS", "READERS", "TWO_WORDS", "WITH_VERB"]
+
+_READERS = """
+[ awk cat cd clear command diff dir du echo env export false file find fold grep egrep head history id jobs
+kill less locate ls md5sum more nl pgrep pkill printf printenv ps pwd read readlink realpath rg rm sed set
+sha256sum sleep sort source stat strings tail tee test time top touch tr tree true type ulimit umask uname
+uniq unset wait watch wc whereis which whoami xargs xxd hexdump od df free lsof mkdir cp mv ln chmod chown
+find_file open goto scroll_down scroll_up search_dir search_file submit create exit date seq shopt trap alias
+dpkg-query nproc hostname groups
+"""
+READERS = frozenset(_READERS.split())
+"""Programs that look or tidy up: their failures are questions answered "no", not lessons."""
+
+_WITH_VERB = """
+git pip apt-get npm yarn pnpm cargo go docker kubectl conda mamba uv poetry systemctl service aws gcloud az
+openssl ip brew yum dnf apk gem bundle terraform helm tmux gh svn hg rustup dotnet mvn gradle pipx opam
+jupyter huggingface-cli mix cabal stack composer snap dpkg
+"""
+WITH_VERB = frozenset(_WITH_VERB.split())
+"""Programs whose first argument says what they do: `git merge`."""
+
+_TWO_WORDS = """
+env compose s3 s3api pip remote stash submodule worktree config sts addr link route
+"""
+TWO_WORDS = frozenset(_TWO_WORDS.split())
+"""First arguments that need a second one to say what is done: `conda env create`."""
+
+_KEYWORDS = """
+for while until if then else elif fi do done case esac function select
+"""
+KEYWORDS = frozenset(_KEYWORDS.split())
+"""Words of the shell's own language."""
+
+_ALIKE = """
+wget curl
+python python3
+netstat ss lsof
+vim vi nano
+telnet nc ncat
+ifconfig ip
+service systemctl
+xxd hexdump od
+file od hexdump
+7z 7za 7zr p7zip unar
+docker podman
+nslookup dig host getent
+make cmake ninja
+node nodejs bun
+source .
+ps pgrep pidof top
+pkill killall kill
+gcc g++ cc c++ clang tcc
+rsync cp scp
+which command type
+"""
+ALIKE = tuple(frozenset(line.split()) for line in _ALIKE.strip().splitlines())
+"""Programs that can stand in for each other."""
+
+_BRINGS = """
+cv2 opencv-python opencv-python-headless
+PIL pillow
+yaml pyyaml
+sklearn scikit-learn
+bs4 beautifulsoup4
+Crypto pycryptodome
+dateutil python-dateutil dateutil
+dotenv python-dotenv
+pkg_resources setuptools
+websocket websocket-client
+xxd vim-common xxd
+hexdump bsdmainutils
+netstat net-tools
+ifconfig net-tools
+ps procps
+pkill procps
+pgrep procps
+top procps
+ping iputils-ping
+nc netcat netcat-openbsd netcat-traditional
+dig dnsutils
+nslookup dnsutils
+ip iproute2
+ss iproute2
+7z p7zip-full p7zip
+gcc build-essential
+g++ build-essential
+make build-essential
+pip python3-pip
+pip3 python3-pip
+cc build-essential
+killall psmisc
+convert imagemagick
+java default-jdk default-jre
+npm nodejs
+node nodejs
+pdftotext poppler-utils
+crontab cron
+python python-is-python3
+git git
+psql postgresql-client
+"""
+BRINGS = {line.split()[0]: frozenset(line.split()[1:]) for line in _BRINGS.strip().splitlines()}
+"""The packages that bring a program or module of another name."""
