@@ -67,22 +67,22 @@ def child(kind: str, n: int) -> None:
     if kind != "gepa's ComBEE":
         reflection.reflect({"a": "warm"}, {"a": records(2)}, ["a"])  # starts the loop and imports what is lazy
         lm.calls = 0
-    begun = time.perf_counter()
+    begun, used = time.perf_counter(), time.process_time()
     proposal, _ = reflection.reflect(*job)
-    wall = time.perf_counter() - begun
+    wall, cpu = time.perf_counter() - begun, time.process_time() - used
     levels = proposal.metadata.get("combee:a", {}).get("levels", 0)
-    print(json.dumps([wall, lm.calls, levels]))
+    print(json.dumps([wall, lm.calls, levels, cpu]))
 
 
-def measure(kind: str, n: int, path: str | None = None) -> tuple[float, int, int]:
+def measure(kind: str, n: int, path: str | None = None) -> tuple[float, int, int, float]:
     env = dict(os.environ) | ({"PYTHONPATH": path} if path else {})
     found = []
     for _ in range(1 if kind == "gepa's ComBEE" else REPEATS):
         command = [sys.executable, "-m", "benchmarks.bench_gepa", kind, str(n)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
         found.append(json.loads(done.stdout.splitlines()[-1]))
-    wall, calls, levels = min(found)
-    return wall, calls, levels
+    wall, calls, levels, cpu = min(found)
+    return wall, calls, levels, cpu
 
 
 def main_branch() -> str | None:
@@ -101,7 +101,7 @@ def main_branch() -> str | None:
 def speed() -> None:
     path = main_branch()
     print(f"one proposal, {LATENCY * 1000:.0f} ms a call; best of {REPEATS} (ComBEE: one run)")
-    print(f"{'':<34}{'records':>8}{'calls':>7}{'levels':>8}{'wall s':>9}{'over its levels':>17}")
+    print(f"{'':<34}{'records':>8}{'calls':>7}{'levels':>8}{'wall s':>9}{'CPU s':>8}{'over its levels':>17}")
     for n in SIZES:
         rows: list[tuple[str, str, str | None]] = [
             ("Combee, function in threads", "threads", None),
@@ -110,10 +110,10 @@ def speed() -> None:
         if path:
             rows += [("Combee on gepa main", "async", path), ("gepa main, its ComBEE", "gepa's ComBEE", path)]
         for name, kind, where in rows:
-            wall, calls, levels = measure(kind, n, where)
+            wall, calls, levels, cpu = measure(kind, n, where)
             ratio = f"{wall / (levels * LATENCY):.3f}" if levels else "-"
             bar = f"  bar {BARS[n]}" if levels else ""
-            print(f"{name:<34}{n:>8,}{calls:>7,}{levels or '-':>8}{wall:>9.3f}{ratio:>17}{bar}", flush=True)
+            print(f"{name:<34}{n:>8,}{calls:>7,}{levels or '-':>8}{wall:>9.3f}{cpu:>8.3f}{ratio:>17}{bar}", flush=True)
 
 
 def book_of(count: int) -> Playbook:

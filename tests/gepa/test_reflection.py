@@ -275,3 +275,13 @@ def test_without_gepa_the_import_says_how_to_install_it() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "UsageError" in done.stderr
     assert "pip install 'combee-learn[gepa]'" in done.stderr
+
+
+def test_new_texts_alone_serve_callers_that_take_a_proposal_function() -> None:
+    with CombeeReflection(fenced) as one, CombeeReflection(fenced) as other:
+        job = (CANDIDATE, {"a": records(12)}, ["a"])
+        assert one.propose(*job) == other.reflect(*job)[0].new_texts
+    with CombeeReflection(lambda prompt: "") as silent:
+        for _ in range(2):
+            with pytest.raises(RunError):
+                silent.propose(*job)

@@ -20,6 +20,7 @@ __all__ = ["Record", "prepare", "read_records", "share_of", "shown", "shown_reco
 _TICKS = re.compile(r"`+")
 _COMMON = 0.5
 _PORTION = 32
+_HEAD_START = 0.05  # seconds
 
 
 class _Feedback:
@@ -40,7 +41,8 @@ class _Feedback:
         return (self._own or [])[place]
 
     async def prepare(self) -> None:
-        """Find the terms in small portions, so that nobody else on the loop waits for long."""
+        """Find the terms in small portions, once the first calls are off, so that nobody on the loop waits for long."""
+        await asyncio.sleep(_HEAD_START)
         found = []
         for count, text in enumerate(self._texts, start=1):
             found.append(self._terms(text))
@@ -87,7 +89,7 @@ def read_records(raw: Iterable[object]) -> list[Record]:
     feedback: list[str] = []
     right: list[bool] = []
     for item in raw:
-        fields: Mapping[object, object] = item if isinstance(item, Mapping) else {"Record": item}
+        fields: Mapping[object, object] = item if type(item) is dict or isinstance(item, Mapping) else {"Record": item}
         parts = [(str(key), _shown(value)) for key, value in fields.items()]
         texts.append("\n".join(f"{key}: {value}" for key, value in parts))
         said = [value for key, value in parts if "feedback" in key.casefold()]
@@ -122,7 +124,7 @@ def shown_records(records: Sequence[Record]) -> str:
 
 def shown(title: str, text: str) -> str:
     """Return a text under a title, in a fence longer than any run of backticks in it."""
-    longest = max(map(len, _TICKS.findall(text)), default=0)
+    longest = max(map(len, _TICKS.findall(text)), default=0) if "```" in text else 0
     fence = "`" * max(3, longest + 1)
     return f"{title}:\n{fence}\n{text}\n{fence}"
 
@@ -135,6 +137,8 @@ def _is_right(fields: Mapping[object, object]) -> bool:
 
 
 def _shown(value: object, depth: int = 0) -> str:
+    if type(value) is str and "\n" not in value:  # nearly always
+        return value.strip()
     if type(value).__module__ == "gepa.image":
         raise UsageError("a record holds an image", hint="Describe it in words, or use gepa's own reflection.")
     pad = "  " * (depth + 1)

@@ -154,6 +154,19 @@ class CombeeReflection:
         self._note(works, by_job)
         return [(proposal_of(parts, self._model), self) for parts in by_job]
 
+    def propose(
+        self,
+        candidate: Mapping[str, str],
+        reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
+        components_to_update: Sequence[str],
+    ) -> dict[str, str]:
+        """Return new texts alone: gepa's `ProposalFn`, for `dspy.GEPA(instruction_proposer=...)` and the like.
+
+        Raises:
+            RunError: Nothing came of it.
+        """
+        return dict(self.reflect(candidate, reflective_dataset, components_to_update)[0].new_texts)
+
     def _works(self, jobs: Sequence[Job]) -> list[list[Work]]:
         """Return what is to be done for each job; components without records are skipped and said so."""
         base = self._scope or self._memory
