@@ -29,42 +29,24 @@ class CallOptions:
     """Sent to endpoints that take one."""
 
 
-class _UsableError(Exception):
-    """Carries a good reply past the journal: whoever asked keeps the result that is made of it."""
-
-    def __init__(self, response: Response) -> None:
-        super().__init__("a usable reply")
-        self.response = response
+class _NothingKeptError(Exception):
+    """No unusable reply is kept for this question."""
 
 
-class _FirstReply:
-    """A model whose unusable first replies are kept in the scope."""
+class _AfterFirst:
+    """A model whose first reply is there already; the next ones are asked for."""
 
-    def __init__(self, model: Model, scope: Scope, required: Sequence[str]) -> None:
+    def __init__(self, model: Model, first: Response) -> None:
         self._model = model
-        self._scope = scope
-        self._required = required
+        self._first: Response | None = first
 
     @property
     def name(self) -> str:
         return self._model.name
 
     async def complete(self, request: Request) -> Response:
-        if request.role.endswith("/again"):
-            return await self._model.complete(request)
-
-        async def first() -> JSON:
-            response = await self._model.complete(request)
-            found = find_json(response.text, self._required, request.schema)
-            if found is not None and not found.cut:
-                raise _UsableError(response)
-            return response_to_json(response)
-
-        try:
-            kept = await self._scope.once(f"{request.role}/unusable", request.item, _hash(request, self._model), first)
-        except _UsableError as good:
-            return good.response
-        return response_from_json(cast("dict[str, Any]", kept))
+        first, self._first = self._first, None
+        return first if first is not None else await self._model.complete(request)
 
 
 def model_print(model: Model) -> list[JSON]:
@@ -108,8 +90,30 @@ async def ask(
         seed=options.seed,
         role=role,
         item=item,
+        accept_cut=True,
     )
-    return await complete_json(_FirstReply(model, scope, required), request, required=required, schema=schema)
+    name = f"unusable/{role}/{item}/{_hash(request, model)}"
+    kept = _kept(scope, name)
+    if kept is None:
+        response = await model.complete(request)
+        found = find_json(response.text, required, schema)
+        if found is not None and not found.cut:
+            return found.value
+        kept = scope.decide(name, lambda: response_to_json(response))
+    first = response_from_json(cast("dict[str, Any]", kept))
+    return await complete_json(_AfterFirst(model, first), request, required=required, schema=schema)
+
+
+def _kept(scope: Scope, name: str) -> JSON:
+    """Return the reply that is kept under this name, or None."""
+
+    def nothing() -> JSON:
+        raise _NothingKeptError
+
+    try:
+        return scope.decide(name, nothing)
+    except _NothingKeptError:
+        return None
 
 
 async def ask_and_keep(

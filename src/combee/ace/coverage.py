@@ -35,6 +35,8 @@ def hard_terms(text: str) -> frozenset[str]:
 
 def says(text: str, lesson: str, share: float) -> bool:
     """Return whether `text` says `lesson`: all of its hard terms, and this share of its words."""
+    if lesson == text:  # the usual case, and quick
+        return True
     hard, words = _split(lesson)
     if not hard and not words:
         return normalize(lesson).casefold() in normalize(text).casefold()
@@ -56,8 +58,10 @@ class Known:
 
     def says(self, lesson: str) -> bool:
         """Return whether an entry says the lesson."""
+        if not self._texts:
+            return False
         hard, words = _split(lesson)
-        if not self._texts or not (hard or words):
+        if not hard and not words:
             return False
         return any(says(self._texts[place], lesson, FOUND_SHARE) for place in self._candidates(hard, words))
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from combee.ace.citing import cited_numbers
 from combee.ace.coverage import FOUND_SHARE, says
-from combee.playbook import Delta, parse_operations
+from combee.playbook import Delta, merge, parse_operations
 
 __all__ = ["Input", "ReadOperations", "read_operations"]
 
 _SOURCES = ("sources", "source", "reflections", "operations")
 _IDS = ("bullet_ids", "ids", "bullet_id", "id")
 _TEXTS = ("content", "text")
+_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,15 @@ def read_operations(raw: object, inputs: Sequence[Input], known_ids: Sequence[st
             unattributed += 1
             cited = _by_terms(_first(fields, _TEXTS), inputs)
         prepared += _forms(fields, sorted(cited))
-    sources = sorted({source for one in inputs for source in one.sources})
-    delta, found = parse_operations(prepared, sources=sources, known_ids=known_ids)
-    problems += [f"operation {problem.index + 1}: {problem.reason}" for problem in found]
-    return ReadOperations(delta, tuple(problems), unattributed)
+    deltas: list[Delta] = []
+    for start in range(0, len(prepared), _AT_ONCE):
+        part = prepared[start : start + _AT_ONCE]
+        # Only the sources of these operations: for each one the parser looks at all that it is given.
+        sources = sorted({name for one in part if isinstance(one, dict) for name in one["sources"]})
+        delta, found = parse_operations(part, sources=sources, known_ids=known_ids)
+        deltas.append(delta)
+        problems += [f"operation {start + problem.index + 1}: {problem.reason}" for problem in found]
+    return ReadOperations(merge(*deltas), tuple(problems), unattributed)
 
 
 def _first(fields: Mapping[str, object], names: Sequence[str]) -> object:
