@@ -29,7 +29,7 @@ _SHOWN = 20
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with all that was not read.")
 def command(
     path: Path, trace_format: str, out: Path | None, redact: tuple[str, ...], *, no_redact: bool, as_json: bool
-) -> None:
+) -> int:
     """Read PATH and say what is in it: formats, traces, steps, outcomes, failures, and what could not be read."""
     redactor = None if no_redact else Redactor(patterns_of(redact))
     result = read(path, trace_format)
@@ -58,10 +58,11 @@ def command(
     }
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False))
-    else:
-        click.echo(_text(facts))
+        return 0 if result.report.traces else 1
+    click.echo(_text(facts))
     if not result.report.traces:
         raise RunError(f"No trace could be read from {path}.", hint="See what was not read, or name a --format.")
+    return 0
 
 
 def _ended(trace: Trace) -> str:

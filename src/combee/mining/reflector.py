@@ -9,7 +9,7 @@ from combee.journal import Scope
 from combee.learn import Reflection
 from combee.lexical import LexicalCurator, LexicalMethod
 from combee.mining.finding import MISTAKES, STRATEGIES, Finding
-from combee.mining.survey import Survey, findings
+from combee.mining.survey import Survey, survey
 from combee.playbook import Add, Delta, Playbook, Vote, VoteKind, delta_of
 from combee.trace import Trace, redact_trace
 
@@ -22,8 +22,8 @@ class MiningReflector:
     A lesson that the playbook holds already is seen again: its bullet gets a helpful vote.
     """
 
-    def __init__(self, survey: Survey | None = None) -> None:
-        self._survey = survey
+    def __init__(self, surveyed: Survey | None = None) -> None:
+        self._survey = surveyed
 
     async def reflect_trace(self, trace: Trace, playbook: Playbook, scope: Scope) -> Reflection | None:
         """Return the lessons with the steps that show them, or None where there are none."""
@@ -51,7 +51,7 @@ class MiningReflector:
         if self._survey is not None and trace.id in self._survey.by_trace:
             return self._survey.by_trace[trace.id]
         redacted, _ = redact_trace(trace)
-        return findings(redacted)[0]
+        return survey([redacted]).by_trace[trace.id]
 
 
 def _cited(finding: Finding, trace: Trace) -> str:

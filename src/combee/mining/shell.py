@@ -106,14 +106,14 @@ def parts(command: str) -> tuple[Part, ...]:
     """Return the simple commands of a line, in order; empty where the line cannot be read."""
     command = without_heredocs(command[:_MOST]).strip()
     pieces = _split(command)
-    if pieces is None:
+    if not pieces:
         return ()
     found: list[Part] = []
-    after = [joint for _, joint in pieces[1:]] + [""]
-    chained = True  # from the end: only what && leads to is vouched for by the exit code
+    after = [joint for _, joint in pieces[1:]] + ["&" if command.endswith("&") and command[-2:] != "&&" else ""]
+    chained = True
     sure: list[bool] = []
     for joint in reversed(after):
-        chained = joint == "" or (joint == "&&" and chained)
+        chained = joint == "" or (joint == "&&" and chained)  # what && leads to, up to the end of the line
         sure.append(chained)
     fed = ""
     for (text, _), joint, vouched in zip(pieces, after, reversed(sure), strict=True):
@@ -153,7 +153,21 @@ def _split(command: str) -> list[tuple[str, str]] | None:
     if quote or depth:
         return None
     out.append((command[start:], joint))
-    return [(text, before) for text, before in out if text.strip() and not text.strip().startswith("#")]
+    return _without_blanks(out)
+
+
+def _without_blanks(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Drop empty pieces and comments; of two joints that meet then, the one that says more stays (`&` and a line)."""
+    kept: list[tuple[str, str]] = []
+    dropped = ""
+    for text, before in pieces:
+        joint = dropped if dropped and before in {";", "\n"} else before
+        if text.strip() and not text.strip().startswith("#"):
+            kept.append((text, joint if kept else ""))
+            dropped = ""
+        else:
+            dropped = joint
+    return kept
 
 
 def _joint(command: str, at: int) -> str:

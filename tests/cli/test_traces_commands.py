@@ -1,0 +1,152 @@
+"""`traces`, `learn --from`, `export`, `apply` end to end, and their bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from combee.cli import run
+from combee.export import block_in, scored_text
+from combee.playbook import load
+
+Call = Callable[..., Any]
+ROWS = [
+    ("python3 x.py", "ModuleNotFoundError: No module named 'six'", 1),
+    ("pip install six", "ok", 0),
+    ("python3 x.py", "done, mail me at someone@example.org", 0),
+]
+
+
+def chat(rows: list[tuple[str, str, int]], extra: str = "") -> dict[str, Any]:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": f"Run x.py {extra}"}]
+    for number, (command, output, code) in enumerate(rows):
+        call = {"name": "bash", "arguments": json.dumps({"command": command})}
+        messages.append(
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"id": f"c{number}", "type": "function", "function": call}],
+            }
+        )
+        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": f"{output}\nexit code: {code}"})
+    return {"messages": messages}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    lines = [json.dumps(chat(ROWS, str(number))) for number in range(3)]
+    (traces / "chat.jsonl").write_text("\n".join([*lines, lines[0], "not json"]) + "\n", encoding="utf-8")
+    (traces / "notes.txt").write_text("nothing here\n")
+    return tmp_path
+
+
+@pytest.fixture
+def call(project: Path, capsys: pytest.CaptureFixture[str]) -> Call:
+    def made(*arguments: str, code: int = 0) -> Any:
+        capsys.readouterr()
+        found = run([*arguments, "--json"])
+        out, err = capsys.readouterr()
+        assert found == code, out + err
+        return json.loads(out.splitlines()[0])
+
+    return made
+
+
+def test_traces_says_what_is_there_and_writes_it_clean(call: Call, project: Path) -> None:
+    facts = call("traces", "traces", "--out", "out/all.jsonl")
+    assert facts["formats"] == {"openai_chat": 4}
+    assert facts["twice"] == 1
+    assert any("chat.jsonl:5" in line for line in facts["skipped"])
+    assert any("notes.txt" in line for line in facts["skipped"])
+    assert facts["redacted"] == {"email": 3}
+    written = (project / "out" / "all.jsonl").read_text(encoding="utf-8")
+    assert "someone@example.org" not in written
+    assert call("traces", "out/all.jsonl")["formats"] == {"combee": 3}
+    assert call("traces", "traces/notes.txt", code=1)["traces"] == 0
+
+
+def test_learn_from_traces_ends_in_a_playbook_with_support_and_resumes(call: Call, project: Path) -> None:
+    done = call("learn", "--from", "traces", "--name", "one")
+    assert done["read"]["traces"] == 4
+    assert done["top"] == [{"id": "err-00001", "runs": 3, "text": done["top"][0]["text"]}]
+    assert "`pip install six` brought it" in done["top"][0]["text"]
+    assert "someone@example.org" not in (project / "runs/one/traces.jsonl").read_text(encoding="utf-8")
+    (project / "traces" / "chat.jsonl").unlink()  # the run needs the originals no more
+    again = call("resume", "one")
+    assert again["bullets"] == 1
+    assert again["calls"]["bought"] == 0
+    assert (project / "runs/one/report.html").is_file()
+
+
+def test_two_runs_on_the_same_traces_give_the_same_bytes(call: Call, project: Path) -> None:
+    call("learn", "--from", "traces", "--name", "one")
+    call("learn", "--from", "traces", "--name", "two")
+    assert (project / "runs/one/playbook.json").read_bytes() == (project / "runs/two/playbook.json").read_bytes()
+
+
+def test_bad_input_to_learn_from_is_told(call: Call) -> None:
+    assert (
+        "no reader for the trace format"
+        in call("learn", "--from", "traces", "--format", "codx", code=2)["error"]["message"]
+    )
+    assert "There is no" in call("learn", "--from", "nowhere", code=2)["error"]["message"]
+    assert "Both --from" in call("learn", "finer", "--from", "traces", code=2)["error"]["message"]
+    assert "No trace could be read" in call("learn", "--from", "traces/notes.txt", code=1)["error"]["message"]
+    assert "regular expression" in call("learn", "--from", "traces", "--redact", "x=(", code=2)["error"]["message"]
+    assert call("learn", "--from", "traces", "--dry-run")["calls"] == 0
+
+
+def test_an_evaluation_of_a_run_on_traces_says_that_it_needs_tasks(call: Call) -> None:
+    call("learn", "--from", "traces", "--name", "one")
+    assert "no tasks to score" in call("eval", "one", code=2)["error"]["message"]
+
+
+def test_export_writes_every_form(call: Call, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call("learn", "--from", "traces", "--name", "one")
+    wrote = call("export", "one", "--to", "skill", "--out", "skills/x-runs", "--name", "x-runs")
+    assert wrote["files"] == ["skills/x-runs/SKILL.md"]
+    book = load(project / "runs/one/playbook.json")
+    assert scored_text(book) in (project / "skills/x-runs/SKILL.md").read_text(encoding="utf-8")
+    for form in ("agents", "cursor", "prompt"):
+        assert run(["export", "one", "--to", form]) == 0
+        assert scored_text(book) in capsys.readouterr().out
+    (project / "mine.md").write_text("mine\n")
+    assert "not ours" in call("export", "one", "--to", "ace", "--out", "mine.md", code=2)["error"]["message"]
+    call("export", "one", "--to", "ace", "--out", "mine.md", "--force")
+    assert load(project / "mine.md").bullets[0].text == book.bullets[0].text
+
+
+def test_apply_shows_a_diff_and_writes_only_when_told(
+    call: Call, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call("learn", "--from", "traces", "--name", "one")
+    repo = project / "repo"
+    repo.mkdir()
+    (repo / "AGENTS.md").write_bytes(b"# Rules\r\nBe kind.\r\n")
+    assert run(["apply", "one", "repo", "--dry-run"]) == 0
+    assert "+[err-00001]" in capsys.readouterr().out
+    assert run(["apply", "one", "repo"]) == 2
+    assert "--yes" in capsys.readouterr().err
+    assert (repo / "AGENTS.md").read_bytes() == b"# Rules\r\nBe kind.\r\n"
+    assert call("apply", "one", "repo", "--yes")["written"] is True
+    content = (repo / "AGENTS.md").read_bytes()
+    assert content.startswith(b"# Rules\r\nBe kind.\r\n")
+    assert block_in(content) == scored_text(load(project / "runs/one/playbook.json"))
+    assert call("apply", "one", "repo", "--yes") == {"files": [], "written": False, "diff": ""}
+    call("apply", "one", "repo", "--yes", "--to", "skill")
+    assert (repo / ".claude/skills/one/SKILL.md").is_file()
+
+
+def test_recorded_traces_of_many_formats_teach_true_lessons(traces_dir: Path, call: Call) -> None:
+    done = call("learn", "--from", str(traces_dir), "--name", "real")
+    assert len(done["read"]["formats"]) >= 10
+    texts = [each["text"] for each in done["top"]]
+    assert any("`lines` was `287:296` instead of `287:295`" in text for text in texts)
+    assert any("IndentationError" in text and "leading blanks" in text for text in texts)

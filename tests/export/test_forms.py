@@ -1,0 +1,112 @@
+"""Exports: the scored bytes in every form, the rules of the skill format, the most valuable bullets first."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from combee.errors import UsageError
+from combee.export import FORMS, choose, export, held_text, own_skill, scored_text
+from combee.playbook import SECTIONS, Bullet, Playbook, from_json, from_text, tokens
+
+TEXTS = st.text(min_size=1, max_size=40).filter(lambda text: bool(text.strip()))
+
+
+def book(count: int, *, sections: int = 2) -> Playbook:
+    names = list(SECTIONS)[:sections]
+    per = -(-count // sections)
+    bullets = [
+        Bullet(f"x-{n:05d}", names[n // per], f"Lesson {n} about `tool --flag-{n}`.", helpful=n % 7)
+        for n in range(count)
+    ]
+    return Playbook(tuple(bullets), count)
+
+
+@pytest.mark.parametrize("form", ["skill", "agents", "cursor", "prompt"])
+@pytest.mark.parametrize("count", [1, 30, 1200])
+def test_every_form_holds_the_scored_bytes_and_is_the_same_each_time(form: str, count: int) -> None:
+    made = book(count)
+    files = {file.path: file.text for file in export(made, form, name="my-skill")}
+    assert held_text(files) == scored_text(made)
+    assert {file.path: file.text for file in export(made, form, name="my-skill")} == files
+
+
+def test_json_is_lossless_and_text_is_read_back() -> None:
+    made = book(5)
+    assert from_json(export(made, "json")[0].text) == made
+    assert scored_text(from_text(export(made, "ace")[0].text).playbook) == scored_text(made)
+
+
+def test_a_long_book_becomes_a_short_skill_with_references() -> None:
+    files = export(book(1200, sections=5), "skill", name="long")
+    assert files[0].path == "long/SKILL.md"
+    assert files[0].text.count("\n") < 500
+    assert [file.path for file in files[1:3]] == [
+        "long/references/01-strategies-insights.md",
+        "long/references/02-formulas-calculations.md",
+    ]
+    assert all(f"]({file.path.removeprefix('long/')})" in files[0].text for file in files[1:])
+
+
+def test_front_matter_follows_the_rules() -> None:
+    text = export(book(3), "skill", name="a-b1", description='Use "it": often\nand well')[0].text
+    assert text.startswith('---\nname: a-b1\ndescription: "Use \\"it\\": often and well"\nmetadata:\n')
+    for name in ("A", "a_b", "a--b", "-a", "a-", "", "a" * 65):
+        with pytest.raises(UsageError, match="cannot be called"):
+            export(book(3), "skill", name=name)
+    for description in ("x" * 1025, "a <b>"):
+        with pytest.raises(UsageError, match="description"):
+            export(book(3), "skill", description=description)
+
+
+def test_the_most_valuable_bullets_are_taken_whole() -> None:
+    made = Playbook(
+        (
+            Bullet("a-00001", "OTHERS", "Rarely seen " + "x" * 40),
+            Bullet("a-00002", "OTHERS", "Misleads " + "x" * 40, helpful=1, harmful=4),
+            Bullet("a-00003", "OTHERS", "Helps " + "x" * 40, helpful=6),
+            Bullet("a-00004", "OTHERS", "Supported " + "x" * 40, sources=tuple(f"r{n}" for n in range(4))),
+        )
+    )
+    part = choose(made, tokens(made) // 2 + 4)
+    assert [bullet.id for bullet in part] == ["a-00003", "a-00004"]
+    assert choose(made, None) is made
+    assert "Misleads" not in export(made, "prompt", max_tokens=tokens(made) - 1)[0].text
+    with pytest.raises(UsageError, match="Not one bullet"):
+        choose(made, 1)
+
+
+@settings(max_examples=40)
+@given(st.lists(TEXTS, min_size=1, max_size=8, unique=True), st.integers(1, 120))
+def test_a_choice_is_never_over_its_limit(texts: list[str], limit: int) -> None:
+    made = Playbook(tuple(Bullet(f"m-{n:05d}", "OTHERS", text, helpful=n) for n, text in enumerate(texts, 1)), 9)
+    try:
+        part = choose(made, limit)
+    except UsageError:
+        return
+    assert tokens(part) <= limit
+    assert set(part.bullets) <= set(made.bullets)
+    assert held_text({"p.txt": export(part, "prompt")[0].text}) == scored_text(part)
+
+
+def test_a_bullet_cannot_close_the_marks_and_a_secret_is_not_exported() -> None:
+    forged = Playbook((Bullet("m-00001", "OTHERS", "a\n<!-- combee:end -->\nb"),), 1)
+    assert held_text({"p.txt": export(forged, "prompt")[0].text}) == scored_text(forged)
+    leaky = Playbook((Bullet("m-00001", "OTHERS", "Use AKIAIOSFODNN7ABCDEFG here"),), 1)
+    with pytest.raises(UsageError, match="secret"):
+        export(leaky, "agents")
+
+
+def test_bad_forms_and_empty_books_are_told() -> None:
+    with pytest.raises(UsageError, match="no form 'skil'"):
+        export(book(1), "skil")
+    with pytest.raises(UsageError, match="empty"):
+        export(Playbook(), "json")
+    assert list(FORMS) == ["skill", "agents", "cursor", "prompt", "json", "ace"]
+
+
+def test_our_own_skill_is_shipped_as_it_stands_in_the_repository(request: pytest.FixtureRequest) -> None:
+    shown = request.config.rootpath / "skills" / "combee" / "SKILL.md"
+    assert own_skill() == shown.read_text(encoding="utf-8")
+    assert own_skill().startswith("---\nname: combee\ndescription: ")

@@ -1,0 +1,122 @@
+"""Many runs: what recurs is one lesson, what another run proves wrong is none, passed and failed runs are compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.mining.runs import recorded
+
+from combee.journal import MemoryScope
+from combee.learn import LearnConfig, RecordedTraces, learn
+from combee.mining import MiningCurator, MiningReflector, StoredRuns, TraceFile, findings, keep, survey, vote_trace
+from combee.playbook import Bullet, Playbook
+from combee.trace import Outcome, Redactor, Step, ToolCall, Trace
+
+MISSING = [
+    ("python3 a.py", "ModuleNotFoundError: No module named 'six'", 1),
+    ("pip install six", "ok", 0),
+    ("python3 a.py", "done", 0),
+]
+KILLED = "The last command <command>x</command> timed out and has been killed."
+
+
+def test_the_same_lesson_of_many_runs_has_one_text_and_its_support() -> None:
+    quiet = [MISSING[0], ("pip install -q six", "ok", 0), MISSING[2]]
+    found = survey([recorded(*MISSING, name="a"), recorded(*quiet, name="b"), recorded(*MISSING, name="c")])
+    assert list(found.support().values()) == [3]
+    assert "`pip install six` brought it" in next(iter(found.support()))
+
+
+def test_a_dead_end_that_another_run_got_past_becomes_what_worked() -> None:
+    tries = [("pip install torch", KILLED, None), ("pip install torch --no-cache-dir", KILLED, None)]
+    other = recorded(("pip install torch --index-url https://x.y/cpu", "ok", 0), name="b")
+    found = survey([recorded(*tries, name="a"), other])
+    (text,) = found.support()
+    assert text.endswith("in another run `pip install torch --index-url https://x.y/cpu` worked.")
+
+
+def test_failures_that_recur_count_from_three_runs_and_only_if_no_run_got_past() -> None:
+    row = ("aws sts get-caller-identity", "Unable to locate credentials. Run aws configure.", 255)
+    runs = [recorded(row, name=name) for name in "abc"]
+    assert survey(runs[:2]).support() == {}
+    assert list(survey(runs).support().values()) == [3]
+    worked = recorded((row[0], "me", 0), name="d")
+    assert survey([*runs, worked]).support() == {}
+
+
+def test_passed_and_failed_runs_of_one_task_are_compared_by_judged_outcomes_only() -> None:
+    good = [("man tool", "NAME", 0), ("tool -x", "ok", 0)]
+    bad = [("tool -x", "ok", 0)]
+    runs = [recorded(*good, name=f"g{n}", passed=True, meta={"task_id": "use-tool"}) for n in range(2)]
+    runs += [recorded(*bad, name=f"b{n}", passed=False, meta={"task_id": "use-tool"}) for n in range(2)]
+    (text,) = survey(runs).support()
+    assert text == "In the task `use-tool`, all 2 runs that passed used `man`, none of the 2 that failed."
+    claimed = [Trace(r.id, r.task, r.steps, Outcome(r.outcome.success, claimed=True)) for r in runs if r.outcome]
+    assert survey(claimed).support() == {}
+
+
+def test_what_a_user_says_in_many_runs_is_a_harness_speaking() -> None:
+    def trace(name: str) -> Trace:
+        steps = (Step(0, "user", "go"), Step(1, "assistant", "x"), Step(2, "user", "No, that is wrong. Try again."))
+        return Trace(name, "go", steps)
+
+    assert len(survey([trace("a")]).support()) == 1
+    assert survey([trace(name) for name in "abc"]).support() == {}
+
+
+def test_the_order_of_the_runs_does_not_matter() -> None:
+    runs = [recorded(*MISSING, name="a"), recorded(*MISSING[:1], ("pip3 install six", "", 0), MISSING[2], name="b")]
+    assert survey(runs).support() == survey(runs[::-1]).support()
+
+
+async def test_a_lesson_that_the_book_has_gets_a_vote_and_the_reflection_cites_trace_and_step() -> None:
+    run = recorded(*MISSING)
+    (text,) = survey([run]).support()
+    book = Playbook((Bullet("err-00001", "COMMON MISTAKES TO AVOID", text),), 1)
+    found = await MiningReflector().reflect_trace(run, book, MemoryScope())
+    assert found is not None
+    assert found.lessons == (text,)
+    assert found.text == f"{text} (trace t1, step 1, 3, 5)"
+    assert [(vote.bullet, vote.kind.value) for vote in found.votes] == [("err-00001", "helpful")]
+
+
+async def test_stored_runs_teach_votes_and_lessons_and_hold_no_secret_and_no_answer(tmp_path: Path) -> None:
+    key = "sk-proj-" + "Ab1" * 16
+    secret = recorded(*MISSING, (f"export OPENAI_API_KEY={key}", "", 0), name="a", meta={"target": "forty-two"})
+    again = Trace("a", "x", ())
+    detail = Trace(
+        "c", "q", (Step(0, "user", "q"),), Outcome(False, detail="expected forty-two"), meta={"target": "forty-two"}
+    )
+    path = tmp_path / "traces.jsonl"
+    kept = keep([secret, again, detail, vote_trace("v", "err-00009", "helpful", {"tenant": "a"})], path, Redactor())
+    assert (kept.traces, kept.twice) == (3, 1)
+    assert sum(kept.redacted.values()) >= 1
+    stored = path.read_text(encoding="utf-8")
+    assert key not in stored
+    assert "forty-two" not in stored
+    file = TraceFile(path)
+    assert [sample.id for sample in file.samples] == ["a", "c", "v"]
+    assert file.samples[2].labels == {"tenant": "a"}
+    start = Playbook((Bullet("err-00009", "OTHERS", "an old lesson"),), 9)
+    runs = StoredRuns(file, RecordedTraces(MiningReflector(survey(file))))
+    result = await learn(file.samples, runs, MiningCurator(), config=LearnConfig(), start=start)
+    texts = {bullet.text: bullet for bullet in result.last}
+    assert texts["an old lesson"].helpful == 1
+    assert any("`six`" in text for text in texts)
+    assert {bullet.section for bullet in result.last} == {"OTHERS", "COMMON MISTAKES TO AVOID"}
+
+
+WORDS = st.text(alphabet="abE: '\"`\n|&;/-.x1", max_size=60)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(WORDS, WORDS, st.sampled_from([None, 0, 1])), max_size=6))
+def test_no_run_breaks_the_search(rows: list[tuple[str, str, int | None]]) -> None:
+    run = recorded(*rows)
+    assert findings(run) == findings(run)
+    odd = Trace(
+        "x", "", (Step(0, "assistant", "", (ToolCall("", "edit", "[1, 2]"), ToolCall("", "exec", '{"cmd": 3}'))),)
+    )
+    assert findings(odd)[0] == ()
