@@ -117,6 +117,16 @@ def _batch(result: LearnResult) -> JSON:
     return cast("JSON", asdict(announcement(len(result.steps), result.choice)))
 
 
+def _spent(done: Finished) -> dict[str, JSON] | None:
+    """Return what models were asked and charged in this process; None where none is called."""
+    models = done.prepared.agent.models
+    if models is None:
+        return None
+    total = models.ledger.total
+    unpriced = total.unpriced > 0
+    return {"calls": total.calls, "tokens": total.tokens, "cost": None if unpriced else total.cost}
+
+
 def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | None = None) -> None:
     """Say what a run gave, for a person or as JSON; `more` goes into the JSON."""
     result = done.result
@@ -133,6 +143,7 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
             "validation": None if validation is None else {"hits": validation.hits, "total": validation.total},
             "calls": {"bought": done.bought, "reused": done.reused, "bought_again": done.bought_again},
             "batch": _batch(result),
+            "model": _spent(done),
         }
         click.echo(json.dumps(summary | dict(more or {}), ensure_ascii=False))
         return
@@ -147,6 +158,10 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
         hits = sum(step.hits for step in result.steps)
         lines.append(f"training   {hits / seen:.3f} before learning from each sample")
     lines.append(f"work       {done.bought} results made, {done.reused} taken from the journal")
+    spent = _spent(done)
+    if spent is not None:
+        cost = "at an unknown price" if spent["cost"] is None else f"${spent['cost']:.4f}"
+        lines.append(f"model      {spent['calls']} calls this time, {spent['tokens']} tokens, {cost}")
     if result.choice is not None:
         first, *rest = explain(result.choice).split("\n")
         lines += [f"pace       {first}", *(f"           {line}" for line in rest)]
