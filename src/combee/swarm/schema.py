@@ -38,6 +38,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX mail_ready ON mail (id) WHERE state IN ('queued', 'delivered')",
         "CREATE INDEX mail_inbox ON mail (recipient, id) WHERE state = 'inbox'",
         "CREATE INDEX mail_open ON mail (sender, cause) WHERE kind = 'ask' AND answered IS NULL",
+        "CREATE INDEX mail_cause ON mail (cause) WHERE cause IS NOT NULL",
         "CREATE INDEX mail_origin ON mail (origin) WHERE origin IS NOT NULL",
         "CREATE TABLE members (channel TEXT NOT NULL, agent TEXT NOT NULL, PRIMARY KEY (channel, agent)) WITHOUT ROWID",
         (

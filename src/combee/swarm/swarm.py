@@ -43,6 +43,7 @@ class Swarm:
         digest_tokens: Most that a copy's digest may bring back.
         hop_limit: Longest chain of messages caused by messages.
         max_steps: Most thoughts for one message.
+        max_asks: Most questions that an agent may ask for the sake of one.
         limit: Most slow thoughts at a time.
         tools: What agents are offered; default: all tools.
     """
@@ -58,6 +59,7 @@ class Swarm:
         digest_tokens: int = 200,
         hop_limit: int = HOP_LIMIT,
         max_steps: int = 50,
+        max_asks: int = 100,
         limit: int = 16,
         tools: Sequence[ToolSpec] | None = None,
     ) -> None:
@@ -69,6 +71,7 @@ class Swarm:
         self.digest_tokens = digest_tokens
         self.hop_limit = hop_limit
         self.max_steps = max_steps
+        self.max_asks = max_asks
         self.limit = limit
         self.tools = tools
         self.windows: dict[tuple[str, int], Window] = {}
@@ -132,6 +135,11 @@ class Swarm:
         A dead agent's question goes to the next who knows the subject. The structure says whether it goes straight.
         """
         key = key or f"{sender}/{self._next()}"
+        if cause is not None:
+            sql = "SELECT count(*) FROM mail WHERE cause = ? AND sender = ? AND kind = 'ask'"
+            if (self.world.one(sql, cause, sender) or (0,))[0] >= self.max_asks:
+                self.world.record("refused", sender, why="asks", sender=sender, key=key)
+                return 0
         row = self.world.agent(sender)
         own = (sender, row.fork_of or "") if row else (sender,)
         known = [one.agent for one in who_knows(self.world, subject, exclude=own)] if subject else []

@@ -1,0 +1,184 @@
+"""Agents on a language model through pydantic-ai (extra `combee-learn[swarm]`): the same loop, another brain.
+
+One thought is one request; tools, window and mail stay the runtime's. `policy_brain` puts a scripted policy behind
+pydantic-ai's function model, so that a script can be rehearsed on the very path that a model takes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from combee.errors import CallError, CallErrorKind, UsageError
+from combee.model import Usage
+from combee.swarm.brain import Policy, Thought, View
+from combee.swarm.window import Call, Entry, count
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.models.function import AgentInfo
+
+__all__ = ["PydanticBrain", "policy_brain"]
+
+
+@dataclass(frozen=True)
+class PydanticBrain:
+    """Thinks with a model of pydantic-ai: a name ("openai:gpt-5") or one of its model objects.
+
+    `instructions` are the system prompts by role; "" stands for every other role. `max_tokens` bounds one reply.
+    """
+
+    model: Model | str | Callable[[View], Model]
+    instructions: Mapping[str, str] = field(default_factory=dict)
+    max_tokens: int | None = None
+    slow: bool = field(default=True, init=False)
+
+    async def think(self, view: View) -> Thought:
+        """Return the model's reply.
+
+        Raises:
+            CallError: The model gave nothing usable.
+            UsageError: pydantic-ai is not installed, or knows no such model.
+        """
+        try:
+            from pydantic_ai.direct import model_request
+            from pydantic_ai.exceptions import AgentRunError, UserError
+            from pydantic_ai.models import Model
+            from pydantic_ai.settings import ModelSettings
+        except ImportError as error:
+            hint = "pip install 'combee-learn[swarm]'"
+            raise UsageError("agents on a model need pydantic-ai", hint=hint) from error
+        model = self.model if isinstance(self.model, Model | str) else self.model(view)
+        settings = ModelSettings(max_tokens=self.max_tokens) if self.max_tokens else None
+        text = self.instructions.get(view.agent.role, self.instructions.get("", ""))
+        try:
+            reply = await model_request(
+                model,
+                _messages(view.entries, text),
+                model_settings=settings,
+                model_request_parameters=_parameters(view),
+            )
+        except UserError as error:
+            raise UsageError(f"pydantic-ai: {error}", hint="Check the model's name, its extra and its key.") from error
+        except AgentRunError as error:
+            raise CallError(f"{type(error).__name__}: {error}", kind=_kind(error)) from error
+        return _thought(reply)
+
+
+def _kind(error: Exception) -> CallErrorKind:
+    """Return our name for an error; pydantic-ai's classes say what happened."""
+    kinds = {
+        "RateLimit": CallErrorKind.RATE_LIMIT,
+        "ContextWindow": CallErrorKind.CONTEXT_TOO_LONG,
+        "Authentication": CallErrorKind.AUTH,
+        "NotFound": CallErrorKind.NO_SUCH_MODEL,
+        "Timeout": CallErrorKind.TIMEOUT,
+        "Connection": CallErrorKind.CONNECTION,
+        "ContentFilter": CallErrorKind.CONTENT_FILTER,
+        "Rejected": CallErrorKind.BAD_REQUEST,
+    }
+    name = type(error).__name__
+    return next((kind for part, kind in kinds.items() if part in name), CallErrorKind.SERVER)
+
+
+def _parameters(view: View) -> ModelRequestParameters:
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.tools import ToolDefinition
+
+    tools = [
+        ToolDefinition(name=tool.name, description=tool.about, parameters_json_schema=tool.schema())
+        for tool in view.tools
+    ]
+    return ModelRequestParameters(function_tools=tools, allow_text_output=True)
+
+
+def _messages(entries: Sequence[Entry], instructions: str) -> list[ModelMessage]:
+    """Return the entries as pydantic-ai's messages: what comes in is joined to one request between two replies."""
+    from pydantic_ai.messages import (
+        ModelRequest,
+        ModelRequestPart,
+        ModelResponse,
+        ModelResponsePart,
+        SystemPromptPart,
+        TextPart,
+        ToolCallPart,
+        ToolReturnPart,
+        UserPromptPart,
+    )
+
+    messages: list[ModelMessage] = []
+    incoming: list[ModelRequestPart] = [SystemPromptPart(instructions)] if instructions else []
+    names: dict[str, str] = {}
+    for entry in entries:
+        if entry.role == "assistant":
+            if incoming:
+                messages.append(ModelRequest(parts=incoming))
+                incoming = []
+            said: list[ModelResponsePart] = [TextPart(entry.text)] if entry.text or not entry.calls else []
+            said += [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in entry.calls]
+            names |= {call.id: call.name for call in entry.calls}
+            messages.append(ModelResponse(parts=said))
+        elif entry.role == "tool" and entry.answers in names:
+            incoming.append(ToolReturnPart(names[entry.answers], entry.text, tool_call_id=entry.answers))
+        elif entry.role == "system":
+            incoming.append(SystemPromptPart(entry.text))
+        else:  # also a result whose call compaction took away
+            incoming.append(UserPromptPart(entry.text))
+    if incoming:
+        messages.append(ModelRequest(parts=incoming))
+    return messages
+
+
+def _thought(reply: ModelResponse) -> Thought:
+    from pydantic_ai.messages import TextPart, ToolCallPart
+
+    text = "".join(part.content for part in reply.parts if isinstance(part, TextPart))
+    calls = tuple(
+        Call(part.tool_call_id, part.tool_name, part.args_as_json_str())
+        for part in reply.parts
+        if isinstance(part, ToolCallPart)
+    )
+    usage = reply.usage
+    if not usage.has_values():
+        return Thought(text, calls)
+    return Thought(text, calls, Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens))
+
+
+def policy_brain(policy: Policy) -> PydanticBrain:
+    """Return a brain that runs a scripted policy behind pydantic-ai's function model, metered like the plain driver."""
+
+    def model_of(view: View) -> Model:
+        from pydantic_ai.messages import ModelResponse, ModelResponsePart, TextPart, ToolCallPart
+        from pydantic_ai.models.function import FunctionModel
+        from pydantic_ai.usage import RequestUsage
+
+        async def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+            said = policy(view)
+            thought = Thought(said) if isinstance(said, str) else said
+            parts: list[ModelResponsePart] = [TextPart(thought.text)] if thought.text or not thought.calls else []
+            parts += [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in thought.calls]
+            spoken = count(thought.text) + sum(count(call.name) + count(call.arguments) for call in thought.calls)
+            usage = RequestUsage(input_tokens=_metered(messages), output_tokens=spoken)
+            return ModelResponse(parts=parts, usage=usage)
+
+        return FunctionModel(reply)
+
+    return PydanticBrain(model_of)
+
+
+def _metered(messages: Sequence[ModelMessage]) -> int:
+    """Return the tokens of what reached the model, by the window's own rule."""
+    from pydantic_ai.messages import ToolCallPart
+
+    total = 0
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolCallPart):
+                total += count(part.tool_name) + count(part.args_as_json_str())
+            else:
+                content = getattr(part, "content", "")
+                total += count(content if isinstance(content, str) else json.dumps(content))
+    return total

@@ -1,0 +1,98 @@
+"""The plain driver and pydantic-ai: the same script leaves the same ledger; other brains fail in the same words."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from combee.swarm import USER, Brain, ScriptedBrain, Swarm, Thought, View, World, edges, publish, totals
+
+from .conftest import office
+
+pytest.importorskip("pydantic_ai", reason="needs the extra combee-learn[swarm]")
+
+
+def run(path: Path, brain: Brain) -> Swarm:
+    world = World.open(path)
+    swarm = Swarm(world, {"": brain}, limit=4)
+    with world.step():
+        for number in range(30):
+            publish(world, f"doc/{number:04d}", f"k{number:04d}=v{number * 7:04d} {'x' * 50}", "author")
+        for number in range(3):
+            world.spawn(f"reader{number}", role="reader", returns="none", window=500)
+            world.spawn(f"worker{number}", role="worker", mode="serial")
+            swarm.tell(f"reader{number}", f"doc/{number * 10:04d}..{number * 10 + 9:04d}")
+    asyncio.run(swarm.run())
+    for number in range(12):
+        swarm.ask(USER, f"find {number * 2:04d}", to=f"worker{number % 3}")
+    asyncio.run(swarm.run())
+    return swarm
+
+
+def test_the_same_script_leaves_the_same_ledger_in_both_drivers(tmp_path: Path) -> None:
+    from combee.swarm import policy_brain
+
+    plain = run(tmp_path / "plain.sqlite", ScriptedBrain(office))
+    model = run(tmp_path / "model.sqlite", policy_brain(office))
+    assert totals(plain.world).thoughts > 30
+    assert totals(plain.world) == totals(model.world)
+    assert sorted(edges(plain.world), key=str) == sorted(edges(model.world), key=str)
+    rows = "SELECT body FROM mail WHERE kind = 'answer' AND recipient = 'user' ORDER BY key"
+    assert plain.world.rows(rows) == model.world.rows(rows)
+    plain.world.close()
+    model.world.close()
+
+
+def test_a_model_that_fails_is_reported_to_who_asked(tmp_path: Path) -> None:
+    from pydantic_ai.exceptions import ModelHTTPError
+    from pydantic_ai.models.function import FunctionModel
+
+    from combee.swarm import PydanticBrain
+
+    async def down(*_: object) -> object:
+        raise ModelHTTPError(status_code=503, model_name="m")
+
+    with World.open(tmp_path / "w.sqlite") as world:
+        swarm = Swarm(world, {"": PydanticBrain(FunctionModel(down))})  # type: ignore[arg-type]  # never returns
+        world.spawn("a")
+        number = swarm.ask(USER, "?", to="a")
+        asyncio.run(swarm.run())
+        found = swarm.answer(number)
+        assert found is not None
+        assert found.kind == "report"
+        assert "503" in found.body
+
+
+def test_slow_agents_think_at_the_same_time_and_each_alone(tmp_path: Path) -> None:
+    running: set[str] = set()
+    most = 0
+
+    class Slow:
+        slow = True
+
+        async def think(self, view: View) -> Thought:
+            nonlocal most
+            assert view.agent.name not in running
+            running.add(view.agent.name)
+            most = max(most, len(running))
+            await asyncio.sleep(0.005)
+            running.remove(view.agent.name)
+            return Thought("ok")
+
+    with World.open(tmp_path / "w.sqlite") as world:
+        swarm = Swarm(world, {"": Slow()}, limit=5)
+        for number in range(8):
+            world.spawn(f"a{number}", mode="serial")
+            for _ in range(3):
+                swarm.tell(f"a{number}", "hello")
+        assert asyncio.run(swarm.run()) == 24
+    assert most == 5
+
+
+def test_the_plain_driver_needs_no_pydantic_ai() -> None:
+    code = "import combee.swarm, sys; sys.exit('pydantic_ai' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,279 @@
+"""Agents: asked through copies, found by what they read, replaced when dead or full, going on after a kill."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from combee.swarm import (
+    USER,
+    Entry,
+    Mail,
+    Newest,
+    Refuse,
+    ScriptedBrain,
+    Structure,
+    Summarise,
+    Swarm,
+    Thought,
+    View,
+    World,
+    edges,
+    open_asks,
+    recall,
+    totals,
+    traces,
+    tree,
+    use,
+    who_knows,
+)
+from combee.swarm.context import history, load
+from combee.trace import from_jsonl, to_jsonl
+
+from .conftest import office
+
+
+def make(world: World, **options: object) -> Swarm:
+    return Swarm(world, {"": ScriptedBrain(office)}, **options)  # type: ignore[arg-type]  # options of the test
+
+
+def reply(swarm: Swarm, number: int) -> Mail:
+    asyncio.run(swarm.run())
+    found = swarm.answer(number)
+    assert found is not None
+    return found
+
+
+def test_a_worker_finds_the_reader_through_the_directory_and_a_copy_answers(world: World) -> None:
+    swarm = make(world)
+    world.spawn("ann", role="reader")
+    world.spawn("wes", role="worker", mode="serial")
+    swarm.tell("ann", "doc/0000..0009")
+    assert reply(swarm, swarm.ask(USER, "find 0003", to="wes")).body == "v0021"
+    copies = [agent for agent in world.agents(forks=True) if agent.fork_of]
+    assert [(copy.fork_of, copy.state) for copy in copies] == [("ann", "dead")]
+    assert who_knows(world, "doc/0003")[0].agent == "ann"
+
+
+@pytest.mark.parametrize(("returns", "entries"), [("none", 0), ("digest", 1), ("full", 1)])
+def test_what_a_copy_brings_back(world: World, returns: str, entries: int) -> None:
+    swarm = make(world, digest_tokens=30)
+    ann = world.spawn("ann", role="reader", returns=returns)  # type: ignore[arg-type]  # one of the three
+    swarm.tell("ann", "doc/0000..0009")
+    asyncio.run(swarm.run())
+    before = load(world, ann).used
+    reply(swarm, swarm.ask(USER, f"{'long ' * 100} 0003", to="ann"))
+    back = [entry for entry in load(world, ann).entries if entry.kind == "digest"]
+    assert len(back) == entries
+    if returns == "digest":
+        assert load(world, ann).used - before <= 30 + 5
+    if returns == "full":
+        assert "long long" in back[0].text
+
+
+def test_a_copy_changes_nothing(world: World) -> None:
+    def policy(view: View) -> Thought | str:
+        done = view.results()
+        return done[-1].text if done else Thought(calls=(use("write", path="doc/0001", text="mine"),))
+
+    swarm = Swarm(world, {"": ScriptedBrain(policy)})
+    world.spawn("ann")
+    assert reply(swarm, swarm.ask(USER, "write", to="ann")).body.startswith("error: a copy")
+    document = swarm.document("doc/0001")
+    assert document is not None
+    assert document.version == 1
+
+
+def test_a_dead_agents_question_goes_to_the_next_who_knows_and_the_last_is_reported(world: World) -> None:
+    swarm = make(world)
+    for name in ("ann", "bob"):
+        world.spawn(name, role="reader")
+        swarm.tell(name, "doc/0000..0004")
+    asyncio.run(swarm.run())
+    question = swarm.ask(USER, "value of 0002", to="ann", subject="doc/0002")
+    swarm.kill("ann")
+    found = reply(swarm, question)
+    assert (found.kind, found.body) == ("answer", "v0014")
+    assert [event.agent for event in world.events("rerouted")] == ["bob"]
+    last = swarm.ask(USER, "value of 0002", to="bob", subject="doc/0002")
+    swarm.kill("bob")
+    report = reply(swarm, last)
+    assert (report.kind, report.body) == ("report", "No answer: bob is dead.")
+    assert open_asks(world, USER) == []
+
+
+def test_a_full_agent_is_reported_and_its_question_goes_elsewhere(world: World) -> None:
+    swarm = make(world, compactions={"": Refuse()})
+    world.spawn("ann", role="reader", window=260)
+    world.spawn("bob", role="reader", window=2000)
+    swarm.tell("ann", "doc/0000..0004")
+    swarm.tell("bob", "doc/0000..0004")
+    asyncio.run(swarm.run())
+    found = reply(swarm, swarm.ask(USER, f"{'pad ' * 100} 0002", to="ann", subject="doc/0002"))
+    assert found.body == "v0014"
+    assert [event.agent for event in world.events("full")] == ["ann"]
+
+
+def test_after_compaction_roster_and_open_asks_come_from_the_world(world: World) -> None:
+    async def forget(entries: Sequence[Entry], tokens: int) -> str:
+        return "I remember nothing"
+
+    def policy(view: View) -> Thought | str:
+        if view.mail.kind == "tell":
+            return "noted"
+        if view.agent.role == "sink":
+            return Thought(calls=(use("ask", to="never", question="and you?"),)) if not view.results() else "waiting"
+        if not view.results():
+            return Thought(calls=(use("ask", to="sink", question="the open question"),))
+        return "waiting"
+
+    swarm = Swarm(world, {"": ScriptedBrain(policy)}, compactions={"": Summarise(forget, 20)})
+    wes = world.spawn("wes", role="worker", mode="serial", window=150)
+    world.spawn("sink", role="sink", mode="serial")
+    world.spawn("never", mode="outside")
+    swarm.ask(USER, "the users question", to="wes")
+    for number in range(6):
+        swarm.tell("wes", f"{number} {'noise ' * 40}")
+    asyncio.run(swarm.run())
+    text = "\n".join(entry.text for entry in load(world, wes).entries)
+    assert world.events("compacted")
+    assert "I remember nothing" in text
+    assert "you asked sink: the open question" in text
+    assert f"{USER} asked you: the users question" in text
+    assert "- sink (sink)" in text
+
+
+def test_compaction_to_disk_keeps_a_pointer_to_everything(world: World) -> None:
+    from combee.swarm import ToDisk, note
+
+    def keep(agent: str, entry: Entry) -> str:
+        return note(world, agent, entry.text)
+
+    swarm = make(world, compactions={"": ToDisk(keep, 40)})
+    ann = world.spawn("ann", role="reader", window=400)
+    for number in range(20):
+        swarm.tell("ann", f"doc/{number:04d}")
+    asyncio.run(swarm.run())
+    summary = next(entry for entry in load(world, ann).entries if entry.kind == "summary")
+    assert all(recall(world, pointer) for pointer in summary.text.split("\n"))
+    assert load(world, ann).used <= 400
+    assert sum("k0" in row[0] for row in world.rows("SELECT text FROM notes")) >= 15
+
+
+def test_a_window_is_never_over_its_limit_and_a_result_follows_its_call(world: World) -> None:
+    swarm = make(world, compactions={"": Newest(0.3)})
+    ann = world.spawn("ann", role="reader", window=300)
+    for number in range(0, 40, 4):
+        swarm.tell("ann", f"doc/{number:04d}..{number + 3:04d}")
+    asyncio.run(swarm.run())
+    entries = load(world, ann).entries
+    assert sum(entry.tokens for entry in entries) <= 300
+    called = {call.id for entry in entries for call in entry.calls}
+    assert all(entry.answers in called for entry in entries if entry.role == "tool")
+    assert sum(entry.text.startswith("k0") for entry in history(world, ann)) == 10
+
+
+def test_a_fresh_agent_answers_once_and_is_gone(world: World) -> None:
+    def policy(view: View) -> Thought | str:
+        if view.mail.kind == "answer":
+            return f"sub said {view.mail.body}"
+        if view.agent.mode == "once":
+            done = view.results()
+            return done[-1].text[:11] if done else Thought(calls=(use("read", path="doc/0005"),))
+        return "waiting" if view.results() else Thought(calls=(use("delegate", task="read it"),))
+
+    swarm = Swarm(world, {"": ScriptedBrain(policy)})
+    world.spawn("wes", mode="serial")
+    assert reply(swarm, swarm.ask(USER, "do", to="wes")).body == "sub said k0005=v0035"
+    sub = next(agent for agent in world.agents() if agent.mode == "once")
+    assert (sub.state, sub.parent) == ("dead", "wes")
+
+
+def test_in_a_tree_a_question_passes_through_its_root_and_costs_it_context(world: World) -> None:
+    swarm = make(world)
+    names = ["root", "l", "r", "ll", "lr", "rl", "rr"]
+    for name in names:
+        world.spawn(name, role="reader", mode="fork")
+    swarm.tell("rr", "doc/0000..0004")
+    asyncio.run(swarm.run())
+    swarm.structure = tree(names, 2)
+    number = swarm.ask("ll", "value of 0002", to="rr")
+    asyncio.run(swarm.run())
+    found = swarm.answer(number)
+    assert found is not None
+    assert found.body == "v0014"
+    assert (found.sender, found.recipient) == ("l", "ll")
+    through = [edge for edge in edges(world) if "root" in {edge.sender, edge.recipient}]
+    assert sum(edge.messages for edge in through) == 4
+    swarm.structure = Structure()
+    before = totals(world).messages
+    swarm.ask("ll", "value of 0002", to="rr")
+    asyncio.run(swarm.run())
+    assert totals(world).messages - before == 3  # question, answer, digest
+
+
+def test_endless_asking_ends_at_the_hop_limit(world: World) -> None:
+    def policy(view: View) -> Thought | str:
+        if view.mail.kind in {"answer", "report"}:
+            return view.mail.body
+        if view.results():
+            return view.results()[-1].text
+        other = "b" if view.agent.fork_of == "a" else "a"
+        return Thought(calls=(use("ask", to=other, question="you?"),))
+
+    swarm = Swarm(world, {"": ScriptedBrain(policy)}, hop_limit=5)
+    world.spawn("a", returns="none")
+    world.spawn("b", returns="none")
+    assert reply(swarm, swarm.ask(USER, "?", to="a")).body == "Nobody can be asked."
+    assert totals(world).messages == 12
+
+
+def test_asking_again_at_every_answer_ends_too(world: World) -> None:
+    def policy(view: View) -> Thought | str:
+        if view.agent.name != "a":
+            return "no"
+        if view.results():
+            return view.results()[-1].text
+        return Thought(calls=(use("ask", to="b", question="you?"),))
+
+    swarm = Swarm(world, {"": ScriptedBrain(policy)}, max_asks=7)
+    world.spawn("a", mode="serial")
+    world.spawn("b", mode="serial")
+    assert reply(swarm, swarm.ask(USER, "?", to="a")).body == "Nobody can be asked."
+    assert totals(world).messages == 2 + 2 * 7
+
+
+def test_a_brain_that_never_ends_is_stopped_and_reported(world: World) -> None:
+    swarm = Swarm(world, {"": ScriptedBrain(lambda _: Thought(calls=(use("find", subject="x"),)))}, max_steps=5)
+    world.spawn("a")
+    found = reply(swarm, swarm.ask(USER, "?", to="a"))
+    assert found.kind == "report"
+    assert "no end" in found.body
+
+
+@pytest.mark.parametrize("call", ['{"no json', "[1]", "{}", '{"path": "a", "more": "b"}'])
+def test_a_wrong_call_is_said_to_the_agent(world: World, call: str) -> None:
+    from combee.swarm import Call
+
+    def policy(view: View) -> Thought | str:
+        return view.results()[0].text if view.results() else Thought(calls=(Call("c", "read", call),))
+
+    swarm = Swarm(world, {"": ScriptedBrain(policy)})
+    world.spawn("a", mode="serial")
+    assert reply(swarm, swarm.ask(USER, "?", to="a")).body.startswith("error: ")
+
+
+def test_the_same_run_has_the_same_ledger_and_traces_go_to_disk_and_back(world: World) -> None:
+    swarm = make(world)
+    world.spawn("ann", role="reader")
+    world.spawn("wes", role="worker", mode="serial")
+    swarm.tell("ann", "doc/0000..0009")
+    for number in range(5):
+        swarm.ask(USER, f"find {number:04d}", to="wes")
+    asyncio.run(swarm.run())
+    found = list(traces(world))
+    assert len(found) == 7
+    assert {trace.meta.get("copy_of") for trace in found} == {None, "ann"}
+    assert list(from_jsonl("".join(to_jsonl(found)).splitlines())) == found
