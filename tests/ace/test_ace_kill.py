@@ -88,7 +88,7 @@ async def test_a_killed_run_goes_on_to_the_same_book_and_buys_only_what_was_in_f
             if process.returncode is None:
                 process.kill()
             await process.communicate()
-            in_flight += AT_ONCE
+            in_flight += 2 * AT_ONCE  # on the wire, or home for less than the 20 ms that a commit may take
             await asyncio.sleep(0.1)
         last = await finished(await combee(tmp_path, "resume", "runs/cut", "--json"))
         paid = server.stats.paid - all_calls
@@ -104,4 +104,4 @@ async def test_a_killed_run_goes_on_to_the_same_book_and_buys_only_what_was_in_f
     # Our own book misses exactly the calls whose answers never came home.
     assert paid - booked <= in_flight
     assert all_calls <= booked <= paid
-    assert last["calls"]["bought_again"] <= AT_ONCE
+    assert last["calls"]["bought_again"] <= 2 * AT_ONCE
