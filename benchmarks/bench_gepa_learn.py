@@ -293,9 +293,9 @@ def main() -> None:
         f"Written by `python -m benchmarks gepa_learn`. Formula: {len(tasks.train)} training tasks, {VAL} of "
         f"{len(tasks.val)} validation tasks, {len(tasks.test)} held out; {METRIC_CALLS:,} metric calls each; means "
         f"over {len(SEEDS)} seeds, curves of the first. **A scripted student, simulated forgetting** (m0 = {M0:.0f}): "
-        "it answers right exactly if the formula stands in its prompt, and a call over m records keeps each new formula "
-        "with probability exp(−m/40). It proves how many lessons come through and what that takes; it does not prove "
-        "that a model learns or writes well."
+        "it answers right exactly if the formula stands in its prompt, and a call over m records keeps each new "
+        "formula with probability exp(−m/40). It proves how many lessons come through and what that takes; it does not "
+        "prove that a model learns or writes well."
     )
     PLOTS.mkdir(parents=True, exist_ok=True)
     drawn = plots(rows)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.gepa.answers import Asked, fenced, records
 
-from combee.errors import CallError, CallErrorKind, RunError, UsageError
+from combee.errors import BudgetError, CallError, CallErrorKind, RunError, UsageError
 from combee.gepa import CombeeReflection
 from combee.model import Price, Request, ScriptedModel
 
@@ -285,3 +285,22 @@ def test_new_texts_alone_serve_callers_that_take_a_proposal_function() -> None:
         for _ in range(2):
             with pytest.raises(RunError):
                 silent.propose(*job)
+
+
+def test_a_reflection_that_ended_early_and_is_tried_again_pays_no_call_twice() -> None:
+    left = [6]
+
+    def answer(prompt: str) -> str:
+        left[0] -= 1
+        if left[0] < 0:
+            raise BudgetError("the limit of 6 calls is reached")
+        return fenced(prompt)
+
+    lm = Asked(answer)
+    with CombeeReflection(lm, concurrency=1) as reflection:
+        with pytest.raises(BudgetError):
+            reflection.reflect(CANDIDATE, {"a": records(40)}, ["a"])
+        paid = lm.prompts[:6]
+        left[0] = 100
+        assert reflection.reflect(CANDIDATE, {"a": records(40)}, ["a"])[0].new_texts
+    assert not set(paid) & set(lm.prompts[6:])

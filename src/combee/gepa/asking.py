@@ -37,10 +37,10 @@ class _UsableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """How the calls of one component are made. Replies that are of no use are kept in the scope, for a replay."""
+    """How the calls of one component are made. Replies of no use are kept in the scope, for a replay."""
 
     model: Model
-    scope: Scope
+    scope: Scope | None
     max_tokens: int
     temperature: float
     seed: int = 0
@@ -103,14 +103,11 @@ class Asker:
 
     async def _kept(self, request: Request, usable: Callable[[Response], bool]) -> Response:
         """Return the reply to a first request; one that is of no use is bought once only."""
+        if self.scope is None:
+            return await self._reply(request)
 
         async def first() -> JSON:
-            try:
-                response = await self.model.complete(request)
-            except CallError as error:
-                if error.kind is not CallErrorKind.EMPTY:
-                    raise
-                response = Response("")  # an empty reply is asked about like any other that is of no use
+            response = await self._reply(request)
             if usable(response):
                 raise _UsableError(response)
             return response_to_json(response)
@@ -120,6 +117,15 @@ class Asker:
         except _UsableError as good:
             return good.response
         return response_from_json(cast("dict[str, Any]", kept))
+
+    async def _reply(self, request: Request) -> Response:
+        """Return a reply; an empty one is asked about like any other that is of no use."""
+        try:
+            return await self.model.complete(request)
+        except CallError as error:
+            if error.kind is not CallErrorKind.EMPTY:
+                raise
+            return Response("")
 
     def _hash(self, request: Request) -> str:
         settings = repr([self.model.name, self.max_tokens, self.temperature, self.seed])

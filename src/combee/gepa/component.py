@@ -41,7 +41,7 @@ class Work:
     text: str
     name: str
     records: Sequence[Record]
-    scope: AttemptScope
+    scope: AttemptScope | None
     number: int = 0
     book: Playbook | None = None
 
@@ -108,7 +108,8 @@ async def learn_component(work: Work, model: Model, options: ReflectionOptions) 
     except CallError as error:
         raise StoppedError(f"stopped: {error.message}", kind=error.kind, hint=error.hint) from error
     except RunError as error:
-        work.scope.give_up(error.message)
+        if work.scope is not None:
+            work.scope.give_up(error.message)
         message = f"component {work.component!r}: {error.message}"
         raise RunError(message, hint=error.hint) from error
     finally:

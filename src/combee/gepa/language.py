@@ -5,6 +5,7 @@ Functions that block run in threads, a bounded number at once. Every call is boo
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
 import time
@@ -134,16 +135,19 @@ def as_model(
 class Booked:
     """A model whose calls are booked, and which stops asking after 20 failed calls in a row.
 
-    Where the model books its calls itself (an engine's ledger), that book is used and nothing is booked twice.
+    Where the model books its calls itself (an engine's ledger), that book is used and nothing is booked twice. With
+    `remember` replies are kept until `forget`, so that a reflection that ended early and is tried again pays no call
+    twice; where there is a journal, that does it.
     """
 
-    def __init__(self, model: Model, ledger: Ledger | None = None) -> None:
+    def __init__(self, model: Model, ledger: Ledger | None = None, *, remember: bool = False) -> None:
         engine = getattr(model, "engine", None)
         kept = ledger or cast("Ledger | None", getattr(engine, "ledger", None))
         self.model = model
         self.ledger = kept or Ledger()
         self._books = kept is None
         self._failed = 0
+        self._memory: dict[bytes, Response] | None = {} if remember else None
 
     @property
     def name(self) -> str:
@@ -160,12 +164,22 @@ class Booked:
         """Ask again after a stop: a new reflection begins."""
         self._failed = 0
 
+    def forget(self) -> None:
+        """Drop the replies that are kept: what they were for is done."""
+        if self._memory is not None:
+            self._memory = {}
+
     async def complete(self, request: Request) -> Response:
         """Return the inner model's reply.
 
         Raises:
             StoppedError: The last 20 calls failed.
         """
+        memory, key = self._memory, b""
+        if memory is not None:
+            key = _key(request)
+            if key in memory:
+                return memory[key]
         if self._failed >= _STOP_AFTER:
             raise StoppedError(
                 f"stopped: {self._failed} calls of the reflection model in a row failed",
@@ -182,6 +196,8 @@ class Booked:
         self._failed = 0
         timing = response.timing if response.timing.wire else Timing(0.0, time.monotonic() - began)
         self._book(request, response, "ok", timing)
+        if memory is not None:
+            memory[key] = response
         return response
 
     def _book(self, request: Request, response: Response | None, outcome: str, timing: Timing) -> None:
@@ -201,3 +217,10 @@ class Booked:
                 at=time.time(),
             )
             self.ledger.record(row)
+
+
+def _key(request: Request) -> bytes:
+    """Return what stands for a call: what it is for, and all that its reply depends on."""
+    parts = (request.role, request.item, str((request.seed, request.max_tokens, request.temperature)))
+    text = "\0".join([*parts, *(message.content for message in request.messages)])
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()

@@ -23,7 +23,7 @@ from combee.gepa.language import Booked, FunctionModel, LanguageModel, as_model
 from combee.gepa.options import ReflectionOptions
 from combee.gepa.proposal import Failed, ReflectionProposal, failing_proposal, proposal_of
 from combee.gepa.records import read_records
-from combee.journal import JSON, MemoryScope, Scope
+from combee.journal import JSON, Scope
 from combee.model import Ledger, Price
 from combee.playbook import Playbook, from_json, from_text, to_json
 
@@ -69,21 +69,20 @@ class CombeeReflection:
     ) -> None:
         self.options = (options or ReflectionOptions()).but(**single)
         self._given, self._price, self._lm_kwargs = lm, price, lm_kwargs
-        self._model = self._as_booked(ledger)
         self._scope = scope
+        self._model = self._as_booked(ledger)
         self._own = background is None
         self._background = background or Background()
         self._tell = tell
         self._log: Callable[[str], object] | None = None
         self._seen: Counter[str] = Counter()
         self._failed: set[str] = set()
-        self._memory = MemoryScope()  # what was paid for a reflection that failed as a whole; emptied when one succeeds
         self._books: dict[str, Playbook] = {}
         self._spent_before = 0.0
 
     def _as_booked(self, ledger: Ledger | None) -> Booked:
         model = as_model(self._given, concurrency=self.options.concurrency, price=self._price, settings=self._lm_kwargs)
-        return Booked(model, ledger)
+        return Booked(model, ledger, remember=self._scope is None)
 
     @property
     def ledger(self) -> Ledger:
@@ -150,7 +149,7 @@ class CombeeReflection:
             )
             return [(proposal, self) for proposal in self._deferred(nothing, jobs)]
         self._failed.clear()
-        self._memory = MemoryScope()
+        self._model.forget()
         self._note(works, by_job)
         return [(proposal_of(parts, self._model), self) for parts in by_job]
 
@@ -169,7 +168,6 @@ class CombeeReflection:
 
     def _works(self, jobs: Sequence[Job]) -> list[list[Work]]:
         """Return what is to be done for each job; components without records are skipped and said so."""
-        base = self._scope or self._memory
         counted = self._seen.copy()
         works: list[list[Work]] = []
         for candidate, dataset, components in jobs:
@@ -182,9 +180,9 @@ class CombeeReflection:
                 records, text = read_records(raw), candidate[component]
                 name = _name(component, text, sorted(record.key for record in records))
                 number, counted[name] = counted[name], counted[name] + 1
-                place = base.sub(f"reflect/{component}/{name}/{number}")
+                place = self._place(f"reflect/{component}/{name}/{number}")
                 book = self.book_of(text) if self._is_book(component, text) else None
-                parts.append(Work(component, text, name, records, AttemptScope(place), number, book))
+                parts.append(Work(component, text, name, records, place, number, book))
             works.append(parts)
         return works
 
@@ -224,6 +222,9 @@ class CombeeReflection:
                     self._tell(one)
         while len(self._books) > _BOOKS:
             del self._books[next(iter(self._books))]
+
+    def _place(self, name: str) -> AttemptScope | None:
+        return None if self._scope is None else AttemptScope(self._scope.sub(name))
 
     def _is_book(self, component: str, text: str) -> bool:
         wanted = self.options.playbooks

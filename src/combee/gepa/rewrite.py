@@ -92,7 +92,12 @@ class RewriteMethod:
 
     def covered(self, item: Record, delta: Draft) -> bool:
         """Return whether at least half of the record's own terms stand in the text."""
-        return item.key in delta.keys and share_of(item.terms, delta.terms) >= COVERED
+        return bool(self.coverage((item,), delta))
+
+    def coverage(self, items: Sequence[Record], delta: Draft) -> list[str]:
+        """Return the keys of the covered ones."""
+        terms, keys = delta.terms, delta.keys
+        return [item.key for item in items if item.key in keys and share_of(item.terms, terms) >= COVERED]
 
     def encode(self, delta: Draft) -> JSON:
         """Return the draft as JSON."""
