@@ -6,7 +6,7 @@ Leaves are model calls, deltas are united by code; the preset "paper" ends in on
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,19 @@ from combee.journal import JSON, Scope, hash_json
 from combee.learn.codec import delta_from_json, delta_to_json
 from combee.learn.roles import Reflection
 from combee.model import Model
-from combee.playbook import SECTIONS, Delta, Playbook, Remove, VoteKind, count_tokens, digest, merge, tokens
+from combee.playbook import (
+    SECTIONS,
+    Delta,
+    Operation,
+    Playbook,
+    Remove,
+    VoteKind,
+    count_tokens,
+    delta_of,
+    digest,
+    merge,
+    tokens,
+)
 
 __all__ = ["AceCurator", "AceMethod", "Summary"]
 
@@ -44,6 +56,8 @@ class AceCurator:
         prompts: The prompts; ours by default.
         options: Length, temperature and seed of the replies.
         token_budget: Tokens the playbook may have, so that the model is told how much room there is.
+        settle: Let the model settle small clusters of operations that conflict or say nearly the same, one call each;
+            otherwise code merges all of them.
     """
 
     def __init__(
@@ -53,11 +67,13 @@ class AceCurator:
         prompts: Prompts | None = None,
         options: CallOptions | None = None,
         token_budget: int | None = None,
+        settle: bool = False,
     ) -> None:
         self.model = model
         self.prompts = prompts or Prompts.load()
         self.options = options or CallOptions()
         self.token_budget = token_budget
+        self.settle = settle
         self.shown = Shown()
         self._known: Known | None = None
 
@@ -147,6 +163,14 @@ class AceMethod:
                 lines.append(f"{len(inputs)}. {_line(delta_to_json(Delta((operation,))))}")
             parts.append(fence("update", "\n".join(lines) or "(no operations)", number))
         return await self._operations("combine", {"updates": "\n\n".join(parts)}, inputs, node)
+
+    @property
+    def resolve(self) -> Callable[[Sequence[Operation], str], Awaitable[Delta]] | None:
+        """The call that makes one list of operations out of a cluster that conflicts; None where that is off."""
+        return self._resolve if self.curator.settle else None
+
+    async def _resolve(self, operations: Sequence[Operation], node: str) -> Delta:
+        return await self.combine_by_model([delta_of(operations)], node)
 
     async def summarize(self, items: Sequence[Reflection], node: str) -> Reflection:
         """Return one reflection with the lessons of several, as the model sums them up."""
