@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from combee.mining.attempts import Attempt
 from combee.mining.faults import Fault, quoted
@@ -13,11 +14,12 @@ from combee.mining.repairs import culprit
 from combee.mining.shell import Part, written_files
 from combee.mining.words import READERS
 
-__all__ = ["find_dead_ends", "find_unmended"]
+__all__ = ["find_dead_ends", "find_errors", "find_unmended", "installs_in_one"]
 
 _LEAST = 3
 _LEAST_INSTALLS = 2
 _GENERAL = frozenset({"python3", "node", "bash", "sh", "gcc", "g++", "make", "cargo", "ruby", "perl", "java"})
+_SPECIFIC = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception): .*['\"`(\d]|^ERROR: .{30}")
 _TOLD = frozenset({"command", "module"})
 
 
@@ -54,9 +56,50 @@ def find_unmended(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Fi
         if any(name in line for name in written) or part.program in {"python3", "node"}:
             continue
         text = f"{quoted(line)} failed with {quoted(fault.line)} in run after run; no run got past it that way."
-        key = f"unmended/{line}/{fault.signature}"
+        key = f"unmended/{part.program} {line.removeprefix(part.words[0]).strip()}/{fault.signature}"
         found.setdefault(key, Finding("unmended", key, text, (attempt.step,), STRATEGIES, hash(part.words)))
     return list(found.values())
+
+
+def find_errors(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Finding]:
+    """Return the errors that name what was wrong: of use where many runs meet the same one by different calls."""
+    told = {step for finding in handled for step in finding.steps}
+    found: dict[str, Finding] = {}
+    for attempt in row:
+        fault = attempt.fault
+        if not attempt.failed or fault is None or attempt.step in told or not _SPECIFIC.search(fault.line):
+            continue
+        if fault.kind not in {"exception", "tool"} or attempt.command is None or "\n" in attempt.command:
+            continue
+        if len(attempt.command) <= 160:
+            text = f"{quoted(fault.line)} was met in run after run, as after {quoted(attempt.command)}."
+            key = f"error/{fault.line}"
+            found.setdefault(key, Finding("error", key, text, (attempt.step,), STRATEGIES))
+    return list(found.values())
+
+
+def installs_in_one(by_trace: Mapping[str, tuple[Finding, ...]]) -> dict[str, tuple[Finding, ...]]:
+    """Say once what many kinds of installs have in common: that they were killed by the time limit, run after run."""
+    killed = [each for found in by_trace.values() for each in found if _is_killed_install(each)]
+    lines = list(
+        dict.fromkeys(each.text.split(" failed with ")[0] for each in sorted(killed, key=lambda each: each.key))
+    )
+    if len(lines) < _LEAST:
+        return dict(by_trace)
+    text = (
+        f"Installs that were killed by the time limit in run after run and never came through: {', '.join(lines[:6])}"
+        f"{' and others' if len(lines) > 6 else ''}."
+    )
+    out = {}
+    for name, found in by_trace.items():
+        mine = [each for each in found if _is_killed_install(each)]
+        one = [Finding("unmended", "unmended/installs", text, mine[0].steps, STRATEGIES)] if mine else []
+        out[name] = (*(each for each in found if each not in mine), *one)
+    return out
+
+
+def _is_killed_install(finding: Finding) -> bool:
+    return finding.kind == "unmended" and " install " in finding.key and "timed out and was killed" in finding.text
 
 
 def _culprit(attempt: Attempt) -> tuple[Part | None, Fault | None]:
@@ -76,17 +119,17 @@ def _thing(part: Part, package: str) -> str:
 def _dead_end(thing: str, sign: str, failures: Sequence[tuple[Attempt, str]]) -> Finding | None:
     texts = list(dict.fromkeys(text for _, text in failures))
     fault = failures[-1][0].fault
-    installing = " install " in f" {thing} " or "uv add" in thing
-    enough = len(texts) >= _LEAST_INSTALLS if installing else len(failures) >= _LEAST
-    if not enough or fault is None or (not installing and thing.split(maxsplit=1)[0] in _GENERAL):
+    package = thing.rpartition(" ")[2] if any(installed(part) for part in failures[0][0].parts) else ""
+    alone = [text for attempt, text in failures for part in attempt.parts if installed(part) == {package}]
+    enough = bool(alone) and len(texts) >= _LEAST_INSTALLS if package else len(failures) >= _LEAST
+    if not enough or fault is None or (not package and thing.split(maxsplit=1)[0] in _GENERAL):
         return None
-    variants = ", then ".join(quoted(text, 90) for text in texts[:3])
-    times = "tried twice or more" if installing else "tried three times or more"
-    return Finding(
-        "dead_end",
-        f"dead end/{thing}/{sign}",
-        f"A dead end: `{thing}`, {times} in one run, failed each time with {quoted(fault.line, 120)} and never worked "
-        f"there ({variants}).",
-        tuple(attempt.step for attempt, _ in failures),
-        STRATEGIES,
+    variants = ", then ".join(quoted(text, 90) for text in [*dict.fromkeys(alone), *texts][:1] + texts[-2:])
+    variants = ", then ".join(dict.fromkeys(variants.split(", then ")))
+    what = f"installing `{package}` with `{thing.rpartition(' ')[0]}`" if package else f"`{thing}`"
+    times = "twice or more" if package else "three times or more"
+    text = (
+        f"A dead end: {what}, tried {times} in one run, failed each time with {quoted(fault.line, 120)} ({variants})."
     )
+    steps = tuple(attempt.step for attempt, _ in failures)
+    return Finding("dead_end", f"dead end/{thing}/{sign}", text, steps, STRATEGIES)

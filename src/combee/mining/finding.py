@@ -15,8 +15,8 @@ STRATEGIES = "STRATEGIES & INSIGHTS"
 class Finding:
     """One lesson of one run.
 
-    `kind` is missing, absent, repair, until, hang, dead_end, unmended, flip, correction or contrast; `key` is what
-    recurs; `text` is the lesson and holds no step; `steps` are those of the recorded run that show it (the failure
+    `kind` is missing, absent, repair, until, hang, dead_end, unmended, error, flip, correction or contrast; `key` is
+    what recurs; `text` is the lesson and holds no step; `steps` are those of the recorded run that show it (the failure
     first, then what worked).
     """
 
@@ -26,4 +26,4 @@ class Finding:
     steps: tuple[int, ...]
     section: str = MISTAKES
     line: int = 0
-    """Hash of the command line that failed, where one run's success with it would make the lesson untrue."""
+    """Hash of the call (unmended: its words, hang: its program), to see in other runs whether it holds there too."""

@@ -22,7 +22,7 @@ def find_hangs(row: Sequence[Attempt]) -> list[Finding]:
     for place, attempt in enumerate(row):
         fault = attempt.fault
         part = culprit(attempt) if fault is not None and fault.kind == "timeout" else None
-        if part is None or part.fed or part.background or "\n" in part.text or len(part.text) > 120:
+        if part is None or part.fed or "\n" in part.text or len(part.text) > 120:
             continue
         for later in row[place + 1 : place + 1 + _WINDOW]:
             finding = _came_back(part, attempt, later)
@@ -40,10 +40,18 @@ def _came_back(part: Part, first: Attempt, later: Attempt) -> Finding | None:
             continue
         steps = (first.step, later.step)
         line = " ".join(part.words)
+        if part.background:
+            if each.background and ">" in each.text and ">" not in part.text and len(each.text) <= 160:
+                text = (
+                    f"{quoted(f'{part.text} &')} timed out although it was put in the background: its output still "
+                    f"held the call. With the output in a file it returned: {quoted(f'{each.text} &')}."
+                )
+                return Finding("hang", "hang/background output", text, steps)
+            continue
         if each.fed.startswith(_FEEDERS) and len(each.fed) + len(each.text) <= 160:
             shown = quoted(f"{each.fed} | {each.text}")
             text = f"{quoted(line)} waits for input and timed out; fed by a pipe it came back: {shown}."
-            return Finding("hang", f"hang/{line}/fed", text, steps)
+            return Finding("hang", f"hang/{line}/fed", text, steps, line=hash(part.program))
         if each.background and len(each.text) <= 160:
             shown = quoted(f"{each.text} &")
             text = f"{quoted(line)} does not return and timed out; in the background the run could go on: {shown}."

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 
 from combee.mining.attempts import Attempt
 from combee.mining.faults import Fault, quoted
 from combee.mining.finding import Finding
-from combee.mining.shell import Part, base_package
-from combee.mining.words import ALIKE, BRINGS
+from combee.mining.shell import Part, base_package, parts
+from combee.mining.words import ALIKE, BRINGS, READERS
 
 __all__ = ["INSTALLERS", "find_absent", "find_missing", "installed"]
 
@@ -18,6 +19,7 @@ INSTALLERS = frozenset(
      "cargo install", "yum install", "dnf install", "apk add", "brew install", "opam install", "go install"}
 )  # fmt: skip
 _WINDOW = 12
+_CHAIN = 3
 
 
 def installed(part: Part) -> frozenset[str]:
@@ -45,7 +47,33 @@ def find_missing(row: Sequence[Attempt]) -> list[Finding]:
         finding = _brought(fault, place, row) or _alternative(fault, place, row)
         if finding is not None:
             found[fault.about] = finding
-    return list(found.values())
+    return _joined(list(found.values()), row)
+
+
+def _joined(found: list[Finding], row: Sequence[Attempt]) -> list[Finding]:
+    """Say a chain (one call that stopped at one missing module after the other) once, with all that it took."""
+    command = {attempt.step: attempt.command for attempt in row}
+    chains: dict[str, list[Finding]] = defaultdict(list)
+    for finding in found:
+        if finding.key.startswith("missing/module/"):
+            chains[command[finding.steps[0]] or ""].append(finding)
+    out = list(found)
+    for line, links in chains.items():
+        part = next((part for part in parts(line) if part.program not in READERS), None)
+        if len(links) < _CHAIN or part is None or len(part.text) > 100:
+            continue
+        names = [link.key.split("/")[2] for link in links]
+        installs = [link.text.rsplit(": `", 1)[1].split("` brought", maxsplit=1)[0] for link in links]
+        packages = " ".join(word for each in installs for word in each.split()[2:] if not word.startswith("-"))
+        bare = " after installs with `--no-deps`" if all("--no-deps" in each for each in installs) else ""
+        text = (
+            f"{quoted(' '.join(part.words))} stopped at one missing module after the other{bare} "
+            f"({', '.join(f'`{name}`' for name in names)}): install all of them at once, {quoted(packages, 300)}."
+        )
+        out = [each for each in out if each not in links]
+        steps = (links[0].steps[0], links[-1].steps[-1])
+        out.append(Finding("missing", f"missing/chain/{' '.join(part.words)}", text, steps))
+    return out
 
 
 def _brought(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None:
@@ -156,17 +184,26 @@ def _without_sudo(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding |
 
 
 def find_absent(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Finding]:
-    """Return the programs that were missing and that nothing in the run brought: of use where many runs say so."""
-    told = {finding.key.split("/")[2] for finding in handled}
+    """Return what was missing and what nothing in the run brought: of use where many runs say so."""
+    told = {"/".join(finding.key.split("/")[1:3]) for finding in handled}
     found: dict[str, Finding] = {}
     for attempt in row:
         fault = attempt.fault
-        if fault is None or fault.kind != "command" or fault.about in told or fault.about in found:
+        if fault is None or fault.kind not in {"command", "module"}:
             continue
-        if not any(part.program == fault.about or fault.about in part.words for part in attempt.parts):
+        name = f"{fault.kind}/{fault.about}"
+        if name in told or name in found or not _asked_for(fault, attempt):
             continue
+        what = "program" if fault.kind == "command" else "Python module"
         text = (
-            f"The program `{fault.about}` is not there ({quoted(_said(fault))}) and no run brought it: plan without it."
+            f"The {what} `{fault.about}` is not there ({quoted(_said(fault))}) and no run brought it: plan without it."
         )
-        found[fault.about] = Finding("absent", f"absent/{fault.about}", text, (attempt.step,))
+        found[name] = Finding("absent", f"absent/{name}", text, (attempt.step,))
     return list(found.values())
+
+
+def _asked_for(fault: Fault, attempt: Attempt) -> bool:
+    """Whether the call itself wanted the missing thing, not something that printed beside it."""
+    if fault.kind == "command":
+        return any(part.program == fault.about or fault.about in part.words for part in attempt.parts)
+    return attempt.worked is False and any(part.program == "python3" for part in attempt.parts)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from combee.mining.attempts import attempts
 from combee.mining.contrast import Outline, contrast, outline
 from combee.mining.corrections import find_corrections
-from combee.mining.dead_ends import find_dead_ends, find_unmended
+from combee.mining.dead_ends import find_dead_ends, find_errors, find_unmended, installs_in_one
 from combee.mining.faults import quoted
 from combee.mining.finding import MISTAKES, Finding
 from combee.mining.flips import find_flips
@@ -26,7 +26,8 @@ __all__ = ["Survey", "findings", "survey"]
 
 _MOST_A_RUN = 24
 _SAID_OFTEN = 3
-_LEAST_RUNS = {"absent": 3, "unmended": 3}
+_NO_MATTER = ("-q", "-v", "-y", "--quiet", "--no-cache-dir", "--timeout", "--retries", "--progress-bar", "--verbose")
+_LEAST_RUNS = {"absent": 3, "unmended": 3, "error": 3}
 """Kinds that say something only where several runs agree."""
 
 
@@ -59,6 +60,7 @@ def findings(trace: Trace) -> tuple[tuple[Finding, ...], Outline]:
         *find_corrections(trace),
     ]
     found += find_unmended(row, found)
+    found += find_errors(row, found)
     return tuple(found[:_MOST_A_RUN]), outline(trace, row)
 
 
@@ -71,7 +73,7 @@ def survey(traces: Iterable[Trace]) -> Survey:
         outlines.append(seen)
     across = contrast(outlines)
     merged = {name: (*found, *across.get(name, ())) for name, found in own.items()}
-    return Survey(_settled(_true_across(merged, outlines)))
+    return Survey(installs_in_one(_settled(_true_across(merged, outlines))))
 
 
 def _true_across(
@@ -84,12 +86,15 @@ def _true_across(
         for thing, line in run.installs:
             known = installs.get(thing)
             installs[thing] = line if known is None else min(known, line, key=lambda each: (len(each), each))
+    fed = {each.line for found in by_trace.values() for each in found if each.kind == "hang" and each.line}
     kept: dict[str, tuple[Finding, ...]] = {}
     for name, found in by_trace.items():
         left = []
         for each in found:
             thing = each.key.split("/")[1] if each.kind == "dead_end" else ""
-            if each.line and each.line in worked:
+            if each.kind == "unmended" and (
+                each.line in worked or hash(each.key.split("/", 1)[1].split(" ")[0]) in fed
+            ):
                 continue
             if thing in installs:
                 if (mended := _got_past(each, thing, installs[thing])) is not None:
@@ -101,10 +106,16 @@ def _true_across(
 
 
 def _got_past(end: Finding, thing: str, line: str) -> Finding | None:
-    if quoted(line) in end.text or len(line.split()) > 8:
+    """Return what worked elsewhere, if it differs in more than flags that change nothing about what is installed."""
+    words = [word for word in line.split() if not word.startswith(_NO_MATTER) and not word.isdigit()]
+    if len(words) > 6 or not any(word.startswith("-") for word in words):
         return None  # the same command worked elsewhere: chance, not a lesson
-    fault = end.text.split("failed each time with ")[1].split(" and never")[0]
-    text = f"`{thing}` failed twice or more in one run with {fault}; in another run {quoted(line)} worked."
+    package = thing.rpartition(" ")[2]
+    fault = end.text.split("failed each time with ")[1].split(" (")[0]
+    tried = end.text.split(" (", 1)[1].split(")")[0]
+    text = (
+        f"Installing `{package}` failed again and again with {fault} ({tried}); in another run {quoted(line)} worked."
+    )
     return replace(end, kind="repair", key=f"repair/{thing}/{line}", text=text, section=MISTAKES)
 
 
@@ -117,8 +128,7 @@ def _settled(by_trace: Mapping[str, Sequence[Finding]]) -> dict[str, tuple[Findi
             known = texts.get(each.key)
             if known is None or (len(each.text), each.text) < (len(known), known):
                 texts[each.key] = each.text
-    brought = {key.split("/")[2] for key in runs if key.startswith("missing/command/")}
-    beaten = {f"absent/{name}" for name in brought}
+    beaten = {f"absent/{'/'.join(key.split('/')[1:3])}" for key in runs if key.startswith("missing/")}
     settled: dict[str, tuple[Finding, ...]] = {}
     for name, found in by_trace.items():
         kept: dict[str, Finding] = {}
