@@ -20,7 +20,7 @@ from combee.cli.spec import Prepared, RunSpec, judge_of, make_agent
 from combee.errors import RunError, UsageError
 from combee.journal import JSON
 from combee.learn import RecordedTraces, TraceReflector
-from combee.mining import MiningCurator, MiningReflector, StoredRuns, Survey, TraceFile, keep, survey
+from combee.mining import MiningCurator, MiningReflector, StoredRuns, TraceFile, keep, survey
 from combee.playbook import Bullet
 from combee.readers import Report, read
 from combee.tasks import Exact, TaskSet
@@ -96,8 +96,10 @@ def prepare_traces(spec: RunSpec, folder: Path | None) -> Prepared:
     agent = make_agent(spec)
     reflector: TraceReflector
     if agent.name == "lexical":
+        if spec.agent.get("forget") is not None or spec.agent.get("output_limit") is not None:
+            raise UsageError("--forget is for tasks: lessons from traces are kept by code.", hint="Leave it out.")
         reflector = MiningReflector(survey(stored))
-        agent = dataclasses.replace(agent, curator=_curator(spec))
+        agent = dataclasses.replace(agent, curator=MiningCurator())
     else:
         reflector = cast("TraceReflector", agent.reflector)
         if not hasattr(reflector, "reflect_trace"):
@@ -110,13 +112,6 @@ def prepare_traces(spec: RunSpec, folder: Path | None) -> Prepared:
         StoredRuns(stored, RecordedTraces(reflector)),
         judge_of(spec, config, None),
         stored,
-    )
-
-
-def _curator(spec: RunSpec) -> MiningCurator:
-    agent = spec.agent
-    return MiningCurator(
-        forget=agent.get("forget"), output_limit=agent.get("output_limit"), seed=spec.learn.get("seed", 0)
     )
 
 

@@ -7,9 +7,10 @@ command, its error and its fix is not said.
 from __future__ import annotations
 
 from combee.mining.attempts import Attempt, attempts
+from combee.mining.curator import MiningCurator, MiningMethod
 from combee.mining.faults import Fault, fault_of, is_instruction
 from combee.mining.finding import Finding
-from combee.mining.reflector import MiningCurator, MiningReflector
+from combee.mining.reflector import MiningReflector
 from combee.mining.stored import Kept, StoredRuns, StoredTrace, TraceFile, keep, safe, vote_trace
 from combee.mining.survey import Survey, findings, survey
 
@@ -19,6 +20,7 @@ __all__ = [
     "Finding",
     "Kept",
     "MiningCurator",
+    "MiningMethod",
     "MiningReflector",
     "StoredRuns",
     "StoredTrace",

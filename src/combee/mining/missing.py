@@ -196,7 +196,8 @@ def find_absent(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Find
             continue
         what = "program" if fault.kind == "command" else "Python module"
         text = (
-            f"The {what} `{fault.about}` is not there ({quoted(_said(fault))}) and no run brought it: plan without it."
+            f"The {what} `{fault.about}` was missing ({quoted(_said(fault))}) in run after run, and none of them "
+            "brought it: plan without it."
         )
         found[name] = Finding("absent", f"absent/{name}", text, (attempt.step,))
     return list(found.values())

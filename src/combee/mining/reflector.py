@@ -1,19 +1,18 @@
-"""The reflector and the curator that learn from recorded runs without a model."""
+"""The reflector that learns from recorded runs without a model."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from combee.journal import Scope
 from combee.learn import Reflection
-from combee.lexical import LexicalCurator, LexicalMethod
-from combee.mining.finding import MISTAKES, STRATEGIES, Finding
+from combee.mining.finding import Finding
 from combee.mining.survey import Survey, survey
-from combee.playbook import Add, Delta, Playbook, Vote, VoteKind, delta_of
+from combee.playbook import Playbook, Vote, VoteKind
 from combee.trace import Trace, redact_trace
 
-__all__ = ["MiningCurator", "MiningReflector"]
+__all__ = ["MiningReflector"]
 
 
 class MiningReflector:
@@ -59,30 +58,3 @@ def _cited(finding: Finding, trace: Trace) -> str:
     steps = ", ".join(map(str, finding.steps))
     where = f"trace {trace.id}" + (f", step {steps}" if steps else "")
     return f"{finding.text} ({where})"
-
-
-class MiningCurator(LexicalCurator):
-    """The embedded curator, with each lesson filed under the section of its kind."""
-
-    def method(self, playbook: Playbook, scope: Scope) -> LexicalMethod:
-        """Return the method of one step."""
-        return _Filing(self, scope.address)
-
-
-class _Filing(LexicalMethod):
-    """Writes what its base writes, into other sections."""
-
-    def _written(self, entering: Mapping[str, tuple[str, ...]], m: int, node: str) -> Delta:
-        written = LexicalMethod._written(self, entering, m, node)
-        return delta_of(_filed(each) if isinstance(each, Add) else each for each in written)
-
-
-def _filed(add: Add) -> Add:
-    return Add(section_of(add.text), add.text, add.sources)
-
-
-def section_of(text: str) -> str:
-    """Return the section of a lesson by how it begins; every kind has its own beginning."""
-    starts = ("A dead end: ", "The test ", "The user corrected ", "In the task ")
-    recurring = text.startswith(starts) or "in run after run" in text
-    return STRATEGIES if recurring else MISTAKES
