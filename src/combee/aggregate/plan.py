@@ -18,6 +18,7 @@ from combee.errors import UsageError, did_you_mean
 
 __all__ = ["Plan", "plan"]
 
+_MOST_COPIES = 1000  # far above any use; a slip of the keyboard must not become a run that never ends
 PAPER_FEWEST = 9  # below this ⌊√n⌋ is 2 or less: the preset makes one call
 
 
@@ -270,6 +271,8 @@ def _check(made: Plan, weights: Sequence[int] | None) -> None:
         value = getattr(made, name)
         if value is not None and value < low:
             raise UsageError(f"{name} is {value}", hint=f"Give {low} or more.")
+    if made.copies > _MOST_COPIES:
+        raise UsageError(f"copies is {made.copies}", hint=f"Give {_MOST_COPIES} or fewer.")
     if made.preset not in {None, "paper"}:
         raise UsageError(f"there is no preset {made.preset!r}", hint=did_you_mean(str(made.preset), ["paper"]))
     if made.k_of not in {"n", "pn"}:

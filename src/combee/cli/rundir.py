@@ -13,6 +13,7 @@ __all__ = ["RUNS", "all_runs", "find_run", "new_run", "open_book"]
 
 RUNS = Path("runs")
 JOURNAL = "journal.sqlite"
+_LONGEST_NAME = 200
 
 
 def new_run(name: str | None, out: Path | None, prefix: str) -> Path:
@@ -20,6 +21,8 @@ def new_run(name: str | None, out: Path | None, prefix: str) -> Path:
     if out is not None:
         folder = out
     else:
+        if name is not None:
+            _check_name(name)
         stem = name or f"{prefix}-{time.strftime('%Y%m%d-%H%M%S')}"
         folder = RUNS / stem
         if name is None:
@@ -27,13 +30,48 @@ def new_run(name: str | None, out: Path | None, prefix: str) -> Path:
             while folder.exists():
                 folder = RUNS / f"{stem}-{number}"
                 number += 1
-    if (folder / JOURNAL).exists():
+    try:
+        taken = (folder / JOURNAL).exists()
+        is_file = folder.exists() and not folder.is_dir()
+    except (OSError, ValueError) as error:  # no permission, too long, a NUL character
+        raise _unusable(folder, error) from error
+    if taken:
         raise UsageError(
             f"There is a run in {folder} already.", hint=f"Go on with `combee resume {folder}`, or choose another name."
         )
-    if folder.exists() and not folder.is_dir():
+    if is_file:
         raise UsageError(f"{folder} is a file.", hint="Choose another folder with --out.")
     return folder
+
+
+def _check_name(name: str) -> None:
+    """A run must lie right below `runs/`: elsewhere no other command would find it by its name."""
+    too_long = len(name.encode("utf-8", "replace")) > _LONGEST_NAME
+    if too_long or not name.strip() or name in {".", ".."} or any(sign in name for sign in "/\\@\0\n\r\t"):
+        raise UsageError(
+            f"{name[:80]!r} cannot be the name of a run.",
+            hint=f"It is one folder below runs/, up to {_LONGEST_NAME} bytes, no / or @; elsewhere: --out FOLDER.",
+        )
+
+
+def _unusable(path: Path, error: OSError | ValueError) -> UsageError:
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return UsageError(f"{str(path)[:200]} cannot be used: {reason}.", hint="Choose another folder or name.")
+
+
+def _is_file(path: Path) -> bool:
+    """Say whether there is such a file; a name that cannot be one (too long, with a NUL) is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _is_dir(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def all_runs(root: Path = RUNS) -> list[Path]:
@@ -52,7 +90,7 @@ def find_run(name: str | None) -> Path:
             raise UsageError("There is no run here yet.", hint="Start one with `combee learn`.")
         return runs[-1]
     for folder in (Path(name), RUNS / name):
-        if (folder / JOURNAL).is_file():
+        if _is_file(folder / JOURNAL):
             return folder
     known = [run.name for run in runs]
     raise UsageError(
@@ -62,11 +100,11 @@ def find_run(name: str | None) -> Path:
 
 def open_book(what: str | None, version: str = "best") -> tuple[Playbook, str]:
     """Return a playbook and what to call it: a file, a run (its `version`, best or else last), or RUN@VERSION."""
-    if what is not None and Path(what).is_file():
+    if what is not None and _is_file(Path(what)):
         return load(what), what
     if what is not None and "@" in what:
         what, version = what.rsplit("@", 1)
-    if what is not None and Path(what).suffix in {".json", ".md", ".txt"} and not Path(what).is_dir():
+    if what is not None and Path(what).suffix in {".json", ".md", ".txt"} and not _is_dir(Path(what)):
         return load(what), what
     folder = find_run(what or None)
     with Journal.open(folder, create=False, read_only=True) as journal:

@@ -6,6 +6,7 @@ real limit of tokens a reply; whoever shows numbers with `forget` on says "simul
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,7 +42,7 @@ class LexicalCurator:
         seed: Decides what is forgotten.
 
     Raises:
-        UsageError: `forget` or `output_limit` is not above 0.
+        UsageError: `forget` or `output_limit` is not above 0, or `forget` is infinite.
     """
 
     forget: float | None = None
@@ -49,7 +50,7 @@ class LexicalCurator:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.forget is not None and not self.forget > 0:
+        if self.forget is not None and not 0 < self.forget < math.inf:
             raise UsageError(f"forget is {self.forget}", hint="Give a number above 0, such as 40, or leave it out.")
         if self.output_limit is not None and self.output_limit < 1:
             raise UsageError(f"output_limit is {self.output_limit}", hint="Give 1 token or more, or leave it out.")

@@ -5,6 +5,7 @@ Always UTF-8, whatever the locale, and always whole: a file is replaced in one s
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import secrets
@@ -44,7 +45,7 @@ def save(book: Playbook, path: Path | str) -> None:
     try:
         target = path.resolve()  # of a link the file is replaced, not the link
         folder_there, is_folder = target.parent.is_dir(), target.is_dir()
-    except (OSError, RuntimeError) as error:  # a folder that may not be entered; links in a circle
+    except (OSError, RuntimeError, ValueError) as error:  # a folder not to be entered; links in a circle; a NUL
         raise StorageError(f"{path}: cannot be reached: {error}") from error
     if not folder_there:
         raise UsageError(f"{path}: the folder {target.parent} does not exist", hint="Make it first, or name another.")
@@ -99,7 +100,11 @@ def read(path: Path | str) -> Parsed:
         raise DataError("there is no such file", path=path) from error
     except IsADirectoryError as error:
         raise DataError("is a folder", path=path, hint="Name a file.") from error
+    except ValueError as error:  # a NUL in the name
+        raise DataError(f"{str(path)!r} cannot be the name of a file") from error
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise DataError("there is no such file: the name is too long", path=path) from error
         raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
     try:
         text = content.decode("utf-8-sig")

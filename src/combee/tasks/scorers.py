@@ -133,17 +133,19 @@ _BUILT_IN: Mapping[str, Callable[[str], Scorer]] = {
     "exact": lambda _: Exact(),
     "formula": lambda _: FormulaNumber(),
     "number": _number_scorer,
+    "numeric": _number_scorer,
     "regex": PatternScorer,
     "tags": lambda _: TagList(),
 }
-_TAKES_OPTION = {"number", "regex"}
+_TAKES_OPTION = {"number", "numeric", "regex"}
 
 
 def scorer(spec: str) -> Scorer:
     """Return the scorer that a spec names.
 
     Args:
-        spec: `exact`, `tags`, `formula`, `number`, `number:0.01` (absolute tolerance), `number:1%` (of the target),
+        spec: `exact`, `tags`, `formula`, `number`, `number:0.01` (absolute tolerance), `number:1%` (of the target;
+            also written `numeric`),
             `regex` (each target is a pattern), `regex:PATTERN` (finds the answer in longer text), or
             `package.module:function` (a function of yours: `(task, answer) -> bool | float | Score`).
 

@@ -1,0 +1,144 @@
+"""Settings and names that cannot be used: one clear message, exit code 2, valid JSON, no traceback, nothing written."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import resources
+from pathlib import Path
+
+import click
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from combee.cli import run
+from combee.cli.config import read_config
+from combee.cli.keys import check_table
+from combee.errors import UsageError
+from combee.learn import LearnConfig
+from combee.tasks.scorers import scorer
+
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Refused:
+    """Run a command that must be refused, with `--json`, in a folder with 24 rows; return the message."""
+    monkeypatch.chdir(tmp_path)
+    words = ["debt", "cash", "lease", "tax"] * 6
+    rows = "".join(f"the {word} amount of case {number},{word}\n" for number, word in enumerate(words))
+    Path("rows.csv").write_text("question,answer\n" + rows, encoding="utf-8")
+
+    def made(*arguments: str, toml: str | None = None) -> str:
+        if toml is not None:
+            Path("combee.toml").write_text(toml, encoding="utf-8")
+        before = set(tmp_path.rglob("*"))
+        assert run([*arguments, "--json"]) == 2
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        assert set(tmp_path.rglob("*")) == before
+        return str(json.loads(out)["error"]["message"])
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("table", "line", "right"),
+    [
+        ("tasks", "source = 5", "must be text"),
+        ("tasks", 'question = ["a"]', "must be text"),
+        ("tasks", "answer = true", "must be text"),
+        ("tasks", "scorer = 1", "must be text"),
+        ("tasks", 'scorer = ""', "must be text"),
+        ("tasks", 'train = "5"', "whole number of at least 1"),
+        ("tasks", "val = 1.5", "whole number of at least 0"),
+        ("tasks", "seed = nan", "whole number"),
+        ("tasks", "seed = 99999999999999999999", "whole number"),
+        ("agent", "forget = inf", "number above 0"),
+        ("agent", 'output_limit = "x"', "whole number of at least 1"),
+        ("agent", 'method = "gpea"', '"ace" or "gepa"'),
+        ("learn", 'guard = "false"', "true or false"),
+        ("learn", "pipeline = 0", "true or false"),
+        ("learn", "seed = 1979-05-27", "whole number"),
+        ("learn", "candidates = 4", "list of whole numbers"),
+        ("learn", "aggregate = {}", '"combee"'),
+        ("learn", "batch = true", 'a whole number or "auto"'),
+        ("guard", "tenants = 5", "list of text"),
+        ("guard", 'tenants = "acme"', "list of text"),
+        ("guard", "alert_timeout = 0", "number above 0"),
+        ("model", "timeout = nan", "number above 0"),
+        ("model", "requests_per_minute = inf", "number above 0"),
+        ("model.curator", "max_in_flight = 0.5", "whole number of at least 1"),
+        ("budget", "max_cost = inf", "number above 0"),
+        ("budget.generator", 'max_calls = "many"', "number above 0"),
+        ("prices", '"m" = 3', "must be a table"),
+        ("prices", '"m" = { input = 1 }', "has no 'output'"),
+        ("prices", '"m" = { input = 1, output = "x" }', "number of at least 0"),
+        ("prices", '"m" = { input = 1, outptu = 2 }', "Did you mean 'output'?"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(refused: Refused, table: str, line: str, right: str) -> None:
+    assert right in refused("learn", "rows.csv", toml=f"[{table}]\n{line}\n")
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.dates(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+_TABLES = {
+    "tasks": ["source", "question", "id", "scorer", "train", "val", "seed", "data_dir"],
+    "agent": ["kind", "forget", "output_limit", "prompts", "method"],
+    "model": ["name", "timeout", "extra", "curator"],
+    "budget": ["max_cost", "reflector"],
+    "prices": ["model"],
+    "guard": ["alert_command", "tenants", "clearance"],
+    "learn": [item.name for item in dataclasses.fields(LearnConfig)],
+}
+_PLACES = st.sampled_from([(table, key) for table, keys in _TABLES.items() for key in keys])
+
+
+@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@given(_PLACES, _VALUES)
+def test_any_value_passes_or_is_a_usage_error(place: tuple[str, str], value: object) -> None:
+    table, key = place
+    with suppress(UsageError):
+        check_table(table, {key: value}, "combee.toml")
+        if table == "learn":
+            LearnConfig.from_json({key: value})
+
+
+def test_the_file_that_init_writes_passes_also_with_every_line_switched_on(tmp_path: Path) -> None:
+    text = resources.files("combee.cli").joinpath("combee.toml").read_text(encoding="utf-8")
+    path = tmp_path / "combee.toml"
+    path.write_text(text, encoding="utf-8")
+    assert read_config(path).learn["batch"] == 40
+    path.write_text(re.sub(r"(?m)^# (?=\[|[\w\"-]+ = )", "", text), encoding="utf-8")
+    assert read_config(path).budget["max_cost"] == 5.0
+
+
+def test_every_scorer_that_help_and_settings_name_exists() -> None:
+    from combee.cli.learn import command
+
+    option = next(item for item in command.params if item.name == "scorer")
+    assert isinstance(option, click.Option)
+    toml = resources.files("combee.cli").joinpath("combee.toml").read_text(encoding="utf-8")
+    listed = next(line.split("#")[2] for line in toml.splitlines() if line.startswith("# scorer"))
+    for name in [*re.split(r", (?:or )?", str(option.help).rstrip(".")), *listed.split("|")]:
+        if "function" not in name:
+            scorer(name.strip())
+
+
+@pytest.mark.parametrize("name", ["", " ", ".", "..", "../x", "a/b", "a@b", "a\0b", "a\nb", "x" * 300])
+def test_a_run_has_a_name_that_is_found_again(refused: Refused, name: str) -> None:
+    assert refused("learn", "rows.csv", "--name", name)
+
+
+@pytest.mark.parametrize("what", ["x" * 300, "a\0b", "x" * 300 + ".json", "a\0b.md"])
+@pytest.mark.parametrize("command", ["show", "eval", "why", "versions", "resume", "gate", "forget", "promote"])
+def test_what_cannot_be_a_path_is_not_found(refused: Refused, command: str, what: str) -> None:
+    more = {"why": ["misc-00001"], "gate": ["--baseline", "last"], "forget": ["--trace", "t"], "promote": ["last"]}
+    assert refused(command, what, *more.get(command, []))
