@@ -1,4 +1,4 @@
-"""A swarm of readers and workers with 60 questions; goes on where it was when started again."""
+"""A swarm of readers and workers with 30 questions; goes on where it was when started again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def main(path: Path) -> None:
                 world.spawn(f"worker{number}", role="worker", mode="serial")
                 first = 5 * number
                 swarm.tell(f"reader{number}", f"doc/{first:04d}..{first + 4:04d}", key=f"read/{number}")
-            for number in range(60):
+            for number in range(30):
                 swarm.ask(USER, f"find {number % 20:04d}", to=f"worker{number % 4}", key=f"q/{number}")
         asyncio.run(swarm.run())
         sys.stdout.write("done\n")

@@ -120,6 +120,9 @@ async def _make_room(work: _Work, tokens: int, tail: int = 0) -> bool:
     kept = await strategy.compact(old, window, work.agent.fork_of or work.agent.name)
     if kept is None:
         return False
+    if strategy.thinks:
+        said = Thought("\n".join(entry.text for entry in kept))
+        charge(work.swarm.world, work.agent, window, work.mail, thought=said, purpose="compaction")
     compact(work.swarm.world, work.agent, window, kept, strategy.name, tail=rest)
     return window.room() >= needed
 

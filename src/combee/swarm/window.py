@@ -122,6 +122,11 @@ class Compaction(Protocol):
         """What the record calls it."""
         ...
 
+    @property
+    def thinks(self) -> bool:
+        """Whether it reads the whole window and writes, which the ledger charges as a thought."""
+        ...
+
     async def compact(self, entries: Sequence[Entry], window: Window, agent: str) -> list[Entry] | None:
         """Return what takes the place of all these entries, or None when nothing may be taken out (it is full then)."""
         ...
@@ -132,6 +137,7 @@ class Refuse:
     """Never compacts: a full agent is full, and its questions go elsewhere."""
 
     name: str = "refuse"
+    thinks: bool = False
 
     async def compact(self, entries: Sequence[Entry], window: Window, agent: str) -> list[Entry] | None:
         """Return None."""
@@ -144,6 +150,7 @@ class Newest:
 
     share: float = 0.25
     name: str = "newest"
+    thinks: bool = False
 
     async def compact(self, entries: Sequence[Entry], window: Window, agent: str) -> list[Entry] | None:
         """Return the newest entries; a result of a tool never stands without the call before it."""
@@ -170,6 +177,7 @@ class Summarise:
     write: WriteSummary
     tokens: int
     name: str = "summarise"
+    thinks: bool = True
 
     async def compact(self, entries: Sequence[Entry], window: Window, agent: str) -> list[Entry] | None:
         """Return one entry, the summary."""
@@ -187,6 +195,7 @@ class ToDisk:
     keep: Callable[[str, Entry], str]
     tokens: int
     name: str = "to disk"
+    thinks: bool = False
 
     async def compact(self, entries: Sequence[Entry], window: Window, agent: str) -> list[Entry] | None:
         """Return one entry with pointers, the newest first."""

@@ -1,0 +1,206 @@
+"""`combee swarm`: run agents in a shared world, ask them, look at what they did, and measure what is said of swarms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from combee.errors import LockedError, UsageError
+from combee.journal.lock import RunLock
+from combee.runner import run_sync
+from combee.swarm import USER, Mail, Swarm, World, edges, get_mail, open_asks, totals, traces
+from combee.swarm.config import SwarmFile, build, populate, read_swarm_file
+
+__all__ = ["command"]
+
+_FILE = "file"
+_world_option = click.option(
+    "--world", type=click.Path(path_type=Path), default="swarm.sqlite", show_default=True, help="The world's file."
+)
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+
+
+@click.group(name="swarm")
+def command() -> None:
+    """Run agents that live in a shared world and ask each other."""
+
+
+@contextmanager
+def _running(described: SwarmFile) -> Iterator[Swarm]:
+    """Open the world of a description for its one running process."""
+    described.world.parent.mkdir(parents=True, exist_ok=True)
+    lock = RunLock(described.world.parent)
+    try:
+        with World.open(described.world) as world:
+            yield build(described, world)
+    finally:
+        lock.release()
+
+
+@command.command("run")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@_json_option
+def run_command(file: Path, as_json: bool) -> None:
+    """Start the swarm that FILE describes, or go on with it, until no message is left."""
+    described = read_swarm_file(file)
+    with _running(described) as swarm:
+        swarm.world.set_meta(_FILE, str(file.resolve()))
+        task = populate(described, swarm)
+        handled = run_sync(swarm.run())
+        found = swarm.answer(task) if task else None
+        sums = totals(swarm.world)
+    if as_json:
+        answer = {"kind": found.kind, "body": found.body} if found else None
+        click.echo(json.dumps({"handled": handled, "answer": answer, "totals": asdict(sums)}, ensure_ascii=False))
+        return
+    if found is not None:
+        click.echo(found.body)
+    elif task is not None:
+        click.echo("No answer yet: the task waits for something. See `combee swarm status`.")
+    click.echo(f"{handled} messages handled, {sums.prompt:,} prompt and {sums.completion:,} reply tokens.", err=True)
+
+
+@command.command("ask")
+@click.argument("agent")
+@click.argument("question")
+@_world_option
+@click.option("--subject", default="", help="Path that the question is about; AGENT may then be `any`.")
+@_json_option
+def ask_command(agent: str, question: str, world: Path, subject: str, as_json: bool) -> int:
+    """Ask AGENT, as it is now, a QUESTION and print the answer."""
+    found = _ask(world, "" if agent == "any" else agent, question, subject)
+    if as_json:
+        body = {"kind": found.kind, "from": found.sender, "body": found.body} if found else None
+        click.echo(json.dumps({"answer": body}, ensure_ascii=False))
+    else:
+        click.echo(found.body if found else "The question is sent; the process that runs this world will answer it.")
+    return 1 if found is not None and found.kind == "report" else 0
+
+
+def _ask(world: Path, agent: str, question: str, subject: str) -> Mail | None:
+    described = _described(world)
+    try:
+        with _running(described) as swarm:
+            number = _send(swarm, agent, question, subject)
+            run_sync(swarm.run())
+            return swarm.answer(number)
+    except LockedError:  # another process runs the agents: it will take the question up
+        with World.open(world, create=False) as opened:
+            number = _send(build(described, opened), agent, question, subject)
+            opened.flush()
+            asked = get_mail(opened, number)
+            return get_mail(opened, asked.answered) if asked and asked.answered else None
+
+
+def _send(swarm: Swarm, agent: str, question: str, subject: str) -> int:
+    number = swarm.ask(USER, question, to=agent, subject=subject)
+    if not number:
+        names = ", ".join(one.name for one in swarm.world.agents() if one.state == "live" and one.mode != "outside")
+        raise UsageError(
+            f"nobody was asked: {agent or subject or 'no one'} is not there", hint=f"Live: {names or 'none'}."
+        )
+    return number
+
+
+def _described(path: Path) -> SwarmFile:
+    with World.open(path, read_only=True) as world:
+        file = world.meta(_FILE)
+    if file is None or not Path(file).exists():
+        raise UsageError(f"the file that describes {path} is gone", hint="Run `combee swarm run FILE` again.")
+    return read_swarm_file(Path(file))
+
+
+@command.command("status")
+@_world_option
+@_json_option
+def status_command(world: Path, as_json: bool) -> None:
+    """Show the agents, their windows, what is open, and what it took."""
+    with World.open(world, read_only=True) as opened:
+        rows = [_row(opened, agent.name) for agent in opened.agents() if agent.mode != "outside"]
+        sums = asdict(totals(opened))
+        counts = [event.kind for event in opened.events()]
+    kinds = {kind: counts.count(kind) for kind in sorted(set(counts))}
+    if as_json:
+        click.echo(json.dumps({"agents": rows, "totals": sums, "events": kinds}, ensure_ascii=False))
+        return
+    for row in rows:
+        share = f"{row['used']:,}/{row['window']:,}"
+        click.echo(f"{row['name']:<20} {row['role']:<12} {row['state']:<5} {share:>18} tokens  {row['open']} open asks")
+    click.echo("  ".join(f"{key} {value:,}" for key, value in sums.items()))
+    if kinds:
+        click.echo("  ".join(f"{kind} {number}" for kind, number in kinds.items()))
+
+
+def _row(world: World, name: str) -> dict[str, Any]:
+    agent = world.agent(name)
+    if agent is None:
+        return {}
+    sql = "SELECT coalesce(sum(tokens), 0) FROM context WHERE agent = ? AND incarnation = ? AND dropped IS NULL"
+    used = world.rows(sql, name, agent.incarnation)[0][0]
+    return {
+        "name": name, "role": agent.role, "state": agent.state, "mode": agent.mode, "incarnation": agent.incarnation,
+        "used": used, "window": agent.window, "open": len(open_asks(world, name)),
+    }  # fmt: skip
+
+
+@command.command("log")
+@_world_option
+@click.option("--last", type=click.IntRange(1), default=50, show_default=True, help="Messages to show.")
+@_json_option
+def log_command(world: Path, last: int, as_json: bool) -> None:
+    """Show the messages, oldest first."""
+    with World.open(world, read_only=True) as opened:
+        sql = "SELECT id, kind, sender, recipient, state, thread, tokens, body FROM mail ORDER BY id DESC LIMIT ?"
+        rows = opened.rows(sql, last)[::-1]
+    for number, kind, sender, recipient, state, thread, tokens, body in rows:
+        if as_json:
+            keys = ("id", "kind", "sender", "recipient", "state", "thread", "tokens", "body")
+            values = (number, kind, sender, recipient, state, thread, tokens, body)
+            click.echo(json.dumps(dict(zip(keys, values, strict=True)), ensure_ascii=False))
+        else:
+            about = f" (to {thread})" if thread else ""
+            line = " ".join(body.split())
+            click.echo(f"{number:>5} {kind:<6} {sender} -> {recipient}{about} [{state}] {line[:100]}")
+
+
+@command.command("graph")
+@_world_option
+@click.option("--out", type=click.Path(path_type=Path), default="swarm.svg", show_default=True, help="File to write.")
+@click.option("--most", type=click.IntRange(2), default=40, show_default=True, help="Agents drawn; the busiest.")
+@_json_option
+def graph_command(world: Path, out: Path, most: int, as_json: bool) -> None:
+    """Draw who talked to whom, with the tokens on the edges."""
+    from combee.cli.swarm_graph import graph
+
+    with World.open(world, read_only=True) as opened:
+        found = edges(opened)
+    if not found:
+        raise UsageError("nobody has talked to anybody yet", hint="Start with `combee swarm run FILE`.")
+    graph(found, most=most).save(out)
+    if as_json:
+        click.echo(json.dumps({"svg": str(out), "edges": [asdict(edge) for edge in found]}, ensure_ascii=False))
+    else:
+        click.echo(f"{out}: {len(found)} edges")
+
+
+@command.command("traces")
+@_world_option
+@click.option(
+    "--out", type=click.Path(path_type=Path), default="traces.jsonl", show_default=True, help="File to write."
+)
+@_json_option
+def traces_command(world: Path, out: Path, as_json: bool) -> None:
+    """Write the agents' runs as traces, for `combee learn --from`."""
+    from combee.report.write import write_whole
+    from combee.trace import to_jsonl
+
+    with World.open(world, read_only=True) as opened:
+        lines = list(to_jsonl(traces(opened)))
+    write_whole(out, "".join(lines))
+    click.echo(json.dumps({"traces": len(lines), "file": str(out)}) if as_json else f"{out}: {len(lines)} traces")

@@ -1,0 +1,127 @@
+"""Two more brains: any model of `combee.model` with tools as JSON, and one without a model that looks words up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from combee.model import Message, Model, Request, complete_json
+from combee.swarm.brain import Brain, Thought, View, use
+from combee.swarm.mail import Mail
+from combee.swarm.window import Call, Entry, WriteSummary
+from combee.swarm.world import AgentRow
+
+__all__ = ["ModelBrain", "lookup", "summary_by"]
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "description": "what you say; it ends your turn when you call no tool"},
+        "calls": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"tool": {"type": "string"}, "arguments": {"type": "object"}},
+                "required": ["tool", "arguments"],
+            },
+        },
+    },
+    "required": ["text", "calls"],
+}
+_WORD = re.compile(r"\w+")
+
+
+_HANDOVER = (
+    "Your context is full. Write what the next of you must know to go on, in at most {tokens} tokens: facts with their"
+    " numbers and names, what is done, what is open, and which documents hold what. One fact a line, the most needed"
+    " first. Use no tool."
+)
+
+
+def summary_by(brain: Brain, role: str = "") -> WriteSummary:
+    """Return a writer of summaries that lets a brain write them."""
+
+    async def write(entries: Sequence[Entry], tokens: int) -> str:
+        agent = AgentRow("summary", role, "", "serial", "none", 0, "live", 1)
+        order = Entry("user", _HANDOVER.format(tokens=tokens))
+        mail = Mail(0, "", "tell", "", "summary", 1, "", "", order.text, order.tokens)
+        return (await brain.think(View(agent, mail, None, (*entries, order), 0))).text
+
+    return write
+
+
+@dataclass(frozen=True)
+class ModelBrain:
+    """Thinks with a model of `combee.model`, so its limiter, ledger, budget and retries hold. Usage is measured here.
+
+    `instructions` are the system prompts by role; "" stands for every other role.
+    """
+
+    model: Model
+    instructions: Mapping[str, str] = field(default_factory=dict)
+    max_tokens: int = 2048
+    slow: bool = field(default=True, init=False)
+
+    async def think(self, view: View) -> Thought:
+        """Return the model's reply. Raises `CallError` when it gave nothing usable."""
+        text = self.instructions.get(view.agent.role, self.instructions.get("", "You are one of several agents."))
+        tools = "\n".join(
+            f"- {tool.name}({', '.join(f'{name}: {about}' for name, about in tool.parameters.items())}): {tool.about}"
+            for tool in view.tools
+        )
+        form = '{"text": "...", "calls": [{"tool": "...", "arguments": {}}]}'
+        how = f"Reply with one JSON object {form}. Tools:\n{tools}"
+        messages = [Message("system", f"{text}\n\n{how}")]
+        for entry in view.entries:
+            if entry.role == "assistant":
+                said = "".join(f"\n[{call.name} {call.arguments}]" for call in entry.calls)
+                messages.append(Message("assistant", entry.text + said))
+            else:
+                messages.append(Message("user", entry.text))
+        request = Request(
+            tuple(messages), _SCHEMA, self.max_tokens, role=f"swarm/{view.agent.role}", item=view.agent.name
+        )
+        reply = await complete_json(self.model, request, required=("text",))
+        calls = reply.get("calls")
+        return Thought(str(reply["text"] or ""), _calls(calls if isinstance(calls, list) else []))
+
+
+def _calls(raw: list[object]) -> tuple[Call, ...]:
+    made = []
+    for number, one in enumerate(raw):
+        if isinstance(one, dict) and isinstance(one.get("arguments"), dict):
+            made.append(use(str(one.get("tool")), number, **{str(k): str(v) for k, v in one["arguments"].items()}))
+    return tuple(made)
+
+
+def lookup(view: View) -> Thought | str:
+    """Act with no model: read what is told (a path), answer with the line that shares most words, else ask a reader.
+
+    Good for rehearsals and demonstrations; it understands nothing.
+    """
+    mail = view.mail
+    if mail.kind == "tell":
+        return "Read." if view.results() else Thought(calls=(use("read", path=mail.body),))
+    if mail.kind in {"answer", "report"}:
+        return mail.body
+    line, hits = _best_line(view, mail)
+    results = view.results()
+    if hits >= 2 or mail.hops >= 2 or (results and not results[-1].text.startswith("Asked")):
+        return line or "I do not know."
+    if results:
+        return "Waiting."
+    words = [word for word in mail.body.split() if "/" in word]
+    return Thought(calls=(use("ask", question=mail.body, subject=mail.subject or (words[0] if words else "/")),))
+
+
+def _best_line(view: View, mail: Mail) -> tuple[str, int]:
+    asked = {word for word in _WORD.findall(mail.body.lower()) if len(word) > 3}
+    best, most = "", 0
+    for entry in view.entries:
+        if entry.role == "tool" and not entry.text.startswith(("Asked", "error:")):
+            for line in entry.text.split("\n"):
+                hits = len(asked & set(_WORD.findall(line.lower())))
+                if hits > most:
+                    best, most = line, hits
+    return best, most

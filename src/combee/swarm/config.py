@@ -1,0 +1,220 @@
+"""A swarm described in a TOML file: the model, the agents, the documents, the playbook and the task.
+
+world = "swarm.sqlite"            # beside this file
+repository = "repo"               # optional: documents are files of this git repository
+playbook = "playbook.json"        # optional: each role gets its view of it, `playbook_tokens` large
+
+[model]
+kind = "lookup"                   # or pydantic-ai, endpoint, script
+name = "openai:gpt-5"             # script: "package.module:function"
+base_url = "..."                  # endpoint only
+
+[documents]
+folder = "docs"                   # text files to publish; `glob` says which
+
+[[agents]]
+name = "ann"
+role = "reader"
+mode = "fork"                     # fork, serial, once
+returns = "digest"                # none, digest, full
+window = 100000                   # tokens
+instructions = "You know the HTTP client."
+reads = ["src/http/client.py"]
+
+[task]
+to = "ann"
+question = "What is the retry limit?"
+"""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from combee.errors import UsageError, did_you_mean
+from combee.playbook import load as load_playbook
+from combee.playbook import to_text, view
+from combee.swarm.brain import Brain, Policy, ScriptedBrain
+from combee.swarm.brains import ModelBrain, lookup, summary_by
+from combee.swarm.directory import publish
+from combee.swarm.mail import join
+from combee.swarm.repository import Repository
+from combee.swarm.swarm import USER, Swarm
+from combee.swarm.window import Entry, Summarise, WriteSummary
+from combee.swarm.world import World
+
+__all__ = ["SwarmFile", "build", "populate", "read_swarm_file"]
+
+_TOP = {
+    "world",
+    "repository",
+    "playbook",
+    "playbook_tokens",
+    "model",
+    "documents",
+    "agents",
+    "channels",
+    "task",
+    "options",
+}
+_AGENT = {"name", "role", "mode", "returns", "window", "instructions", "reads", "parent"}
+_OPTIONS = {"reserve", "digest_tokens", "hop_limit", "max_steps", "max_asks", "limit"}
+_MODEL = {"kind", "name", "base_url", "api_key_env", "max_tokens"}
+
+
+@dataclass(frozen=True, slots=True)
+class SwarmFile:
+    """A description that was read and checked; `folder` is where its paths begin."""
+
+    folder: Path
+    data: dict[str, Any]
+
+    @property
+    def world(self) -> Path:
+        """Where the world lies."""
+        return self.folder / str(self.data.get("world", "swarm.sqlite"))
+
+    @property
+    def agents(self) -> list[dict[str, Any]]:
+        """The agents as described."""
+        return cast("list[dict[str, Any]]", self.data["agents"])
+
+
+def _known(table: object, allowed: set[str], where: str, path: Path) -> dict[str, Any]:
+    if not isinstance(table, dict):
+        raise UsageError(f"{path}: {where} is not a table")
+    for key in table:
+        if key not in allowed:
+            raise UsageError(f"{path}: {where} has no {key!r}", hint=did_you_mean(key, allowed))
+    return table
+
+
+def read_swarm_file(path: Path) -> SwarmFile:
+    """Read and check a description.
+
+    Raises:
+        UsageError: It cannot be read, or says something that is not understood.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", hint="See docs/swarm.md for an example.") from error
+    _known(data, _TOP, "the file", path)
+    _known(data.get("model", {}), _MODEL, "[model]", path)
+    _known(data.get("options", {}), _OPTIONS, "[options]", path)
+    agents = data.get("agents")
+    if not isinstance(agents, list) or not agents:
+        raise UsageError(f"{path} describes no agents", hint="Add [[agents]] with a name.")
+    for agent in agents:
+        _known(agent, _AGENT, "[[agents]]", path)
+        if not isinstance(agent.get("name"), str) or agent["name"] in {"", USER} or "~" in agent["name"]:
+            raise UsageError(f"{path}: an agent needs a name, without ~, and not {USER!r}")
+        for key, allowed in (("mode", {"fork", "serial", "once"}), ("returns", {"none", "digest", "full"})):
+            if agent.get(key, min(allowed)) not in allowed:
+                raise UsageError(f"{path}: {key} = {agent[key]!r}", hint=did_you_mean(str(agent[key]), allowed))
+    task = _known(data.get("task", {}), {"to", "question", "subject"}, "[task]", path)
+    if task and task.get("to") not in {agent["name"] for agent in agents}:
+        raise UsageError(f"{path}: the task goes to {task.get('to')!r}, who is not described")
+    return SwarmFile(path.resolve().parent, data)
+
+
+def build(described: SwarmFile, world: World) -> Swarm:
+    """Return the swarm of a description on an open world. Nothing is sent yet."""
+    brain, summarise = _brain(described)
+    options = {str(key): int(value) for key, value in described.data.get("options", {}).items()}
+    smallest = min(int(agent.get("window", 100_000)) for agent in described.agents)
+    repository = described.data.get("repository")
+    return Swarm(
+        world, {"": brain}, compactions={"": Summarise(summarise, smallest // 8)},
+        repository=Repository.open(described.folder / str(repository)) if repository else None,
+        **{"reserve": smallest // 8, **options},  # type: ignore[arg-type]  # checked names, whole numbers
+    )  # fmt: skip
+
+
+async def _first_words(entries: Sequence[Entry], tokens: int) -> str:
+    """Sum up without a model: what was asked and said, the newest first."""
+    return "\n".join(entry.text for entry in reversed(entries) if entry.role != "tool" and entry.text)
+
+
+def _brain(described: SwarmFile) -> tuple[Brain, WriteSummary]:
+    model = described.data.get("model", {})
+    kind, name = model.get("kind", "lookup"), str(model.get("name", ""))
+    instructions = _instructions(described)
+    if kind == "lookup":
+        return ScriptedBrain(lookup), _first_words
+    if kind == "script":
+        return ScriptedBrain(_policy(name)), _first_words
+    if kind == "pydantic-ai":
+        from combee.swarm.llm import PydanticBrain
+
+        brain: Brain = PydanticBrain(name, instructions, model.get("max_tokens"))
+        return brain, summary_by(brain)
+    if kind == "endpoint":
+        from combee.model import OpenAIModel
+
+        client = OpenAIModel(model.get("base_url"), name, model.get("api_key_env", "OPENAI_API_KEY"))
+        brain = ModelBrain(client, instructions)
+        return brain, summary_by(brain)
+    raise UsageError(
+        f"a model of the kind {kind!r}", hint=did_you_mean(kind, {"lookup", "script", "pydantic-ai", "endpoint"})
+    )
+
+
+def _policy(name: str) -> Policy:
+    module, _, function = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(f"there is no {name!r}: {error}", hint='Give name = "package.module:function".') from error
+    return cast("Policy", found)
+
+
+def _instructions(described: SwarmFile) -> dict[str, str]:
+    """Return the system prompts by role: what the agents' own say, and the part of the playbook that fits the role."""
+    texts: dict[str, str] = {}
+    for agent in described.agents:
+        role = agent.get("role", "peer")
+        said = str(agent.get("instructions", ""))
+        texts[role] = "\n".join(dict.fromkeys(part for part in (texts.get(role, ""), said) if part))
+    if "playbook" in described.data:
+        book = load_playbook(described.folder / str(described.data["playbook"]))
+        room = int(described.data.get("playbook_tokens", 2000))
+        for role, text in texts.items():
+            texts[role] = f"{text}\n\n{to_text(view(book, f'{role} {text}', room))}".strip()
+    return texts
+
+
+def populate(described: SwarmFile, swarm: Swarm) -> int | None:
+    """Make the agents, publish the documents, and send what they read and the task; once, however often it is called.
+
+    Returns:
+        The number of the task's question, None when there is no task.
+    """
+    data = described.data
+    documents = data.get("documents", {})
+    with swarm.world.step():
+        if documents:
+            folder = described.folder / str(documents.get("folder", "."))
+            for file in sorted(folder.glob(str(documents.get("glob", "**/*")))):
+                if file.is_file():
+                    text = file.read_text(encoding="utf-8", errors="replace")
+                    publish(swarm.world, file.relative_to(folder).as_posix(), text, USER)
+        for agent in described.agents:
+            swarm.world.spawn(
+                agent["name"], role=agent.get("role", "peer"), parent=agent.get("parent", ""),
+                mode=agent.get("mode", "fork"), returns=agent.get("returns", "digest"),
+                window=int(agent.get("window", 100_000)),
+            )  # fmt: skip
+            for path in agent.get("reads", ()):
+                swarm.tell(agent["name"], str(path), key=f"read/{agent['name']}/{path}")
+        for channel in data.get("channels", ()):
+            for member in channel.get("members", ()):
+                join(swarm.world, str(channel["name"]), str(member))
+        task = data.get("task")
+        if not task:
+            return None
+        return swarm.ask(USER, str(task["question"]), to=task["to"], subject=str(task.get("subject", "")), key="task")

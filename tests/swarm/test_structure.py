@@ -1,0 +1,105 @@
+"""Roles and edges as versions: proposals take effect only when they measure better. And the git repository."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from combee.errors import UsageError
+from combee.swarm import (
+    USER,
+    Repository,
+    ScriptedBrain,
+    Structure,
+    Swarm,
+    Thought,
+    View,
+    World,
+    adopt,
+    proposals,
+    propose,
+    settle,
+    tree,
+    use,
+)
+from combee.swarm.structure import current
+
+
+@given(size=st.integers(2, 40), fan=st.integers(1, 6), pair=st.tuples(st.integers(0, 39), st.integers(0, 39)))
+def test_every_message_in_a_tree_arrives_and_never_turns_back(size: int, fan: int, pair: tuple[int, int]) -> None:
+    names = [f"n{number}" for number in range(size)]
+    structure = tree(names, fan)
+    assert Structure.from_json(structure.to_json()) == structure
+    at, goal = names[pair[0] % size], names[pair[1] % size]
+    seen = [at]
+    while at != goal:
+        hop = structure.next_hop(at, goal)
+        assert hop is not None
+        at = hop
+        assert at not in seen
+        seen.append(at)
+
+
+def test_an_edit_stays_when_it_measures_better_and_is_undone_when_not(world: World) -> None:
+    adopt(world, tree(["a", "b", "c", "d"], 1), author="person", why="start")
+    propose(world, '{"add": [["a", "d"]]}', author="d", why="shorter")
+    propose(world, '{"remove": [["a", "b"]]}', author="b", why="less noise")
+
+    async def measure(structure: Structure) -> float:
+        return float(len(structure.edges))
+
+    settled = asyncio.run(settle(world, measure))
+    assert [(one.state, one.score) for one in settled] == [("kept", 4.0), ("undone", None)]
+    now = current(world)
+    assert now is not None
+    assert now.structure.allows("d", "a")
+    propose(world, '{"remove": [["a", "d"]]}', author="a", why="?")
+    assert [one.state for one in asyncio.run(settle(world, measure))] == ["undone"]
+    assert len(proposals(world)) == 4
+
+
+@pytest.mark.parametrize("edit", ["x", "[]", '{"more": 1}', '{"add": [["a"]]}', '{"add": [["a", "a"]]}'])
+def test_what_is_no_edit_is_refused(world: World, edit: str) -> None:
+    with pytest.raises(UsageError):
+        propose(world, edit, author="a", why="")
+    assert proposals(world, "proposed") == []
+
+
+def test_the_repository_keeps_who_wrote_what_and_lets_nobody_out(tmp_path: Path) -> None:
+    repository = Repository.open(tmp_path / "repo")
+    assert repository.read("a/b.txt") is None
+    first = repository.write("a/b.txt", "one\n", agent="ann")
+    second = repository.write("a/b.txt", "two\n", agent="bob")
+    assert repository.write("a/b.txt", "two\n", agent="eve") == second
+    assert repository.read("a/b.txt", first) == "one\n"
+    assert repository.read("a/b.txt") == "two\n"
+    assert [agent for _, agent in repository.authors()] == ["bob", "ann"]
+    for path in ("../x", "/x", ".git/config", ""):
+        with pytest.raises(UsageError):
+            repository.write(path, "", agent="eve")
+    with pytest.raises(UsageError):
+        repository.read("a/b.txt", "--output=x")
+
+
+def test_agents_read_and_write_files_of_the_repository(tmp_path: Path) -> None:
+    def policy(view: View) -> Thought | str:
+        done = view.results()
+        return done[0].text if done else Thought(calls=(use("write", path="n.txt", text="new"),))
+
+    repository = Repository.open(tmp_path / "repo")
+    with World.open(tmp_path / "w.sqlite") as world:
+        swarm = Swarm(world, {"": ScriptedBrain(policy)}, repository=repository)
+        world.spawn("ann", mode="serial")
+        number = swarm.ask(USER, "write", to="ann")
+        asyncio.run(swarm.run())
+        found = swarm.answer(number)
+        assert found is not None
+        assert found.body == "Written as version 1."
+        repository.write("n.txt", "changed outside", agent="person")
+        document = swarm.document("n.txt")
+        assert document is not None
+        assert (document.version, document.body) == (2, "changed outside")
