@@ -214,6 +214,26 @@ def test_in_a_tree_a_question_passes_through_its_root_and_costs_it_context(world
     assert totals(world).messages - before == 3  # question, answer, digest
 
 
+def test_an_agent_thinks_once_when_all_the_answers_are_in(world: World) -> None:
+    def policy(view: View) -> Thought | str:
+        if view.agent.name != "lead":
+            return view.agent.fork_of or ""
+        if view.mail.kind == "ask":
+            return (
+                "waiting"
+                if view.results()
+                else Thought(calls=(use("ask", to="a", question="?"), use("ask", 1, to="b", question="?")))
+            )
+        return " ".join(entry.text for entry in view.entries if entry.kind == "answer")
+
+    swarm = Swarm(world, {"": ScriptedBrain(policy)})
+    for name in ("a", "b"):
+        world.spawn(name)
+    world.spawn("lead", mode="serial")
+    assert reply(swarm, swarm.ask(USER, "?", to="lead")).body == "a~2 answers: a b~3 answers: b"
+    assert totals(world).thoughts == 5
+
+
 def test_endless_asking_ends_at_the_hop_limit(world: World) -> None:
     def policy(view: View) -> Thought | str:
         if view.mail.kind in {"answer", "report"}:

@@ -14,7 +14,20 @@ from typing import Any, Literal
 from combee.swarm.window import count
 from combee.swarm.world import World
 
-__all__ = ["HOP_LIMIT", "Kind", "Mail", "Sent", "finish", "get_mail", "join", "open_asks", "post", "ready", "send"]
+__all__ = [
+    "HOP_LIMIT",
+    "Kind",
+    "Mail",
+    "Sent",
+    "awaited",
+    "finish",
+    "get_mail",
+    "join",
+    "open_asks",
+    "post",
+    "ready",
+    "send",
+]
 
 Kind = Literal["ask", "answer", "tell", "report", "digest"]
 """A question; its answer; news; word that no answer will come; what a copy brings back to the agent it is a copy of."""
@@ -142,6 +155,15 @@ def open_asks(world: World, sender: str, cause: int | None = None) -> list[Mail]
         " AND origin IS NULL AND (?2 IS NULL OR cause = ?2) ORDER BY id"
     )
     return [_mail(row) for row in world.rows(sql, sender, cause)]
+
+
+def awaited(world: World, sender: str, cause: int | None) -> bool:
+    """Return whether answers to what an agent asked for one cause are still to come, or lie undelivered."""
+    sql = (
+        "SELECT 1 FROM mail q LEFT JOIN mail a ON a.id = q.answered WHERE q.cause = ? AND q.kind = 'ask'"
+        " AND q.sender = ? AND q.origin IS NULL AND (q.answered IS NULL OR a.state = 'queued') LIMIT 1"
+    )
+    return cause is not None and world.one(sql, cause, sender) is not None
 
 
 def join(world: World, channel: str, agent: str) -> None:

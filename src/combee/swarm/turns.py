@@ -13,7 +13,7 @@ from combee.swarm.brain import Thought, View
 from combee.swarm.context import append, compact
 from combee.swarm.directory import credit, who_knows
 from combee.swarm.ledger import charge
-from combee.swarm.mail import Mail, finish, get_mail, open_asks, send
+from combee.swarm.mail import Mail, awaited, finish, get_mail, send
 from combee.swarm.tools import TOOL_SPECS, Turn, perform
 from combee.swarm.window import Call, Entry, Window
 from combee.swarm.world import AgentRow
@@ -58,7 +58,7 @@ async def handle(swarm: Swarm, mail: Mail) -> None:
     work = _begin(swarm, agent, mail, current)
     if mail.state == "queued" and not await _deliver(work):
         return
-    if mail.kind == "digest" or (ask is not None and open_asks(swarm.world, agent.name, ask.cause)):
+    if mail.kind == "digest" or (ask is not None and awaited(swarm.world, agent.name, ask.cause)):
         with swarm.world.step():  # nothing to think about, or the last answer is still to come
             finish(swarm.world, mail.id, "done")
         return
@@ -198,7 +198,7 @@ def _end(work: _Work, text: str) -> None:
     """Finish the message; the text is the answer to the question behind it, unless something asked for it is open."""
     world, agent, current = work.swarm.world, work.agent, work.current
     finish(world, work.mail.id, "done")
-    if current is None or open_asks(world, agent.name, current.id):
+    if current is None or awaited(world, agent.name, current.id):
         return
     send(
         world, key=f"answer/{current.id}", kind="answer", sender=agent.name, recipient=current.sender, body=text,
