@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -55,6 +56,23 @@ def test_passed_and_failed_runs_of_one_task_are_compared_by_judged_outcomes_only
     assert text == "In the task `use-tool`, all 2 runs that passed used `man`, none of the 2 that failed."
     claimed = [Trace(r.id, r.task, r.steps, Outcome(r.outcome.success, claimed=True)) for r in runs if r.outcome]
     assert survey(claimed).support() == {}
+
+
+def test_a_contrast_needs_failed_runs_that_never_tried_it_in_any_way() -> None:
+    good = [("man tool", "NAME", 0)]
+    piped = [("man tool | head -5; tool -x", "NAME", 0)]
+    runs = [recorded(*good, name=f"g{n}", passed=True) for n in range(2)]
+    runs += [recorded(*piped, name=f"b{n}", passed=False) for n in range(2)]
+    assert survey(runs).support() == {}
+
+
+def test_runs_of_different_tenants_share_no_text() -> None:
+    tries = [("pip install torch", KILLED, None), ("pip install torch --no-cache-dir", KILLED, None)]
+    mine = replace(recorded(*tries, name="a"), labels={"tenant": "a"})
+    theirs = recorded(("pip install torch --index-url https://secret.b/cpu", "ok", 0), name="b")
+    (text,) = survey([mine, replace(theirs, labels={"tenant": "b"})]).support()
+    assert "secret.b" not in text
+    assert text.startswith("A dead end: ")
 
 
 def test_what_a_user_says_in_many_runs_is_a_harness_speaking() -> None:

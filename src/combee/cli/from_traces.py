@@ -94,11 +94,13 @@ def prepare_traces(spec: RunSpec, folder: Path | None) -> Prepared:
     config = spec.learn_config()
     stored = TraceFile(folder / KEPT)
     agent = make_agent(spec)
+    judge = judge_of(spec, config, None)
     reflector: TraceReflector
     if agent.name == "lexical":
         if spec.agent.get("forget") is not None or spec.agent.get("output_limit") is not None:
             raise UsageError("--forget is for tasks: lessons from traces are kept by code.", hint="Leave it out.")
-        reflector = MiningReflector(survey(stored))
+        allowed = (sample for sample in stored.samples if judge.refusal(sample.labels) is None)
+        reflector = MiningReflector(survey(map(stored.load, allowed)))
         agent = dataclasses.replace(agent, curator=MiningCurator())
     else:
         reflector = cast("TraceReflector", agent.reflector)
@@ -110,7 +112,7 @@ def prepare_traces(spec: RunSpec, folder: Path | None) -> Prepared:
         agent,
         config,
         StoredRuns(stored, RecordedTraces(reflector)),
-        judge_of(spec, config, None),
+        judge,
         stored,
     )
 

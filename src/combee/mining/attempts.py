@@ -100,6 +100,7 @@ def _attempts(trace: Trace, answers: dict[str, Step]) -> Iterator[Attempt]:
             output = "" if result is None else result.text[-_LONGEST:]
             worked = None if result is None else _worked(result)
             tool = "edit" if command is None and '"raw_action": "edit ' in call.arguments[:40] else call.name
+            command = command and command[:_LONGEST]
             yield Attempt(step.index, tool, call.arguments[:_LONGEST], command, output, worked, step.agent)
 
 

@@ -38,6 +38,8 @@ class Outline:
     failed_tests: tuple[str, ...] = ()
     worked: frozenset[int] = frozenset()
     """Hashes of the command lines that worked: enough to see that another run's failure is no rule."""
+    tried: frozenset[str] = frozenset()
+    """Programs that occur in any command of the run, whether they surely ran and worked or not."""
     installs: tuple[tuple[str, str], ...] = ()
     """What was installed, by action and package, and the command that did it."""
 
@@ -72,7 +74,18 @@ def outline(trace: Trace, row: Sequence[Attempt]) -> Outline:
             line = " ".join(part.words)
             if known is None or len(line) < len(known):
                 installs[f"{part.action} {package}"] = line
-    return Outline(trace.id, _task_key(trace), name, passed, tuple(seen.items()), tests, lines, tuple(installs.items()))
+    tried = frozenset(word for attempt in row for word in _programs(attempt))
+    made = tuple(installs.items())
+    return Outline(trace.id, _task_key(trace), name, passed, tuple(seen.items()), tests, lines, tried, made)
+
+
+def _programs(attempt: Attempt) -> set[str]:
+    """Return what may be a program in a command: of one that cannot be taken apart, every word."""
+    if attempt.command is None:
+        return set()
+    if attempt.parts:
+        return {part.program for part in attempt.parts}
+    return set(re.findall(r"[\w./+-]+", attempt.command[:4000]))
 
 
 def _task_key(trace: Trace) -> str:
@@ -102,7 +115,12 @@ def _compare(good: Sequence[Outline], bad: Sequence[Outline], found: dict[str, l
     in_good = [dict(run.actions) for run in good]
     in_bad = Counter(action for run in bad for action in dict(run.actions))
     common = set(in_good[0]).intersection(*in_good[1:])
-    only = sorted(action for action in common if not in_bad[action] and not is_instruction(action))
+    tried = set().union(*(run.tried for run in bad))  # a program that a failed run tried in any way makes no contrast
+    only = sorted(
+        action
+        for action in common
+        if not in_bad[action] and (" -" in action or action.split()[0] not in tried) and not is_instruction(action)
+    )
     only = [each for each in only if not any(other != each and each.startswith(f"{other} ") for other in only)]
     for action in only[:_MOST]:
         text = (

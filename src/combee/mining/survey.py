@@ -65,15 +65,22 @@ def findings(trace: Trace) -> tuple[tuple[Finding, ...], Outline]:
 
 
 def survey(traces: Iterable[Trace]) -> Survey:
-    """Look through runs one by one, holding one at a time; traces are to be redacted before."""
-    own: dict[str, tuple[Finding, ...]] = {}
-    outlines: list[Outline] = []
+    """Look through runs one by one, holding one at a time; traces are to be redacted before.
+
+    Runs of different tenants or clearances are never compared: no text of the ones gets into a lesson of the others.
+    """
+    own: dict[tuple[str, str], dict[str, tuple[Finding, ...]]] = defaultdict(dict)
+    outlines: dict[tuple[str, str], list[Outline]] = defaultdict(list)
     for trace in traces:
-        own[trace.id], seen = findings(trace)
-        outlines.append(seen)
-    across = contrast(outlines)
-    merged = {name: (*found, *across.get(name, ())) for name, found in own.items()}
-    return Survey(installs_in_one(_settled(_true_across(merged, outlines))))
+        group = (trace.labels.get("tenant", ""), trace.labels.get("clearance", ""))
+        own[group][trace.id], seen = findings(trace)
+        outlines[group].append(seen)
+    found: dict[str, tuple[Finding, ...]] = {}
+    for group, by_trace in own.items():
+        across = contrast(outlines[group])
+        merged = {name: (*alone, *across.get(name, ())) for name, alone in by_trace.items()}
+        found |= installs_in_one(_settled(_true_across(merged, outlines[group])))
+    return Survey(found)
 
 
 def _true_across(
