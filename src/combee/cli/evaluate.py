@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from combee.cli.config import read_config
-from combee.cli.execute import SPEC_KEY
+from combee.cli.kept import kept_spec
 from combee.cli.options import task_options
 from combee.cli.rundir import find_run, open_book
 from combee.cli.spec import Prepared, RunSpec, prepare
@@ -58,7 +58,7 @@ def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> RunS
     if source is None and (what is None or not Path(what).is_file()):
         folder = find_run(what.rsplit("@", 1)[0] if what else None)
         with Journal.open(folder, create=False, read_only=True) as journal:
-            kept = RunSpec.from_json(journal.meta(SPEC_KEY))
+            kept = kept_spec(journal, folder)
         tasks = dict(kept.tasks) | {key: value for key, value in given.items() if value is not None}
         return RunSpec(tasks=tasks, agent=kept.agent, model=kept.model, learn=kept.learn, prices=kept.prices)
     return RunSpec.of(read_config(options["config_path"]), tasks=given)

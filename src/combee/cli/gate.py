@@ -9,9 +9,9 @@ from typing import cast
 
 import click
 
-from combee.cli.execute import SPEC_KEY
+from combee.cli.kept import kept_spec
 from combee.cli.rundir import all_runs, find_run, open_book
-from combee.cli.spec import Prepared, RunSpec, prepare
+from combee.cli.spec import Prepared, prepare
 from combee.errors import UsageError, did_you_mean
 from combee.guard import Gate, GateLimits, Metrics, find_secrets, gate
 from combee.journal import JSON, Journal
@@ -44,7 +44,7 @@ def command(run: str | None, *, baseline: str, version: str, split: str, as_json
     checked = GateLimits(alpha=limits["alpha"], max_drop=limits["max_drop"])
     folder = find_run(run)
     with Journal.open(folder, create=False, read_only=True) as journal:
-        spec = RunSpec.from_json(journal.meta(SPEC_KEY))
+        spec = kept_spec(journal, folder)
         new = _version(journal, folder, version)
         old = _baseline(journal, folder, baseline)
     prepared = prepare(spec)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -44,6 +46,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 INTERRUPTED = 130
+_TRACEBACK = "COMBEE_TRACEBACK"
 
 
 class _LazyGroup(click.Group):
@@ -98,6 +101,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except OSError as error:
+        # Files that are read and written have messages of their own; this is mostly standard output on a full disk.
+        _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", wants_json, kind="OSError")
+        return CombeeError.exit_code
+    except Exception as error:
+        if os.environ.get(_TRACEBACK):
+            raise
+        what = "".join(traceback.format_exception_only(error)).strip()
+        hint = f"A damaged run, or a fault of Combee. Set {_TRACEBACK}=1 to see where; please report it."
+        _fail(f"unexpected: {what}\n  {hint}", wants_json, kind=type(error).__name__)
+        return CombeeError.exit_code
     return code if isinstance(code, int) else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -15,6 +16,8 @@ __all__ = ["command"]
 @click.command(name="report")
 @click.argument("run", required=False)
 @click.option("--out", type=click.Path(path_type=Path), help="File to write. [report.html in the run's folder]")
-def command(run: str | None, out: Path | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the path as JSON.")
+def command(run: str | None, out: Path | None, as_json: bool) -> None:
     """Write the report of RUN (default: the latest), also while it goes on. It opens without any network."""
-    click.echo(write_report(find_run(run), out))
+    written = write_report(find_run(run), out)
+    click.echo(json.dumps({"written": str(written)}, ensure_ascii=False) if as_json else written)

@@ -6,11 +6,11 @@ import dataclasses
 
 import click
 
-from combee.cli.execute import SPEC_KEY, execute, print_finished
+from combee.cli.execute import execute, print_finished
+from combee.cli.kept import kept_spec
 from combee.cli.model_options import budget_options
 from combee.cli.rundir import find_run
-from combee.cli.spec import RunSpec, prepare
-from combee.errors import StorageError
+from combee.cli.spec import prepare
 from combee.journal import Journal
 
 __all__ = ["command"]
@@ -28,10 +28,7 @@ def command(run: str | None, quiet: bool, as_json: bool, **limits: float | None)
     """
     folder = find_run(run)
     with Journal.open(folder, create=False, read_only=True) as journal:
-        kept = journal.meta(SPEC_KEY)
-    if kept is None:
-        raise StorageError(f"{folder} holds no settings: it was stopped before it began.", hint="Start a new run.")
-    spec = RunSpec.from_json(kept)
+        spec = kept_spec(journal, folder)
     raised = {name: limit for name, limit in limits.items() if limit is not None}
     prepared = prepare(dataclasses.replace(spec, budget=dict(spec.budget) | raised), folder)
     print_finished(execute(prepared, folder, quiet=quiet or as_json), as_json=as_json)

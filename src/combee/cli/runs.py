@@ -9,7 +9,7 @@ from typing import cast
 import click
 
 from combee.cli.rundir import RUNS, all_runs
-from combee.errors import CombeeError
+from combee.errors import CombeeError, UsageError
 from combee.journal import JSON, Journal
 
 __all__ = ["command"]
@@ -20,6 +20,8 @@ __all__ = ["command"]
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def command(root: Path, as_json: bool) -> None:
     """List the runs below ROOT (default: runs/), oldest first."""
+    if root != RUNS and not root.is_dir():
+        raise UsageError(f"{root} is no folder.", hint="Give the folder that holds the folders of the runs.")
     rows = [describe(folder) for folder in all_runs(root)]
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
@@ -41,12 +43,14 @@ def describe(folder: Path) -> dict[str, JSON]:
             ends = [cast("dict[str, JSON]", event.data) for event in journal.events("RunFinished")]
             scores = [cast("dict[str, int]", event.data) for event in journal.events("Validated")]
             steps = [cast("dict[str, JSON]", event.data) for event in journal.events("StepFinished")]
+            if ends:
+                row |= {"reason": ends[-1]["reason"], "bullets": ends[-1]["bullets"]}
+            elif steps:
+                row["bullets"] = steps[-1]["bullets"]
+            if scores and scores[-1]["total"]:
+                row["validation"] = scores[-1]["hits"] / scores[-1]["total"]
     except CombeeError as error:
         return row | {"reason": error.message}
-    if ends:
-        row |= {"reason": ends[-1]["reason"], "bullets": ends[-1]["bullets"]}
-    elif steps:
-        row["bullets"] = steps[-1]["bullets"]
-    if scores and scores[-1]["total"]:
-        row["validation"] = scores[-1]["hits"] / scores[-1]["total"]
+    except (KeyError, TypeError):  # one damaged run must not hide the others
+        return row | {"reason": "damaged: its events cannot be read"}
     return row
