@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = ["Html", "Piece", "cut", "definitions", "el", "escape", "fold", "join", "table"]
+__all__ = ["Html", "Piece", "cut", "definitions", "el", "escape", "fold", "join", "scrolling", "table"]
 
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
@@ -65,9 +65,12 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Piece]], *, numbers: Ite
 
     head = el("tr", *(el("th", text, scope="col", class_=side(column)) for column, text in enumerate(heads)))
     body = [el("tr", *(el("td", cell, class_=side(column)) for column, cell in enumerate(row))) for row in rows]
-    # A region that scrolls must be reachable by keyboard.
-    inner = el("table", el("thead", head), el("tbody", *body))
-    return el("div", inner, class_="scroll", tabindex="0", role="region", aria_label=f"Table: {', '.join(heads)}")
+    return scrolling(f"Table: {', '.join(heads)}", el("table", el("thead", head), el("tbody", *body)))
+
+
+def scrolling(label: str, inner: Html) -> Html:
+    """Return a region that scrolls sideways by itself, reachable by keyboard."""
+    return el("div", inner, class_="scroll", tabindex="0", role="region", aria_label=label)
 
 
 def definitions(pairs: Iterable[tuple[Piece, Piece]]) -> Html:

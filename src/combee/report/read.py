@@ -31,6 +31,17 @@ from combee.learn import (
 from combee.model.ledger import CallRow, Totals
 from combee.model.types import Usage
 from combee.playbook import Playbook, from_json
+from combee.report.search import (
+    GepaCandidate,
+    GepaError,
+    GepaFinished,
+    GepaFront,
+    GepaIteration,
+    GepaProposal,
+    GepaSkipped,
+    GepaStarted,
+    Search,
+)
 
 __all__ = ["RunRecord", "ScanTree", "read_run"]
 
@@ -58,7 +69,8 @@ class RunRecord:
     """One run as its journal has it now. `finished` is None for a run that goes on, or was killed.
 
     `failures` are the reasons for which samples gave nothing, each by step and sample; `lessons` the texts of what is
-    not covered, by reflection; `book` the best version, or else the last, named by `label`.
+    not covered, by reflection; `search` is None unless gepa looked for the book; `book` is the best version, or else
+    the last, named by `label`.
     """
 
     name: str
@@ -79,6 +91,7 @@ class RunRecord:
     alerts: tuple[Alerted, ...] = ()
     reduce_failures: tuple[ReduceFailed, ...] = ()
     failures: tuple[tuple[int, str, str], ...] = ()
+    search: Search | None = None
     ledger: Mapping[str, Totals] = field(default_factory=dict)
     versions: tuple[Version, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -134,6 +147,7 @@ def _read(journal: Journal, name: str) -> RunRecord:
         alerts=events.all(Alerted),
         reduce_failures=events.all(ReduceFailed),
         failures=_failures(journal),
+        search=_search(events),
         ledger=ledger,
         versions=journal.versions(),
         labels=labels,
@@ -160,6 +174,14 @@ class _Events:
             Alerted,
             ReduceFailed,
             RunFinished,
+            GepaStarted,
+            GepaCandidate,
+            GepaProposal,
+            GepaFront,
+            GepaIteration,
+            GepaSkipped,
+            GepaError,
+            GepaFinished,
         )
     }
 
@@ -201,6 +223,23 @@ class _Events:
         return tuple(cast("list[T]", self._found.get(kind, [])))
 
 
+def _search(events: _Events) -> Search | None:
+    candidates = {one.index: one for one in events.all(GepaCandidate)}
+    started, fronts, ends = events.all(GepaStarted), events.all(GepaFront), events.all(GepaFinished)
+    if not (started or candidates):
+        return None
+    return Search(
+        started=started[-1] if started else None,
+        candidates=tuple(candidates[index] for index in sorted(candidates)),
+        proposals=events.all(GepaProposal),
+        front=frozenset(fronts[-1].front) if fronts else frozenset(),
+        iterations=events.all(GepaIteration),
+        skipped=events.all(GepaSkipped),
+        errors=events.all(GepaError),
+        finished=ends[-1] if ends else None,
+    )
+
+
 def _build(kind: Callable[..., T], data: JSON) -> T | None:
     """Make a frozen dataclass of the values it knows, lists as tuples; None where one that it needs is missing."""
     if not isinstance(data, dict):
@@ -211,10 +250,6 @@ def _build(kind: Callable[..., T], data: JSON) -> T | None:
         return kind(**plain)
     except TypeError:
         return None
-
-
-def _tuples(value: JSON) -> object:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _config(spec: JSON) -> LearnConfig | None:

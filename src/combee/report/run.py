@@ -7,7 +7,8 @@ from itertools import islice
 from pathlib import Path
 
 from combee.report.charts import batch_plot, lessons_plot, pace_plot, score_plot, size_plot
-from combee.report.html import Html, Piece, cut, el, fold, table
+from combee.report.gepa import search_section
+from combee.report.html import Html, Piece, cut, el, fold, scrolling, table
 from combee.report.losses import losses
 from combee.report.page import Section, facts, figures, page, when
 from combee.report.read import RunRecord, ScanTree, read_run
@@ -48,6 +49,7 @@ def run_page(record: RunRecord) -> str:
 def _sections(record: RunRecord) -> list[Section | None]:
     return [
         _progress(record),
+        search_section(record.search) if record.search is not None else None,
         _pace(record),
         _trees(record),
         _losses(record),
@@ -61,12 +63,8 @@ def _sections(record: RunRecord) -> list[Section | None]:
 
 
 def _head(record: RunRecord) -> list[Piece]:
-    end = record.finished
-    good = {"completed": "good", "failed": "bad"}.get(end.reason if end else "", "")
-    state = end.reason if end else "not finished" if record.starts else "not begun"
-    detail = end.detail if end else ""
-    if not end and record.starts:
-        detail = "It is still going on, or was killed; go on with `combee resume`. This page shows it as it was."
+    state, detail = _state(record)
+    good = {"completed": "good", "failed": "bad"}.get(state, "")
     parts: list[Piece] = [
         el("h1", record.name),
         el("p", el("span", state, class_=f"state {good}".strip()), " ", cut(detail, 1000)),
@@ -79,6 +77,20 @@ def _head(record: RunRecord) -> list[Piece]:
         parts.append(el("p", note, class_="dim"))
     parts.append(facts(_facts(record)))
     return parts
+
+
+def _state(record: RunRecord) -> tuple[str, str]:
+    """Return how far the run is, and more on that. Of a search without our loop gepa alone tells its end."""
+    if record.finished is not None:
+        return record.finished.reason, record.finished.detail
+    search = record.search
+    if not record.starts and search is not None and search.finished is not None:
+        return "completed", f"gepa ended after {search.finished.metric_calls:,} metric calls."
+    if not record.starts and search is None:
+        return "not begun", ""
+    return "not finished", (
+        "It is still going on, or was killed; go on with `combee resume`. This page shows it as it was."
+    )
 
 
 def _facts(record: RunRecord) -> list[tuple[str, Piece]]:
@@ -106,6 +118,8 @@ def _facts(record: RunRecord) -> list[tuple[str, Piece]]:
 
 def _progress(record: RunRecord) -> Section | None:
     if not record.steps:
+        if record.search is not None:
+            return None
         return Section("progress", "Progress", [el("p", "No step is finished yet.", class_="dim")])
     score = score_plot(record.steps, record.validations)
     sizes = [size_plot(record.steps, "tokens"), size_plot(record.steps, "bullets"), lessons_plot(record.steps)]
@@ -170,10 +184,7 @@ def _tree(scan: ScanTree, *, opened: bool) -> Html:
     said = f"{name}: {scan.covered:,} of {total:,} reflections verified in the delta, {len(scan.nodes):,} nodes"
     said += f", {failed:,} failed" if failed else ""
     plot = tree_plot(scan.nodes, name)
-    drawing = el(
-        "div", plot.inline(fixed=True), class_="scroll", tabindex="0", role="region", aria_label=f"Tree: {name}"
-    )
-    return fold(said, drawing, level_table(scan.nodes), opened=opened)
+    return fold(said, scrolling(f"Tree: {name}", plot.inline(fixed=True)), level_table(scan.nodes), opened=opened)
 
 
 def _flow(record: RunRecord) -> str:

@@ -35,7 +35,8 @@ _DRAWING = (
     ".band{fill:var(--c);opacity:.16}.bar{fill:var(--c)}.whisker{stroke:var(--ink);stroke-width:1.2}"
     ".box{fill:var(--soft);stroke:var(--line)}.fill{fill:var(--good);opacity:.2}.box.lossy{stroke:var(--s0)}"
     ".fill.lossy{fill:var(--s0);opacity:.25}.box.failed{stroke:var(--bad)}"
-    ".edge{fill:none;stroke:var(--line)}"
+    ".box.front{stroke:var(--s1);stroke-width:1.6}.box.best{stroke:var(--good);stroke-width:2.6}"
+    ".cell{fill:var(--s1)}.edge{fill:none;stroke:var(--line)}"
 )
 
 PLOT = f"svg{{{_LIGHT};background:var(--card)}}@media (prefers-color-scheme:dark){{svg{{{_DARK}}}}}{_COLOURS}{_DRAWING}"

@@ -14,7 +14,7 @@ from combee.report.html import Html, Piece, cut, el, join, table
 from combee.report.scale import number
 from combee.report.svg import Plot
 
-__all__ = ["LevelSum", "level_table", "levels", "tree_plot"]
+__all__ = ["LevelSum", "curve", "level_table", "levels", "tree_plot"]
 
 MOST_BOXES = 24  # nodes of a level drawn one by one
 FOLDED = 16  # boxes that a larger level is folded into
@@ -150,11 +150,15 @@ def _edges(boxes: Sequence[_Box]) -> Html:
     for (start, end), count in joined.items():
         x1, y1 = boxes[start].x + _WIDE, boxes[start].y + _HIGH / 2
         x2, y2 = boxes[end].x, boxes[end].y + _HIGH / 2
-        middle = (x1 + x2) / 2
-        width = 1.5 if count == 1 else round(min(6.0, 1.5 + count**0.5 / 2), 1)
-        path = f"M{x1:g} {y1:g}C{middle:g} {y1:g} {middle:g} {y2:g} {x2:g} {y2:g}"
-        curves.append(el("path", d=path, class_="edge", stroke_width=width))
+        curves.append(curve(x1, y1, x2, y2, 1.5 if count == 1 else round(min(6.0, 1.5 + count**0.5 / 2), 1)))
     return join(curves)
+
+
+def curve(x1: float, y1: float, x2: float, y2: float, width: float = 1.5) -> Html:
+    """Return a line from left to right that leaves and arrives level."""
+    middle = (x1 + x2) / 2
+    path = f"M{x1:g} {y1:g}C{middle:g} {y1:g} {middle:g} {y2:g} {x2:g} {y2:g}"
+    return el("path", d=path, class_="edge", stroke_width=width)
 
 
 def _draw(box: _Box) -> Html:
