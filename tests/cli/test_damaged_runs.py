@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from combee.cli import run
+from combee.journal import Journal
 
 Told = Callable[[Sequence[str]], tuple[int, dict[str, object]]]
 
@@ -141,3 +142,13 @@ def test_whoever_looks_for_a_fault_gets_the_traceback(it: Path, monkeypatch: pyt
 def test_report_says_where_it_lies_as_json(it: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["report", "it", "--out", "page.html", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"written": "page.html"}
+
+
+def test_a_run_that_was_killed_before_it_began_does_not_block_its_name(project: Path, told: Told) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(project)
+        Journal.open(project / "runs" / "early").close()
+        assert told(["resume", "early"])[0] == 2
+        sizes = ["--train", "10", "--val", "0", "--test", "5"]
+        assert told(["learn", "tags", *sizes, "--name", "early"]) == (0, {})
+        assert told(["learn", "tags", *sizes, "--name", "early"])[0] == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from combee.errors import StorageError, UsageError, did_you_mean
+from combee.errors import CombeeError, StorageError, UsageError, did_you_mean
 from combee.journal import Journal
 from combee.playbook import Playbook, from_json, load
 
@@ -31,7 +31,7 @@ def new_run(name: str | None, out: Path | None, prefix: str) -> Path:
                 folder = RUNS / f"{stem}-{number}"
                 number += 1
     try:
-        taken = (folder / JOURNAL).exists()
+        taken = (folder / JOURNAL).exists() and _begun(folder)
         is_file = folder.exists() and not folder.is_dir()
     except (OSError, ValueError) as error:  # no permission, too long, a NUL character
         raise _unusable(folder, error) from error
@@ -52,6 +52,15 @@ def _check_name(name: str) -> None:
             f"{name[:80]!r} cannot be the name of a run.",
             hint=f"It is one folder below runs/, up to {_LONGEST_NAME} bytes, no / or @; elsewhere: --out FOLDER.",
         )
+
+
+def _begun(folder: Path) -> bool:
+    """Say whether the journal holds anything: one that was killed before its first commit must not block its name."""
+    try:
+        with Journal.open(folder, create=False, read_only=True) as journal:
+            return any(True for _ in journal.events()) or bool(journal.versions()) or journal.meta("spec") is not None
+    except CombeeError:
+        return True
 
 
 def _unusable(path: Path, error: OSError | ValueError) -> UsageError:
