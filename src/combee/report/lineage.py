@@ -35,28 +35,19 @@ def lineage_plot(search: Search, most: int = MOST_CANDIDATES) -> Plot:
         )
         for one in shown
     }
-    edges = [
-        curve(
-            places[parent][0] + _WIDE,
-            places[parent][1] + _HIGH / 2,
-            places[one.index][0],
-            places[one.index][1] + _HIGH / 2,
-        )
-        for one in shown
-        for parent in one.parents
-        if parent in places
-    ]
+    edges = []
+    for one in shown:
+        x, y = places[one.index]
+        for x0, y0 in (places[parent] for parent in one.parents if parent in places):
+            edges.append(curve(x0 + _WIDE, y0 + _HIGH / 2, x, y + _HIGH / 2))
     heads = [
         el("text", "seed" if turn == 0 else f"generation {turn}", x=10 + turn * (_WIDE + _GAP_X), y=34, class_="label")
         for turn in range(max(generation.values(), default=-1) + 1)
     ]
     best = search.best
     boxes = [_box(one, *places[one.index], search, best=one is best) for one in shown]
-    title = (
-        "Lineage"
-        if len(shown) == len(search.candidates)
-        else f"Lineage of {len(shown)} of {len(search.candidates)} candidates"
-    )
+    whole = len(shown) == len(search.candidates)
+    title = "Lineage" if whole else f"Lineage of {len(shown)} of {len(search.candidates)} candidates"
     return Plot(
         title,
         max(420, 20 + len(heads) * (_WIDE + _GAP_X) - _GAP_X),
@@ -86,9 +77,8 @@ def _rows(shown: Sequence[GepaCandidate]) -> Mapping[int, float]:
     children: dict[int | None, list[int]] = defaultdict(list)
     indices = {one.index for one in shown}
     for one in shown:
-        children[next((parent for parent in one.parents if parent in indices and parent < one.index), None)].append(
-            one.index
-        )
+        older = (parent for parent in one.parents if parent in indices and parent < one.index)
+        children[next(older, None)].append(one.index)
     rows: dict[int, float] = {}
     order: list[int] = []
     ask = list(reversed(children[None]))
