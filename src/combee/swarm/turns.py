@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from combee.errors import CallError
 from combee.swarm.brain import Thought, View
 from combee.swarm.context import append, compact
-from combee.swarm.directory import credit, who_knows
+from combee.swarm.directory import credit
 from combee.swarm.ledger import charge
 from combee.swarm.mail import Mail, awaited, finish, get_mail, send
+from combee.swarm.reports import bounce, report
 from combee.swarm.tools import TOOL_SPECS, Turn, perform
 from combee.swarm.window import Call, Entry, Window
 from combee.swarm.world import AgentRow
@@ -21,7 +22,7 @@ from combee.swarm.world import AgentRow
 if TYPE_CHECKING:
     from combee.swarm.swarm import Swarm
 
-__all__ = ["bounce", "handle"]
+__all__ = ["handle"]
 
 
 class _NoRoomError(Exception):
@@ -244,7 +245,7 @@ def _relay(work: _Work, current: Mail) -> None:
                 subject=mail.subject, target=target, cause=mail.id, hop_limit=swarm.hop_limit,
             )  # fmt: skip
             if sent.refused:
-                _report(swarm, mail, f"{current.target} cannot be reached: {sent.refused}")
+                report(swarm, mail, f"{current.target} cannot be reached: {sent.refused}")
             return
         send(
             swarm.world, key=f"answer/{current.id}", kind=mail.kind, sender=name, recipient=current.sender,
@@ -257,7 +258,7 @@ def _fail(work: _Work, why: str) -> None:
         work.swarm.world.record("failed", work.agent.name, why=why, mail=work.mail.id)
         finish(work.swarm.world, work.mail.id, "done")
         if work.current is not None:
-            _report(work.swarm, work.current, why)
+            report(work.swarm, work.current, why)
         if work.agent.fork_of is not None or work.agent.mode == "once":
             work.swarm.world.set_state(work.agent.name, "dead", "failed")
 
@@ -277,32 +278,3 @@ def _full(work: _Work) -> None:
         bounce(work.swarm, work.mail, "full")
     else:
         _fail(work, f"{name} is full")
-
-
-def bounce(swarm: Swarm, mail: Mail, why: str) -> None:
-    """Take a message back from an agent that is dead or full: a question goes to the next who knows, or is reported."""
-    world = swarm.world
-    with world.step():
-        finish(world, mail.id, "bounced")
-        world.record("bounced", mail.recipient, why=why, mail=mail.id, sender=mail.sender)
-        if mail.kind != "ask":
-            return
-        tried = (*mail.tried, mail.target or mail.recipient)
-        known = who_knows(world, mail.subject, exclude=(*tried, mail.sender)) if mail.subject else []
-        for one in known:
-            sent = send(
-                world, key=f"{mail.key}~{len(tried)}", kind="ask", sender=mail.sender, recipient=one.agent,
-                body=mail.body, subject=mail.subject, cause=mail.cause, origin=mail.origin or mail.id, tried=tried,
-                hop_limit=swarm.hop_limit,
-            )  # fmt: skip
-            if not sent.refused:
-                world.record("rerouted", one.agent, mail=sent.id, instead=list(tried))
-                return
-        _report(swarm, mail, f"{mail.recipient} is {why}")
-
-
-def _report(swarm: Swarm, ask: Mail, why: str) -> None:
-    send(
-        swarm.world, key=f"answer/{ask.id}", kind="report", sender=ask.recipient, recipient=ask.sender,
-        body=f"No answer: {why}.", subject=ask.subject, thread=ask.origin or ask.id,
-    )  # fmt: skip

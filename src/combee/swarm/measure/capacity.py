@@ -28,7 +28,7 @@ from combee.swarm.memory import note
 from combee.swarm.swarm import Swarm
 from combee.swarm.window import Compaction, Entry, Refuse, Summarise, ToDisk
 
-__all__ = ["Outcome", "chain", "disk", "fresh", "joint", "largest", "mesh", "persistent"]
+__all__ = ["Outcome", "chain", "disk", "fresh", "hire", "largest", "mesh", "persistent", "read_told"]
 
 _PER_WINDOW = WINDOW // DOCUMENT
 QUESTIONS = 40
@@ -70,7 +70,8 @@ def largest(run: Callable[[int, int], Outcome], limit: float, seeds: Sequence[in
     return low, best, False
 
 
-def _read(view: View) -> Thought | str:
+def read_told(view: View) -> Thought | str:
+    """Read the documents whose path was told."""
     return "ok" if view.results() else Thought(calls=(use("read", path=view.mail.body),))
 
 
@@ -80,7 +81,7 @@ def _know(view: View, key: str) -> str:
 
 
 def _reader(view: View) -> Thought | str:
-    return _read(view) if view.mail.kind == "tell" else _know(view, view.mail.body)
+    return read_told(view) if view.mail.kind == "tell" else _know(view, view.mail.body)
 
 
 def _one(
@@ -139,7 +140,7 @@ def disk(*, addressable: bool) -> Callable[[int, int], Outcome]:
 
     def policy(view: View) -> Thought | str:
         if view.mail.kind == "tell":
-            return _read(view)
+            return read_told(view)
         key = view.mail.body if addressable else f"k{view.mail.body[::-1]}"
         known = _know(view, key)
         if known != "unknown":
@@ -205,7 +206,7 @@ def fresh(count: int, seed: int) -> Outcome:
         return Outcome(right / len(asked), (sums.prompt + sums.completion) / len(asked), sums.compactions)
 
 
-def _hire(swarm: Swarm, agents: int, count: int) -> None:
+def hire(swarm: Swarm, agents: int, count: int) -> None:
     """Let agents read equal parts of the documents."""
     for number in range(agents):
         swarm.world.spawn(f"a{number:02d}", window=WINDOW, returns="none")
@@ -220,7 +221,7 @@ def persistent(agents: int, *, one_at_a_time: bool = False) -> Callable[[int, in
     def run(count: int, seed: int) -> Outcome:
         facts = Facts.draw(count, seed)
         with lab(_reader, facts, compaction=Refuse()) as swarm:
-            _hire(swarm, agents, count)
+            hire(swarm, agents, count)
             return _asked(swarm, facts, seed, "", one_at_a_time=one_at_a_time)
 
     return run
@@ -242,7 +243,7 @@ def mesh(agents: int) -> Callable[[int, int], Outcome]:
     def policy(view: View) -> Thought | str:
         mail = view.mail
         if mail.kind == "tell":
-            return _read(view)
+            return read_told(view)
         if mail.kind in {"answer", "report"}:
             return mail.body
         known = _know(view, mail.body)
@@ -253,7 +254,7 @@ def mesh(agents: int) -> Callable[[int, int], Outcome]:
     def run(count: int, seed: int) -> Outcome:
         facts = Facts.draw(count, seed)
         with lab(policy, facts, compaction=Refuse()) as swarm:
-            _hire(swarm, agents, count)
+            hire(swarm, agents, count)
             before = totals(swarm.world)
             rng = random.Random(f"peers {seed}")
             asked = facts.questions(QUESTIONS, seed)
@@ -264,54 +265,3 @@ def mesh(agents: int) -> Callable[[int, int], Outcome]:
             return Outcome(right / len(asked), spent / len(asked), after.compactions)
 
     return run
-
-
-def joint(agents: int, *, compresses: bool) -> Callable[[int, int], Outcome]:
-    """A question about all documents at once: the greatest value (parts give one number), or which two are equal.
-
-    For the second every part has to send all its facts, for no part knows which of them matter.
-    """
-
-    def policy(view: View) -> Thought | str:
-        mail = view.mail
-        if mail.kind == "tell":
-            return _read(view)
-        if view.agent.role == "lead":
-            if mail.kind == "ask":
-                calls = [use("ask", n, to=f"a{n:02d}", question="part") for n in range(agents)]
-                return "waiting" if view.results() else Thought(calls=tuple(calls))
-            return _together(view.text(), compresses=compresses)
-        known = facts_in(view.text())
-        if compresses:
-            return max(f"{key}={value[0]}" for key, value in known.items())
-        return " ".join(f"{key}={value[0]}" for key, value in sorted(known.items()))
-
-    def run(count: int, seed: int) -> Outcome:
-        drawn = Facts.draw(count, seed)
-        rng = random.Random(f"joint {seed}")
-        values = [f"v{n:05d}" for n in rng.sample(range(100_000), count)]
-        first, second = rng.sample(range(count), 2)
-        values[second] = values[first]
-        facts = Facts(tuple(values), drawn.needed, frozenset())
-        with lab(policy, facts, compaction=Refuse()) as swarm:
-            _hire(swarm, agents, count)
-            swarm.world.spawn("lead", role="lead", mode="serial", window=WINDOW)
-            before = totals(swarm.world)
-            right = f"k{count - 1:05d}" if compresses else f"k{min(first, second):05d} k{max(first, second):05d}"
-            found = ask_all(swarm, [("lead", "all", "", right)])
-            after = totals(swarm.world)
-            return Outcome(found, after.prompt + after.completion - before.prompt - before.completion, 0)
-
-    return run
-
-
-def _together(text: str, *, compresses: bool) -> str:
-    known = facts_in(text)
-    if compresses:
-        return max(known, default="")
-    seen: dict[str, str] = {}
-    for key in sorted(known):
-        other = seen.setdefault(known[key][0], key)
-        if other != key:
-            return f"{other} {key}"
-    return "none"

@@ -16,7 +16,7 @@ from combee.swarm.measure.lab import DOCUMENT, WINDOW, Facts, ask_all, facts_in,
 from combee.swarm.structure import Structure, adopt, current, propose, settle, tree
 from combee.swarm.swarm import USER
 from combee.swarm.window import Newest
-from combee.swarm.world import Returns
+from combee.swarm.world import Returns, World
 
 __all__ = ["Grown", "edits", "specialise", "stale"]
 
@@ -129,12 +129,17 @@ def edits(who: str, seed: int, *, agents: int = 30, budget: int = 8) -> tuple[fl
     """
     names = [f"a{number:02d}" for number in range(agents)]
     rng = random.Random(f"edits {seed}")
+
+    def two(source: random.Random) -> tuple[str, str]:
+        a, b = source.sample(names, 2)
+        return a, b
+
     # A few pairs talk most of the time, as teams do; the rest is noise.
-    hot = [tuple(rng.sample(names, 2)) for _ in range(10)]
+    hot = [two(rng) for _ in range(10)]
     draw = random.Random(f"demand {seed}")
 
-    def pairs(count: int) -> list[tuple[str, ...]]:
-        return [draw.choice(hot) if draw.random() < 0.7 else tuple(draw.sample(names, 2)) for _ in range(count)]
+    def pairs(source: random.Random, count: int) -> list[tuple[str, str]]:
+        return [source.choice(hot) if source.random() < 0.7 else two(source) for _ in range(count)]
 
     with lab(lambda view: view.mail.body, Facts((), (), frozenset()), hop_limit=64, max_asks=10**6) as swarm:
         with swarm.world.step():
@@ -143,36 +148,34 @@ def edits(who: str, seed: int, *, agents: int = 30, budget: int = 8) -> tuple[fl
         adopt(swarm.world, tree(names, 2), author="person", why="start")
         log: Counter[tuple[str, str]] = Counter()
 
-        async def cost(structure: Structure) -> float:
+        async def spent(structure: Structure, asked: list[tuple[str, str]]) -> float:
             swarm.structure = structure
             before = totals(swarm.world).messages
-            asked = pairs(80)
             for a, b in asked:
                 swarm.ask(a, "?", to=b)
                 log[a, b] += not structure.allows(a, b)
             await swarm.run()
+            return (totals(swarm.world).messages - before) / len(asked)
+
+        async def score(structure: Structure) -> float:
             # Every edge has a price too: who has one must know that it is there.
-            return -((totals(swarm.world).messages - before) / len(asked) + 0.02 * len(structure.edges))
+            return -(await spent(structure, pairs(draw, 80)) + 0.02 * len(structure.edges))
 
-        async def grow() -> None:
-            await cost(tree(names, 2))
+        async def grow() -> float:
+            await score(tree(names, 2))
             for _ in range(budget if who != "fixed" else 0):
-                now = current(swarm.world)
-                structure = now.structure if now else Structure()
-                choice = [pair for pair, _ in log.most_common() if not structure.allows(*pair)]
-                pair = tuple(rng.sample(names, 2)) if who == "random" or not choice else choice[0]
-                log.pop((pair[0], pair[1]), None)
+                choice = [pair for pair, _ in log.most_common() if not swarm.structure.allows(*pair)]
+                pair = two(rng) if who == "random" or not choice else choice[0]
+                log.pop(pair, None)
                 propose(swarm.world, json.dumps({"add": [list(pair)]}), author=pair[0], why="it is asked for often")
-                await settle(swarm.world, cost)
+                await settle(swarm.world, score)
+                swarm.structure = _now(swarm.world)
+            return await spent(_now(swarm.world), pairs(random.Random(f"held out {seed}"), 200))
 
-        asyncio.run(grow())
-        now = current(swarm.world)
-        structure = now.structure if now else Structure()
-        draw = random.Random(f"held out {seed}")
-        swarm.structure = structure
-        before = totals(swarm.world).messages
-        asked = pairs(200)
-        for a, b in asked:
-            swarm.ask(a, "?", to=b)
-        asyncio.run(swarm.run())
-        return (totals(swarm.world).messages - before) / len(asked), len(structure.edges) - agents + 1
+        cost = asyncio.run(grow())
+        return cost, len(_now(swarm.world).edges) - agents + 1
+
+
+def _now(world: World) -> Structure:
+    found = current(world)
+    return found.structure if found else Structure()

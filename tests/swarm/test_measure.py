@@ -1,0 +1,86 @@
+"""The experiments run through the runtime, come out the same again, and their verdicts can go either way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from combee.cli.main import run
+from combee.swarm.measure.capacity import chain, disk, fresh, largest, persistent
+from combee.swarm.measure.growth import edits, specialise, stale
+from combee.swarm.measure.joint import joint
+from combee.swarm.measure.lab import DOCUMENT, WINDOW, Facts
+from combee.swarm.measure.load import run_load
+from combee.swarm.measure.setting import verdict
+from combee.swarm.window import count
+
+
+def test_a_document_takes_what_it_says_and_facts_are_drawn_by_seed() -> None:
+    facts = Facts.draw(50, 1, share=0.2, foreseen=0.5)
+    assert {count(facts.document(number) + "\n") for number in range(50)} == {DOCUMENT}
+    assert facts == Facts.draw(50, 1, share=0.2, foreseen=0.5)
+    assert facts != Facts.draw(50, 2, share=0.2, foreseen=0.5)
+
+
+def test_what_fits_one_window_is_right_and_what_does_not_needs_a_way() -> None:
+    two_windows = 2 * WINDOW // DOCUMENT
+    blind = chain(0.0, 0.2)(two_windows, 0)
+    assert blind.right < 0.8
+    assert blind.compactions >= 1
+    assert chain(1.0, 0.05)(two_windows, 0).right == 1
+    assert disk(addressable=True)(two_windows, 0).right == 1
+    assert disk(addressable=False)(two_windows, 0).right < 0.8
+    assert persistent(1)(two_windows, 0).right < 0.5
+    kept = persistent(4)(two_windows, 0)
+    once = fresh(two_windows, 0)
+    assert kept.right == once.right == 1
+    assert once.tokens > 2 * kept.tokens
+
+
+def test_capacity_grows_with_agents_unless_the_parts_do_not_compress() -> None:
+    assert 1.7 < largest(persistent(2), 4, [0])[0] < 2
+    assert joint(24, compresses=True)(2000, 0).right == 1
+    assert joint(24, compresses=False)(2000, 0).right == 0
+    assert joint(24, compresses=False)(800, 0).right == 1
+
+
+def test_the_root_of_a_tree_carries_what_peers_of_a_mesh_do_not() -> None:
+    tree, mesh = run_load("tree", 50, 60, 0), run_load("directory", 50, 60, 0)
+    assert tree.busiest_name == "a00000"
+    assert tree.busiest > 5 * mesh.busiest
+    hot = run_load("directory", 50, 100, 0, zipf=True)
+    assert run_load("directory", 50, 100, 0, zipf=True, replicas=8).busiest < hot.busiest
+
+
+def test_copies_that_bring_back_more_leave_fewer_cold_starts() -> None:
+    none, digest, full = (specialise(kind, 40, 0) for kind in ("none", "digest", "full"))
+    assert none.entropy > 0.5 > digest.entropy
+    assert full.cold < digest.cold
+
+
+def test_stamps_notice_what_has_changed() -> None:
+    assert stale(0.3, 0, stamps=False)[0] == pytest.approx(0.7)
+    assert stale(0.3, 0, stamps=True)[0] == 1
+
+
+def test_edits_by_agents_shorten_the_ways() -> None:
+    assert edits("agents", 0, agents=14, budget=3)[0] < edits("fixed", 0, agents=14)[0]
+
+
+def test_an_experiment_is_repeated_exactly_and_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert specialise("digest", 20, 0) == specialise("digest", 20, 0)
+    out = tmp_path / "found.md"
+    assert run(["swarm", "measure", "staleness", "--quick", "--out", str(out)]) == 0
+    assert "HELD ONLY IF: Files on disk go stale" in capsys.readouterr().out
+    assert "| 30% | 70.0% | 100.0% |" in out.read_text(encoding="utf-8")
+    assert run(["swarm", "measure", "capcity"]) == 2
+    assert "Did you mean 'capacity'" in capsys.readouterr().err
+
+
+def test_a_verdict_has_three_values() -> None:
+    assert [verdict(True, True), verdict(False, True), verdict(False, False)] == [
+        "held",
+        "held only if",
+        "did not hold",
+    ]
