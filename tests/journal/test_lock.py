@@ -154,3 +154,14 @@ def test_a_forked_child_cannot_write_and_does_not_hang(tmp_path: Path) -> None:
         journal.record_event("parent", 1)
         time.sleep(0)
         assert [event.kind for event in journal.events()] == ["parent"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be deleted there")
+def test_deleting_the_lock_file_lets_no_second_writer_in(tmp_path: Path) -> None:
+    with Journal.open(tmp_path) as journal:
+        (tmp_path / "journal.lock").unlink()
+        with pytest.raises(LockedError, match="in use by another process"):
+            Journal.open(tmp_path)
+        journal.record_event("still", 1)
+    with Journal.open(tmp_path) as journal:
+        assert [event.kind for event in journal.events()] == ["still"]

@@ -245,3 +245,20 @@ def test_json_errors_name_line_and_column() -> None:
     with pytest.raises(DataError) as caught:
         from_json('{\n "format": }')
     assert (caught.value.line, caught.value.column) == (2, 12)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[ctx-00005 helpful=1 harmful=0 :: no closing bracket",
+        "[] helpful=1 harmful=1 :: no id",
+        "ctx-00005] helpful=1 harmful=0 :: no opening bracket",
+        "helpful=1 harmful=0 :: no id at all",
+        "- [ctx-00005] harmful=0 helpful=1 :: the other way round",
+        "[ctx 00005] helpful=1 harmful=0 :: a blank in the id",
+    ],
+)
+def test_a_line_that_was_meant_as_a_bullet_is_never_joined_in_silence(line: str) -> None:
+    parsed = from_text(f"## OTHERS\n[misc-00001] helpful=1 harmful=0 :: first\n{line}\n")
+    assert any(problem.index == 3 for problem in parsed.problems)
+    assert line.split("::")[1].strip() in "".join(bullet.text for bullet in parsed.playbook)

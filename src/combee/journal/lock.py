@@ -1,6 +1,7 @@
 """One writer a run folder: a lock that the operating system drops when its process dies, and that names who holds it.
 
 The file `journal.lock` stays where it is; only the lock on it counts, so what a killed process leaves blocks nobody.
+Where the system can, the folder itself is locked too: a user who deletes the file must not let a second writer in.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ _BUSY = {errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK}
 if sys.platform == "win32":
     import msvcrt
 
+    def _take_folder(run_dir: Path) -> int | None:
+        return None  # there a file that is open cannot be deleted
+
     def _take(descriptor: int) -> None:
         # A byte far behind the content, because Windows forbids reading a locked one.
         os.lseek(descriptor, 1 << 30, os.SEEK_SET)
@@ -36,6 +40,20 @@ else:
     def _take(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
+    def _take_folder(run_dir: Path) -> int | None:
+        """Lock the folder; None where its file system locks files only. Raises `OSError` when another has it."""
+        descriptor = None
+        try:
+            descriptor = os.open(run_dir, os.O_RDONLY)
+            _take(descriptor)
+        except OSError as error:
+            if descriptor is not None:
+                os.close(descriptor)
+            if error.errno in _BUSY and descriptor is not None:
+                raise
+            return None
+        return descriptor
+
 
 class RunLock:
     """The lock on one run folder, held from construction to `release`.
@@ -47,6 +65,7 @@ class RunLock:
 
     def __init__(self, run_dir: Path) -> None:
         path = run_dir / LOCK_NAME
+        self._folder: int | None = None
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
@@ -55,12 +74,13 @@ class RunLock:
         try:
             self._hold(path)
         except BaseException:
-            os.close(self._descriptor)
+            self._close()
             raise
 
     def _hold(self, path: Path) -> None:
         try:
             _take(self._descriptor)
+            self._folder = _take_folder(path.parent)
         except OSError as error:
             if error.errno in _BUSY:
                 raise _locked(path) from error
@@ -78,8 +98,14 @@ class RunLock:
         if self._descriptor >= 0:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, 0)
-            os.close(self._descriptor)
-            self._descriptor = -1
+            self._close()
+
+    def _close(self) -> None:
+        os.close(self._descriptor)
+        self._descriptor = -1
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
 
 
 def _locked(path: Path) -> LockedError:

@@ -14,7 +14,7 @@ from combee.playbook.model import Bullet, Playbook
 from combee.playbook.problems import Parsed, Problem
 from combee.playbook.sections import DEFAULT_SECTION, canonical_section, is_blank_section
 from combee.playbook.text import count_lone_surrogates, split_lines
-from combee.playbook.textform import unescape
+from combee.playbook.textform import LOOKS_LIKE_COUNTERS, unescape
 
 __all__ = ["from_text"]
 
@@ -26,6 +26,9 @@ _ACE = re.compile(
     re.IGNORECASE,
 )
 _PLAIN = re.compile(r"\s{0,3}(?:[-*]\s+)?\[([^\W\d_][^\[\]\s]*-[0-9]+)\](?!\()(?: (.*)|(.*))")
+_BROKEN = re.compile(
+    r"\s{0,3}(?:[-*]\s+)?(?:\[[^\[\]]{0,40}\]?|[^\[\]\s]*\])?\s*(?:helpful|harmful)\s*=", re.IGNORECASE
+)
 _LIST_ITEM = re.compile(r"\s*(?:[-*+•]|[0-9]{1,3}[.)])\s+(\S.*)")
 _LATEX_N = re.compile(
     r"\\(?:n(?:abla|eq?|u|ot(?:in)?|i|leq|geq|mid|cong|sim|exists|parallel|subseteq|warrow|earrow|atural|ewline|ewcommand|oindent|onumber|ormalsize))(?![A-Za-z])"
@@ -100,6 +103,9 @@ class _Reader:
         in_section = bool(self.bullets) and self.bullets[-1].section == self.section and self.headed
         unnumbered = in_section and self.unnumbered[-1:] == [len(self.bullets) - 1]
         item = _LIST_ITEM.fullmatch(line)
+        if in_section and _BROKEN.match(line):
+            # Whoever edits by hand must hear that this is no bullet of its own.
+            self.report(number, "not a bullet that can be read; it is kept as text", line, skipped=False)
         if item and (not in_section or unnumbered):
             self.bullet(number, "", item[1])
         elif in_section and not line.lstrip().startswith("<!--"):
@@ -144,7 +150,7 @@ def _read_line(reader: _Reader, number: int, line: str) -> None:
         reader.gap += 1
     elif match := _PLAIN.fullmatch(line):
         text = match[2] if match[2] is not None else match[3]
-        if text.lstrip().lower().startswith("helpful="):
+        if LOOKS_LIKE_COUNTERS.match(text):
             reader.report(number, "counters that cannot be read; the line is kept as text", line, skipped=False)
         reader.bullet(number, match[1], text)
     elif match := _HEADING.fullmatch(line):

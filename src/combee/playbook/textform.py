@@ -19,11 +19,11 @@ from combee.playbook.ids import is_writable_id
 from combee.playbook.model import Bullet, Playbook
 from combee.playbook.sections import canonical_section
 
-__all__ = ["bullet_line", "escape", "heading_line", "mark_line", "to_text", "tokens", "unescape"]
+__all__ = ["LOOKS_LIKE_COUNTERS", "bullet_line", "escape", "heading_line", "mark_line", "to_text", "tokens", "unescape"]
 
 _RUN_BEFORE_BREAK = re.compile(r"(\\*)(\n|n)")
 _MARK = "<!-- combee playbook: high_water={high_water} counter={counter} -->"
-_LOOKS_LIKE_COUNTERS = re.compile(r"\s*helpful\s*=", re.IGNORECASE)
+LOOKS_LIKE_COUNTERS = re.compile(r"\s*(?:helpful|harmful)\s*=", re.IGNORECASE)
 _PLAIN_ID = re.compile(r"[^\W\d_][^\[\]\s]*-[0-9]+")
 
 
@@ -65,7 +65,7 @@ def bullet_line(bullet: Bullet, style: Literal["ace", "appworld"] = "ace") -> st
     AppWorld's form has no counters; a text that would be taken for counters gets the ACE form there.
     """
     text = escape(bullet.text)
-    if style == "appworld" and _PLAIN_ID.fullmatch(bullet.id) and not _LOOKS_LIKE_COUNTERS.match(text):
+    if style == "appworld" and _PLAIN_ID.fullmatch(bullet.id) and not LOOKS_LIKE_COUNTERS.match(text):
         return f"[{bullet.id}] {text}\n"
     return f"[{bullet.id}] helpful={bullet.helpful} harmful={bullet.harmful} :: {text}\n"
 
