@@ -1,7 +1,8 @@
 """The two roots of every error that Combee raises on purpose.
 
 `UsageError` means the caller can mend it (exit code 2); `RunError` means the run failed (exit code 1).
-A message says what is wrong and, in `hint`, what to do. Foreign errors become one of these at the edge where they appear.
+A message says what is wrong and, in `hint`, what to do. Foreign errors become one of these at the edge where they
+appear.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ where it still covers every reflection that its cluster covered.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -74,6 +74,20 @@ def _targets(operation: Operation) -> tuple[str, ...]:
     return operation.ids if isinstance(operation, Merge) else (operation.id,)
 
 
+def _keeps_all(
+    result: Delta,
+    cluster: Sequence[Operation],
+    method: Method[Reflection, Delta],
+    by_name: Mapping[str, Reflection],
+) -> bool:
+    """Whether the settled operations cover what the cluster covered, and cite nothing from outside of it."""
+    names = {name for operation in cluster for name in operation.sources} & by_name.keys()
+    before = Delta(tuple(cluster))
+    lost = any(method.covered(by_name[name], before) and not method.covered(by_name[name], result) for name in names)
+    foreign = {name for operation in result for name in operation.sources} - names
+    return len(result) > 0 and not lost and not foreign
+
+
 async def settle_conflicts(
     scan: Scan[Delta],
     method: Method[Reflection, Delta],
@@ -117,13 +131,7 @@ async def settle_conflicts(
                 raise answer.error
             continue
         result = answer.get()
-        names = [name for name in sorted({name for op in cluster for name in op.sources}) if name in by_name]
-        before, after = Delta(cluster), result
-        lost = [
-            name for name in names if method.covered(by_name[name], before) and not method.covered(by_name[name], after)
-        ]
-        foreign = {name for op in result for name in op.sources} - set(names)
-        if lost or foreign or not len(result):
+        if not _keeps_all(result, cluster, method, by_name):
             continue
         better += 1
         operations.difference_update(cluster)
