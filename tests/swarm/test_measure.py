@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from combee.cli.main import run
+from combee.swarm.measure.asking import reduce_traces
 from combee.swarm.measure.capacity import chain, disk, fresh, largest, persistent
 from combee.swarm.measure.growth import edits, specialise, stale
 from combee.swarm.measure.joint import joint
@@ -57,6 +58,14 @@ def test_copies_that_bring_back_more_leave_fewer_cold_starts() -> None:
     none, digest, full = (specialise(kind, 40, 0) for kind in ("none", "digest", "full"))
     assert none.entropy > 0.5 > digest.entropy
     assert full.cold < digest.cold
+
+
+def test_a_reducer_that_asks_has_what_the_reflections_left_out() -> None:
+    told = [reduce_traces(6, share, 0, asks=False).kept for share in (0.0, 1.0)]
+    asked = [reduce_traces(6, share, 0, asks=True).kept for share in (0.0, 1.0)]
+    assert told[0] < 0.7
+    assert told[1] == 1
+    assert asked == [1, 1]
 
 
 def test_stamps_notice_what_has_changed() -> None:

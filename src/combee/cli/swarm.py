@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -99,7 +100,8 @@ def _ask(world: Path, agent: str, question: str, subject: str) -> Mail | None:
 
 
 def _send(swarm: Swarm, agent: str, question: str, subject: str) -> int:
-    number = swarm.ask(USER, question, to=agent, subject=subject)
+    # A key of its own: two of these commands may run at the same time.
+    number = swarm.ask(USER, question, to=agent, subject=subject, key=f"{USER}/{secrets.token_hex(8)}")
     if not number:
         names = ", ".join(one.name for one in swarm.world.agents() if one.state == "live" and one.mode != "outside")
         raise UsageError(
@@ -197,7 +199,7 @@ def graph_command(world: Path, out: Path, most: int, as_json: bool) -> None:
 @_json_option
 def traces_command(world: Path, out: Path, as_json: bool) -> None:
     """Write the agents' runs as traces, for `combee learn --from`."""
-    from combee.report.write import write_whole
+    from combee.files import write_whole
     from combee.trace import to_jsonl
 
     with World.open(world, read_only=True) as opened:
@@ -214,7 +216,7 @@ def traces_command(world: Path, out: Path, as_json: bool) -> None:
 def measure_command(names: tuple[str, ...], quick: bool, out: Path | None, as_json: bool) -> None:
     """Run the experiments NAMES (default: all) on what is said of swarms, and give each claim its verdict."""
     from combee.cli.swarm_measure import as_markdown, as_text, save_plots
-    from combee.report.write import write_whole
+    from combee.files import write_whole
     from combee.swarm.measure import measure
 
     done = []

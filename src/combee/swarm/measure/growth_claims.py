@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from statistics import mean
 
+from combee.swarm.measure.asking import reduce_traces
 from combee.swarm.measure.growth import edits, specialise, stale
 from combee.swarm.measure.result import Claim, Experiment, Table
 from combee.swarm.measure.setting import Setting, verdict
 from combee.swarm.world import Returns
 
-__all__ = ["returns", "staleness", "structure"]
+__all__ = ["asking", "returns", "staleness", "structure"]
 
 
 _COLUMNS = ("right", "cold", "entropy", "tokens", "fresh", "compactions")
@@ -106,3 +107,37 @@ def structure(setting: Setting) -> Experiment:
         f"{len(seeds)} seeds; the demand at the end is held out."
     )
     return Experiment("structure", setup, (Table("Structure", columns, rows),), (), (claim,))
+
+
+def asking(setting: Setting) -> Experiment:
+    """A reducer that may ask the agent that made a trace."""
+    sizes = (10,) if setting.quick else (10, 100)
+    cells = {
+        (size, foreseen, asks): [reduce_traces(size, foreseen, seed, asks=asks) for seed in setting.seeds]
+        for size in sizes
+        for foreseen in (0.0, 0.5, 1.0)
+        for asks in (False, True)
+    }
+    rows = tuple(
+        (str(size), f"{foreseen:.0%}", "yes" if asks else "no", f"{mean(one.kept for one in found):.1%}",
+         f"{mean(one.tokens for one in found):,.0f}")
+        for (size, foreseen, asks), found in cells.items()
+    )  # fmt: skip
+    kept = {key: mean(one.kept for one in found) for key, found in cells.items() if key[0] == sizes[-1]}
+    top = sizes[-1]
+    claim = Claim(
+        "Asking the agent that made a trace keeps what its summary left out.",
+        verdict(
+            all(kept[top, share, True] > kept[top, share, False] + 0.05 for share in (0.0, 0.5, 1.0)),
+            kept[top, 0.0, True] > kept[top, 0.0, False] + 0.05,
+        ),
+        "what the lessons need could not be foreseen: "
+        + ", ".join(
+            f"{kept[top, share, False]:.0%} kept without asking and {kept[top, share, True]:.0%} with, "
+            f"at {share:.0%} foreseen"
+            for share in (0.0, 0.5, 1.0)
+        ),
+    )
+    columns = ("agents", "foreseeable", "may ask", "needed facts kept", "tokens for each")
+    setup = "Traces of 20 facts, reflections with room for 5, a tenth of the facts needed in the end; "
+    return Experiment("asking", f"{setup}seeds: {len(setting.seeds)}.", (Table("Reduce", columns, rows),), (), (claim,))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from combee.errors import UsageError, did_you_mean
 from combee.swarm.measure.capacity_claims import capacity, joints
-from combee.swarm.measure.growth_claims import returns, staleness, structure
+from combee.swarm.measure.growth_claims import asking, returns, staleness, structure
 from combee.swarm.measure.load_claims import loads
 from combee.swarm.measure.result import Experiment
 from combee.swarm.measure.setting import Setting
@@ -20,6 +20,7 @@ EXPERIMENTS: dict[str, Callable[[Setting], Experiment]] = {
     "returns": returns,
     "staleness": staleness,
     "structure": structure,
+    "asking": asking,
 }
 
 
