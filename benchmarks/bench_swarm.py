@@ -68,9 +68,8 @@ def writers(*, kill: bool) -> None:
             rows, keys = world.rows("SELECT count(*), count(DISTINCT key) FROM mail")[0]
         ok = rows == keys == WRITERS * EACH
         what = "kill -9 of 8 of 16, gone on" if kill else f"16 writers, {rows / took:,.0f} messages/s"
-        print(
-            f"{what:<34}{rows:>8} messages   safe and lost: {lost}   doubled: {rows - keys}   {'ok' if ok and not lost else 'WRONG'}"
-        )
+        verdict = "ok" if ok and not lost else "WRONG"
+        print(f"{what:<34}{rows:>8} messages   safe and lost: {lost}   doubled: {rows - keys}   {verdict}")
 
 
 def _missing(folder: Path) -> int:
