@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from combee.cli import run
+from combee.cli.rundir import all_runs
 from combee.journal import Journal
 
 Told = Callable[[Sequence[str]], tuple[int, dict[str, object]]]
@@ -152,3 +154,14 @@ def test_a_run_that_was_killed_before_it_began_does_not_block_its_name(project: 
         sizes = ["--train", "10", "--val", "0", "--test", "5"]
         assert told(["learn", "tags", *sizes, "--name", "early"]) == (0, {})
         assert told(["learn", "tags", *sizes, "--name", "early"])[0] == 2
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
+def test_a_run_that_is_closed_to_us_is_named_not_hidden(it: Path, told: Told) -> None:
+    it.chmod(0)
+    try:
+        code, error = told(["show", "it"])
+        assert (code, error["kind"]) == (1, "StorageError")
+        assert "it" in [folder.name for folder in all_runs()]
+    finally:
+        it.chmod(0o755)

@@ -66,7 +66,7 @@ def test_every_form_encoding_and_line_end_gives_the_same_rows(
 
 
 def test_numbers_keep_their_characters_and_true_is_an_answer(tmp_path: Path) -> None:
-    written = ["1.10", "1e400", "NaN", "-Infinity", "9" * 6000, "0", "true", '"true"']
+    written = ["1.10", "1e400", "Infinity", "-Infinity", "9" * 6000, "0", "true", '"true"']
     lines = "\n".join(f'{{"question": "Q{i}", "answer": {value}}}' for i, value in enumerate(written))
     tasks = load(write(tmp_path / "a.jsonl", lines), sizes=ALL_TRAIN)
     assert [target for _, target in pairs(tasks)] == [value.strip('"') for value in written]
@@ -454,3 +454,20 @@ def test_no_bytes_bring_anything_but_rows_or_a_named_error(
     except UsageError as error:
         said = str(error)
     assert str(path) in said
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json"])
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ('{"question": "a", "answer": NaN}', "no answer"),
+        ('{"question": NaN, "answer": "x"}', "no question"),
+        ('{"question": "a", "question": "b", "answer": "x"}', "'question' is named twice"),
+        ('{"question": "a", "answer": "x", "more": {"z": 1, "z": 2}}', "'z' is named twice"),
+    ],
+)
+def test_holes_and_fields_named_twice_are_no_answers(tmp_path: Path, suffix: str, row: str, reason: str) -> None:
+    path = tmp_path / f"rows{suffix}"
+    path.write_text(row if suffix == ".jsonl" else f"[{row}]", encoding="utf-8")
+    with pytest.raises(DataError, match=reason):
+        load(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from combee.errors import CombeeError, StorageError, UsageError, did_you_mean
@@ -72,6 +73,9 @@ def _is_file(path: Path) -> bool:
     """Say whether there is such a file; a name that cannot be one (too long, with a NUL) is none."""
     try:
         return path.is_file()
+    except PermissionError as error:
+        hint = "Change its mode or ask its owner."
+        raise StorageError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
     except (OSError, ValueError):
         return False
 
@@ -85,23 +89,39 @@ def _is_dir(path: Path) -> bool:
 
 def all_runs(root: Path = RUNS) -> list[Path]:
     """Return the folders of all runs below `root`, oldest first."""
-    if not root.is_dir():
-        return []
-    found = [path.parent for path in root.glob(f"*/{JOURNAL}")]
-    return sorted(found, key=lambda folder: (folder / JOURNAL).stat().st_ctime)
+    found: list[tuple[float, Path]] = []
+    try:
+        if not root.is_dir():
+            return []
+        for folder in sorted(root.iterdir()):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                found.append((_since(folder), folder))
+    except OSError as error:
+        raise StorageError(
+            f"{root} cannot be read: {error.strerror}", hint="Change its mode or ask its owner."
+        ) from error
+    return [folder for _, folder in sorted(found)]
+
+
+def _since(folder: Path) -> float:
+    """Return when a run changed last, in Unix seconds; 0 for a folder closed to us: it is named too, not hidden."""
+    try:
+        return (folder / JOURNAL).stat().st_ctime
+    except PermissionError:
+        return 0.0
 
 
 def find_run(name: str | None) -> Path:
     """Return a run by path or by name below `runs/`; None means the latest one."""
-    runs = all_runs()
     if name is None:
+        runs = all_runs()
         if not runs:
             raise UsageError("There is no run here yet.", hint="Start one with `combee learn`.")
         return runs[-1]
     for folder in (Path(name), RUNS / name):
         if _is_file(folder / JOURNAL):
             return folder
-    known = [run.name for run in runs]
+    known = [run.name for run in all_runs()]
     raise UsageError(
         f"There is no run {name!r}.", hint=did_you_mean(name, known) if known else "Start one with `combee learn`."
     )

@@ -82,6 +82,8 @@ def _jsonl(path: Path, text: str) -> tuple[Row, ...]:
             raise DataError(
                 f"not JSON: {error.msg}", path=path, line=number, column=error.colno, hint=_json_hint(line)
             ) from None
+        except _TwiceError as error:
+            raise DataError(str(error), path=path, line=number, hint="Rename one of them.") from None
         except RecursionError:
             raise DataError("nested too deeply", path=path, line=number) from None
         if not isinstance(value, dict):
@@ -108,6 +110,8 @@ def _json(path: Path, text: str) -> tuple[Row, ...]:
         several = error.msg == "Extra data" and error.lineno > 1
         hint = "One object a line is JSON Lines: name the file .jsonl." if several else None
         raise DataError(f"not JSON: {error.msg}", path=path, line=error.lineno, column=error.colno, hint=hint) from None
+    except _TwiceError as error:
+        raise DataError(str(error), path=path, hint="Rename one of them.") from None
     except RecursionError:
         raise DataError("nested too deeply", path=path) from None
     if isinstance(value, dict):
@@ -176,8 +180,27 @@ def _header(path: Path, line: int, cells: list[str]) -> list[str]:
     return [name or f"column {place}" for place, name in enumerate(names, 1)]
 
 
+class _TwiceError(ValueError):
+    """An object names a field twice; which of the two counts is not ours to guess."""
+
+
 def _decoder() -> json.JSONDecoder:
-    return json.JSONDecoder(parse_float=NumberText, parse_int=NumberText, parse_constant=NumberText)
+    return json.JSONDecoder(
+        parse_float=NumberText, parse_int=NumberText, parse_constant=_constant, object_pairs_hook=_object
+    )
+
+
+def _constant(name: str) -> NumberText | None:
+    """NaN is how data frames write a hole, so it is none here either; an infinity is text like any number."""
+    return None if name == "NaN" else NumberText(name)
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _TwiceError(f"field {next(name for name in names if names.count(name) > 1)!r} is named twice")
+    return made
 
 
 def _name_of(value: object) -> str:
