@@ -20,6 +20,7 @@ __all__ = [
     "CombeeError",
     "DataError",
     "LockedError",
+    "NothingReadError",
     "RunError",
     "StorageError",
     "UsageError",
@@ -68,6 +69,10 @@ class DataError(UsageError):
 
 class RunError(CombeeError):
     """The run could not go on; what was done so far is kept."""
+
+
+class NothingReadError(RunError):
+    """Not one group of an aggregation could be read; its items are unharmed and can be aggregated later."""
 
 
 class LockedError(RunError):

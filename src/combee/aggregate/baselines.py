@@ -16,7 +16,7 @@ from combee.aggregate.plan import Plan, plan
 from combee.aggregate.protocol import Method
 from combee.aggregate.result import Node, Scan
 from combee.aggregate.scan import scan, unique
-from combee.errors import RunError, UsageError, did_you_mean
+from combee.errors import NothingReadError, UsageError, did_you_mean
 from combee.journal import Scope
 from combee.runner import LocalRunner, Runner
 
@@ -71,7 +71,7 @@ async def aggregate(
 
     Raises:
         UsageError: No such way, no items, or two different items with one key.
-        RunError: Nothing could be read.
+        NothingReadError: Nothing could be read.
         CallError: Access denied or no such model.
     """
     if how not in BASELINES:
@@ -135,7 +135,7 @@ async def _summarize(setting: _Setting[T, D]) -> Scan[D]:
             summary = answer.get()
             summaries[setting.method.key(summary)] = summary
     if not summaries:
-        raise RunError("none of the groups could be summarised", hint=str(done[0].error))
+        raise NothingReadError("none of the groups could be summarised", hint=str(done[0].error))
     read = [key for group, answer in zip(groups, done, strict=True) if answer.error is None for key in group]
     top = await replace(setting, items=summaries).scan(sorted(summaries), _one_call(len(summaries)))
     return _through_summaries(setting, top, nodes, read, len(groups))

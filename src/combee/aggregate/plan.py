@@ -269,7 +269,11 @@ def _check(made: Plan, weights: Sequence[int] | None) -> None:
     least = {"n": 1, "copies": 1, "max_items": 1, "second_chances": 0, "max_tokens": 1, "group_size": 1}
     for name, low in least.items():
         value = getattr(made, name)
-        if value is not None and value < low:
+        if value is None and name in {"max_tokens", "group_size"}:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise UsageError(f"{name} is {value!r}", hint="Give a whole number.")
+        if value < low:
             raise UsageError(f"{name} is {value}", hint=f"Give {low} or more.")
     if made.copies > _MOST_COPIES:
         raise UsageError(f"copies is {made.copies}", hint=f"Give {_MOST_COPIES} or fewer.")
@@ -283,3 +287,5 @@ def _check(made: Plan, weights: Sequence[int] | None) -> None:
         raise UsageError("a model that combines one input at a time never ends", hint="Give max_items 2 or more.")
     if weights is not None and len(weights) != made.n:
         raise UsageError(f"{len(weights)} weights for {made.n} items", hint="Give one weight an item.")
+    if weights is not None and not all(weight >= 0 for weight in weights):  # false for NaN too
+        raise UsageError("a weight is below 0 or no number", hint="Give the tokens of each item, 0 or more.")

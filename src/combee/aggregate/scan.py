@@ -17,7 +17,7 @@ from combee.aggregate.plan import Plan
 from combee.aggregate.protocol import Method
 from combee.aggregate.result import Scan
 from combee.aggregate.tree import Tree
-from combee.errors import RunError, UsageError
+from combee.errors import NothingReadError, UsageError
 from combee.journal import Scope
 from combee.runner import LocalRunner, Runner
 
@@ -52,7 +52,7 @@ async def scan(
 
     Raises:
         UsageError: No items, two different items with one key, or a quorum out of range.
-        RunError: Not one group could be read.
+        NothingReadError: Not one group could be read.
         CallError: Access denied or no such model: no smaller group would help.
         BudgetError: The budget of the calls is used up.
     """
@@ -121,7 +121,7 @@ async def finish(tree: Tree[T, D], plan: Plan, keys: Sequence[str], built: Seque
     """Combine the leaves of the first round, give second chances, and count."""
     late = set(keys) - tree.read - tree.given_up
     if not built:
-        raise RunError(
+        raise NothingReadError(
             f"none of the {len(keys)} items could be read: {tree.last_error}",
             hint="Look at the error; nothing that was paid is lost, and the same run goes on from here.",
         )

@@ -64,7 +64,7 @@ async def scan_stream(
 
     Raises:
         UsageError: No keys, an item whose key was not announced, two different items with one key.
-        RunError: Not one group could be read.
+        NothingReadError: Not one group could be read.
         CallError: Access denied or no such model.
         BudgetError: The budget of the calls is used up.
     """

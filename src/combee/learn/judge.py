@@ -104,10 +104,13 @@ class Judge:
             promote=False,
         )
 
+    @property
+    def scores(self) -> bool:
+        """Whether updates are judged by validation scores too."""
+        return self.enabled and self.validate is not None
+
     async def on_scores(self, evidence: Evidence, new: Playbook, old: Playbook, scope: Scope) -> Verdict:
         """Judge an update again, with the scores of the new book against the old one and the last stable one."""
-        if self.validate is None or not self.enabled:
-            return self.on_evidence(evidence)
         rows = await self._score(new, scope)
         trials = [Trial("old", rows, await self._score(old, scope))]
         if digest(self.stable) == digest(old):

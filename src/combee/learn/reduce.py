@@ -13,7 +13,7 @@ from functools import partial
 from itertools import count
 
 from combee.aggregate import Method, Plan, Scan, aggregate, plan, scan_stream
-from combee.errors import RunError
+from combee.errors import NothingReadError, RunError
 from combee.guard import Evidence, Verdict
 from combee.journal import Scope
 from combee.learn.config import LearnConfig
@@ -84,13 +84,11 @@ class Reducer:
     async def __call__(self, incoming: Incoming, book: Playbook, *, scope: Scope, step: int) -> Reduced:
         """Return the book after the lessons and votes of these reflections."""
         items: dict[str, Reflection] = {}
-        first: Scan[Delta] | RunError | None = None
+        first: Scan[Delta] | NothingReadError | None = None
         if self.leafwise:
             try:
                 first = await self._stream(incoming, items, book, scope)
-            except RunError as error:
-                if type(error) is not RunError:
-                    raise
+            except NothingReadError as error:
                 first = error
         else:
             async for _ in kept(incoming, items, self.judge.labels):
@@ -123,21 +121,19 @@ class Reducer:
                     quorum=incoming.quorum if self.config.pipeline else 1.0,
                     limit=self.config.concurrency,
                 )
-        except RunError:
+        except NothingReadError:
             if items:
                 raise
             return None
 
-    async def _until_read(self, work: _Work, first: Scan[Delta] | RunError | None) -> Reduced:
+    async def _until_read(self, work: _Work, first: Scan[Delta] | NothingReadError | None) -> Reduced:
         """Judge the step; where nothing could be read keep the reflections, or give up after too many such steps."""
         for again in count():
             try:
-                if isinstance(first, RunError):
+                if isinstance(first, NothingReadError):
                     raise first
                 reduced = await self._judged(work, first)
-            except RunError as error:
-                if type(error) is not RunError:
-                    raise
+            except NothingReadError as error:
                 if self.failures + 1 < self.config.give_up_after:
                     return self._kept_for_later(work, error)
                 # A run that is resumed after it gave up tries this step anew, at a place that no failure is noted for.
@@ -154,7 +150,7 @@ class Reducer:
                 return reduced
         raise AssertionError("count() does not end")
 
-    def _kept_for_later(self, work: _Work, error: RunError) -> Reduced:
+    def _kept_for_later(self, work: _Work, error: NothingReadError) -> Reduced:
         self.failures += 1
         self.observe(ReduceFailed(work.step, len(work.items), self.failures, error.message))
         return replace(self._votes_only(work, work.book), carried=work.items)
@@ -171,7 +167,7 @@ class Reducer:
             applied = self._apply(work, work.book, verdict.delta)
             if verdict.applies:
                 verdict = self.judge.on_book(verdict, applied.playbook)
-            if verdict.applies:
+            if verdict.applies and self.judge.scores:
                 verdict = await self.judge.on_scores(evidence, applied.playbook, work.book, inner)
             self.observe(spoken(work.step, evidence, verdict))
             if verdict.action != "retry_smaller" or verdict.max_items is None:
@@ -242,6 +238,8 @@ class Reducer:
         )
 
     async def _without_conflicts(self, work: _Work, scan: Scan[Delta], scope: Scope) -> Scan[Delta]:
+        if not self.leafwise:
+            return scan  # the baselines stay what they are
         method = self.curator.method(work.book, scope)
         return await settle_conflicts(
             scan, method, work.items, scope=scope, runner=self.runner, max_items=self._leaf_size()
