@@ -50,9 +50,9 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
         count_tokens(planted(0).text), sizes=sizes, repeats=options["repeats"], tokens_per_call=FIXED_TOKENS
     )
     name = model_of(spec)
-    agent = make_agent(spec)
-    if agent.models is not None:
+    if spec.agent.get("kind") == "ace":
         _agree(_price(price, spec), yes=yes, as_json=as_json)
+    agent = make_agent(spec)
 
     async def measure() -> Calibration:
         try:
