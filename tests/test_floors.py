@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "combee"
 FLOORS = {
-    0: {"errors", "playbook", "trace"},
+    0: {"errors", "files", "playbook", "trace"},
     1: {"journal", "runner"},
     2: {"aggregate", "model", "pace", "guard"},
     3: {"learn"},
@@ -17,9 +17,9 @@ FLOORS = {
     5: {"report", "bench", "mcp", "serve"},
     6: {"cli"},
 }
-EVERYWHERE = {"errors"}
+EVERYWHERE = {"errors", "files"}
 FLOOR_OF = {package: floor for floor, packages in FLOORS.items() for package in packages}
-MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem == "errors")
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem in EVERYWHERE)
 
 
 def package_of(path: Path) -> str:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
-import secrets
 from pathlib import Path
 
 from combee.errors import DataError, StorageError, UsageError
+from combee.files import write_whole
 from combee.playbook.jsonform import from_json, to_json
 from combee.playbook.model import Playbook
 from combee.playbook.problems import Parsed
@@ -42,47 +41,7 @@ def save(book: Playbook, path: Path | str) -> None:
     path = Path(path)
     _check_suffix(path)
     content = to_json(book) if path.suffix.lower() == ".json" else to_text(book)
-    try:
-        target = path.resolve()  # of a link the file is replaced, not the link
-        folder_there, is_folder = target.parent.is_dir(), target.is_dir()
-    except (OSError, RuntimeError, ValueError) as error:  # a folder not to be entered; links in a circle; a NUL
-        raise StorageError(f"{path}: cannot be reached: {error}") from error
-    if not folder_there:
-        raise UsageError(f"{path}: the folder {target.parent} does not exist", hint="Make it first, or name another.")
-    if is_folder:
-        raise UsageError(f"{path}: is a folder", hint="Name a file.")
-    _replace(target, content.encode("utf-8"))
-
-
-def _replace(target: Path, content: bytes) -> None:
-    temporary = target.with_name(f".playbook-{secrets.token_hex(8)}.tmp")
-    try:
-        try:
-            with temporary.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        _sync_folder(target.parent)
-    except OSError as error:
-        raise StorageError(
-            f"{target}: cannot be written: {error.strerror or error}",
-            hint="The file that was there before is unchanged. Free some space or choose another place.",
-        ) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself last through a power cut, where the system has folders that can be synced."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    write_whole(path, content)
 
 
 def read(path: Path | str) -> Parsed:

@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
+from combee.files import write_whole
 from combee.report.charts import batch_plot, lessons_plot, pace_plot, score_plot, size_plot
 from combee.report.gepa import search_section
 from combee.report.html import Html, Piece, cut, el, fold, scrolling, table
@@ -22,7 +23,6 @@ from combee.report.sections import (
     versions_section,
 )
 from combee.report.tree import level_table, tree_plot
-from combee.report.write import write_whole
 
 __all__ = ["REPORT_NAME", "run_page", "write_report"]
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from combee.files import write_whole
 from combee.report.html import Html, el, join
 from combee.report.scale import Axis, make_axis, number, text_width
 from combee.report.style import PLOT, SERIES
-from combee.report.write import write_whole
 
 __all__ = ["Mark", "Plot", "Series", "bar_plot", "line_plot"]
 
