@@ -187,3 +187,25 @@ def test_a_plan_made_for_few_items_remembers_what_was_asked_for() -> None:
     small = plan(5, preset="paper")
     assert (small.copies, small.times, small.reads) == (2, 1, 5)
     assert small.resized(100, weights=None, combine_calls_model=False) == plan(100, preset="paper")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"n": 1.5},
+        {"n": "3"},
+        {"n": True},
+        {"n": None},
+        {"n": 3, "max_items": 2.5},
+        {"n": 3, "max_items": None},
+        {"n": 3, "copies": float("nan")},
+        {"n": 3, "copies": 10**18},
+        {"n": 3, "max_tokens": "5"},
+        {"n": 3, "second_chances": False},
+        {"n": 3, "weights": [1, -1, 2], "max_tokens": 2},
+        {"n": 3, "weights": [1, float("nan"), 2], "max_tokens": 2},
+    ],
+)
+def test_a_number_that_is_none_or_not_whole_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        plan(**wrong)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -252,3 +254,24 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(
     with Journal.open(tmp_path) as journal:
         assert len(list(journal.results())) == 5
         assert journal.problems() == []
+
+
+@pytest.mark.parametrize("number", [1.0, True, "1", None])
+def test_a_place_is_made_of_whole_numbers(tmp_path: Path, number: Any) -> None:
+    with Journal.open(tmp_path) as journal, pytest.raises(UsageError, match="whole numbers"):
+        journal.scope(seed=number, epoch=0, step=0)
+
+
+def test_a_closed_journal_says_so_whatever_it_is_asked(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    journal.close()
+    asked: list[Callable[[], object]] = [
+        lambda: journal.meta("spec"),
+        lambda: list(journal.events()),
+        journal.labels,
+        lambda: journal.set_meta("key", 1),
+        lambda: journal.record_event("kind", 1),
+    ]
+    for ask in asked:
+        with pytest.raises(UsageError, match="closed"):
+            ask()

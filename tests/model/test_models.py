@@ -370,3 +370,10 @@ async def test_the_local_model_answers_by_schema_off_the_loop_and_refuses_what_i
         assert caught.value.kind is CallErrorKind.CONTEXT_TOO_LONG
     with pytest.raises(CallError, match="closed"):
         await model.complete(ask())
+
+
+@pytest.mark.parametrize("name", ["rate", "burst", "hang", "cached"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
+def test_a_mock_without_a_sound_number_is_refused(name: str, value: float) -> None:
+    with pytest.raises(UsageError, match=name):
+        MockConfig(**{name: value})  # type: ignore[arg-type]  # one name at a time

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -271,3 +272,9 @@ async def test_runs_inside_runs_do_not_wait_for_each_other() -> None:
 
 def test_it_is_a_runner() -> None:
     assert isinstance(LocalRunner(), Runner)
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, "3", None])
+def test_a_limit_is_a_whole_number_of_at_least_one(limit: Any) -> None:
+    with pytest.raises(UsageError):
+        LocalRunner(limit)

@@ -106,6 +106,9 @@ class Journal:
 
     def scope(self, *, seed: int, epoch: int, step: int, run: str = "") -> Scope:
         """Return where one step of one run keeps its results and decisions."""
+        if not all(type(number) is int for number in (seed, epoch, step)):
+            # 1, 1.0 and True are equal and would be three addresses.
+            raise UsageError(f"seed, epoch and step are {seed!r}, {epoch!r}, {step!r}", hint="Use whole numbers.")
         if not all(-(2**63) <= number < 2**63 for number in (seed, epoch, step)):
             raise UsageError(f"a seed, epoch or step is too large: {seed}, {epoch}, {step}", hint="Use 64-bit numbers.")
         return BoundScope(self._store, Place(clean_text(run), seed, epoch, step))

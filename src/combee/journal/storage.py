@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from combee.errors import StorageError
+from combee.errors import StorageError, UsageError
 from combee.journal.values import clean_text
 
 __all__ = ["Reader", "boundary", "connect", "connect_read_only", "problems"]
@@ -19,9 +19,13 @@ _BUSY_SECONDS = 10.0
 
 @contextmanager
 def boundary(path: Path) -> Iterator[None]:
-    """Turn every error of SQLite inside into a `StorageError` that says what to do."""
+    """Turn every error of SQLite inside into a `StorageError` (closed: `UsageError`) that says what to do."""
     try:
         yield
+    except sqlite3.ProgrammingError as error:
+        if "closed" in str(error):
+            raise UsageError("the journal is closed", hint="Use it inside its `with` block.") from error
+        raise _storage_error(error, path) from error
     except sqlite3.Error as error:
         raise _storage_error(error, path) from error
 

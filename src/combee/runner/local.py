@@ -116,9 +116,9 @@ class LocalRunner:
 
 
 def _checked(limit: int) -> int:
-    if limit < 1:
+    if type(limit) is not int or limit < 1:
         raise UsageError(
-            f"the limit of a runner is {limit}", hint="Give the number of items to work on at once, 1 or more."
+            f"the limit of a runner is {limit!r}", hint="Give the number of items to work on at once, 1 or more."
         )
     return limit
 

@@ -116,6 +116,10 @@ class MockConfig:
                 raise UsageError(f"there is no fault {name!r}", hint=did_you_mean(name, FAULTS))
             if not 0 <= share <= 1:
                 raise UsageError(f"the share of {name} is {share}", hint="Give a share from 0 to 1.")
+        for name, least in (("rate", 0.0), ("burst", 0.0), ("hang", 0.0), ("cached", 0.0)):
+            value = getattr(self, name)
+            if value is not None and not (least <= value < math.inf and (value > 0 or name not in {"rate", "burst"})):
+                raise UsageError(f"{name} of the mock is {value}", hint="Give a finite number above 0.")
         if sum(self.faults.values()) > 1 + 1e-9:
             raise UsageError("the shares of the faults add up to more than 1")
 
