@@ -1,0 +1,96 @@
+"""What ClawTeam 0.2.0 does not record: who made a commit, and every transition of a task.
+
+`install_trailer` puts a git hook into a repository that adds `Agent: NAME` to each commit message. `record_transitions`
+compares the task files with what it saw last; `install_shim` puts a `clawteam` before the real one that calls it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from combee.errors import UsageError
+from combee.swarm.team.git import git
+
+__all__ = ["TRANSITIONS", "install_shim", "install_trailer", "record_transitions"]
+
+TRANSITIONS = "transitions.jsonl"
+"""The file beside the tasks; ClawTeam reads only `task-*.json` there."""
+
+_MARK = "# combee: commit trailer"
+# A merge by ClawTeam first commits what lies in the worktree of the agent: that work is the agent's, not the merger's.
+_HOOK = f"""#!/bin/sh
+{_MARK}
+agent="$CLAWTEAM_AGENT_NAME"
+found=$(sed -n '1s/^\\[clawteam\\] .*checkpoint: \\([A-Za-z0-9_.-]*\\).*$/\\1/p' "$1")
+[ -n "$found" ] && agent="$found"
+# The message of a merge has no newline at its end, and a trailer would be joined to the subject.
+[ -n "$(tail -c1 "$1")" ] && echo >> "$1"
+[ -n "$agent" ] && git interpret-trailers --in-place --if-exists doNothing --trailer "Agent: $agent" "$1"
+exit 0
+"""
+
+
+def install_trailer(repository: Path) -> Path:
+    """Install the `prepare-commit-msg` hook, which all worktrees of the repository share; return its path.
+
+    Raises:
+        UsageError: The repository has another hook of that name.
+    """
+    shared = Path(git(repository, "rev-parse", "--git-common-dir").strip())
+    path = (repository / shared / "hooks" / "prepare-commit-msg").resolve()
+    if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
+        raise UsageError(f"{path} exists already.", hint=f"Add these lines to it by hand:\n{_HOOK}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_HOOK, encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def install_shim(folder: Path, real: Path, data: Path, team: str) -> Path:
+    """Write a `clawteam` into `folder` (to be first in the PATH) that notes transitions after each command."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "clawteam"
+    note = "import sys; from pathlib import Path; from combee.swarm.team.hooks import record_transitions as r; "
+    note += "r(Path(sys.argv[1]), sys.argv[2])"
+    command = shlex.join([sys.executable, "-c", note, str(data), team])
+    path.write_text(
+        f'#!/bin/sh\n{shlex.quote(str(real))} "$@"\ncode=$?\n{command} || true\nexit $code\n', encoding="utf-8"
+    )
+    path.chmod(0o755)
+    return path
+
+
+def record_transitions(data: Path, team: str, *, by: str | None = None, at: str | None = None) -> int:
+    """Append each change of a task's status or owner since the last call; return how many.
+
+    Args:
+        data: The data folder of ClawTeam.
+        team: The team.
+        by: Who caused it; by default `CLAWTEAM_AGENT_NAME`.
+        at: When, ISO 8601; by default now.
+    """
+    folder = data / "tasks" / team
+    by = os.environ.get("CLAWTEAM_AGENT_NAME", "") if by is None else by
+    at = datetime.now(UTC).isoformat() if at is None else at
+    path = folder / TRANSITIONS
+    last: dict[str, tuple[str, str]] = {}
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            last[row["task"]] = (row["to"], row["owner"])
+    rows: list[str] = []
+    for file in sorted(folder.glob("task-*.json")):
+        task = json.loads(file.read_text(encoding="utf-8"))
+        name, now = str(task["id"]), (str(task["status"]), str(task.get("owner", "")))
+        if last.get(name) != now:
+            row = {"task": name, "from": last.get(name, ("", ""))[0], "to": now[0], "owner": now[1], "by": by, "at": at}
+            rows.append(json.dumps(row))
+    if rows:
+        with path.open("a", encoding="utf-8") as file_:
+            file_.write("".join(f"{row}\n" for row in rows))
+    return len(rows)
