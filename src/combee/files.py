@@ -24,16 +24,19 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     A link stays: the file that it leads to is replaced.
 
     Raises:
-        UsageError: The place is a folder, or in a folder that does not exist.
+        UsageError: The place is a folder, a device or a pipe, or in a folder that does not exist.
         StorageError: The disk is full, or access is denied.
     """
     try:
         target = path.resolve()
         folder_there, is_folder = target.parent.is_dir(), target.is_dir()
+        is_device = target.exists() and not is_folder and not target.is_file()
     except (OSError, RuntimeError, ValueError) as error:  # a folder not to be entered; links in a circle; a NUL
         raise StorageError(f"{path} cannot be reached: {error}") from error
     if is_folder:
         raise UsageError(f"{path} is a folder.", hint="Name a file.")
+    if is_device:  # renamed over, /dev/null would be gone, for everybody
+        raise UsageError(f"{path} is a device or a pipe, not a file.", hint="Name a file.")
     if not folder_there:
         raise UsageError(f"There is no folder {target.parent}.", hint="Make it first, or choose another place.")
     temporary = target.with_name(f".combee-{secrets.token_hex(8)}.tmp")  # short: the name itself may be at the limit

@@ -129,3 +129,12 @@ def test_what_is_odd_in_a_text_is_logged_or_returned(tmp_path: Path, caplog: pyt
         load(tmp_path / "book.md")
     assert "book.md:1: no section line" in caplog.text
     assert len(read(tmp_path / "book.md").problems) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes lie in folders on POSIX")
+def test_a_device_or_a_pipe_is_never_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.md"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="device or a pipe"):
+        save(Playbook(), pipe)
+    assert pipe.is_fifo()
