@@ -15,7 +15,6 @@ from combee.guard import (
     distinctive,
     find_secrets,
     judge,
-    leaking,
     screen,
 )
 from combee.playbook import Add, Delta, Operation, Remove, Update, delta_of
@@ -92,9 +91,8 @@ def test_instructions_that_questions_share_are_no_quotation() -> None:
     assert LeakIndex(tasks[:1], seen=[f"Training: {text}."]).find(f"{text}: 7") == ()
 
 
-def test_a_reflection_that_quotes_the_answer_is_flagged_and_not_learned() -> None:
+def test_a_reflection_that_quotes_the_answer_is_not_learned() -> None:
     items = {"r1": "I should have said 48,213.77.", "r2": "Divide by the shares outstanding first."}
-    assert leaking(items, INDEX) == {"r1": ("t1",)}
     delta = delta_of([Add("OTHERS", text, (item,)) for item, text in items.items()])
     kept, refused = screen(delta, INDEX)
     assert [op.sources for op in kept] == [("r2",)]

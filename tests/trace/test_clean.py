@@ -8,7 +8,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from combee.trace import Step, ToolCall, Trace, clean, clean_text, count_tokens, failed, failure_line
+from combee.trace import Step, ToolCall, Trace, clean, clean_text, count_tokens, failed
 
 
 def a_trace(*steps: Step, task: str = "mend the build") -> Trace:
@@ -95,9 +95,3 @@ def test_failures_are_seen_by_flag_exit_code_and_error_line() -> None:
     assert not failed(Step(0, "tool", "5 passed, 0 failed"))
     assert not failed(Step(0, "user", "I get ValueError: x"))
     assert not failed(Step(0, "assistant", "fatal: no"))
-
-
-def test_the_line_that_says_what_went_wrong_is_found() -> None:
-    text = "Traceback (most recent call last):\n  File 'a.py', line 1\nKeyError: 'x'\n"
-    assert failure_line(text) == "KeyError: 'x'"
-    assert failure_line("all fine") is None

@@ -23,7 +23,7 @@ from combee.guard.isolation import (
     propagate,
     readable,
 )
-from combee.guard.leaks import HeldOut, LeakIndex, distinctive, find_secrets, leaking, screen
+from combee.guard.leaks import HeldOut, LeakIndex, distinctive, find_secrets, screen
 from combee.guard.notify import Notified, notify
 from combee.guard.regression import Comparison, Rows, Spending, Trial, compare
 from combee.guard.specific import count_specific, specific_terms
@@ -65,7 +65,6 @@ __all__ = [
     "gate",
     "judge",
     "labels_of",
-    "leaking",
     "lessons",
     "notify",
     "p_not_above",

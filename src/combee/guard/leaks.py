@@ -16,7 +16,7 @@ from decimal import Decimal
 from combee.playbook import Delta, Operation, Remove
 from combee.trace import redact
 
-__all__ = ["HeldOut", "LeakIndex", "distinctive", "find_secrets", "leaking", "screen"]
+__all__ = ["HeldOut", "LeakIndex", "distinctive", "find_secrets", "screen"]
 
 _TOKEN = re.compile(r"\d[\d,_]*(?:\.\d+)?|[^\W\d]\w*")
 _PART = re.compile(r",(?!\d)|;|\n|\|")
@@ -154,11 +154,6 @@ def find_secrets(text: str, patterns: Mapping[str, str] | None = None) -> tuple[
     """Return the kinds of secrets in a text (keys, passwords, e-mail addresses, home paths, the user's own), sorted."""
     kinds = set(redact(text, patterns or ()).counts)
     return tuple(sorted(kinds | {"password"} if _PASSWORD.search(text) else kinds))
-
-
-def leaking(items: Mapping[str, str], index: LeakIndex) -> dict[str, tuple[str, ...]]:
-    """Return the reflections that quote a held-out answer, each with the ids of those tasks; not to be learned."""
-    return {item: found for item, text in items.items() if (found := index.find(text))}
 
 
 def screen(

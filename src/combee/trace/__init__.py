@@ -1,7 +1,7 @@
 """Traces: recorded runs as plain data, their JSON lines, cleaning and redaction."""
 
 from combee.trace.clean import clean, clean_text, count_tokens
-from combee.trace.failure import failed, failure_line
+from combee.trace.failure import failed
 from combee.trace.identity import plain, trace_id
 from combee.trace.jsonl import FORMAT_VERSION, from_jsonl, to_jsonl, trace_from_data, trace_to_data
 from combee.trace.model import Outcome, Role, Step, ToolCall, Trace
@@ -20,7 +20,6 @@ __all__ = [
     "clean_text",
     "count_tokens",
     "failed",
-    "failure_line",
     "from_jsonl",
     "plain",
     "redact",

@@ -9,7 +9,7 @@ import re
 
 from combee.trace.model import Step
 
-__all__ = ["failed", "failure_line"]
+__all__ = ["failed"]
 
 _EXIT = re.compile(
     r"(?:exit(?:ed with)?(?: code| status)?|return\s?code|returned|status code)[\s:=\"'>]{1,6}(-?\d{1,5})\b(?!\.\d)",
@@ -48,13 +48,3 @@ def failed(step: Step) -> bool:
     if code is not None:
         return code != 0
     return _LINE.search(step.text) is not None
-
-
-def failure_line(text: str) -> str | None:
-    """Return the line that says best what went wrong (the last one that names an error), or None."""
-    found: str | None = None
-    for match in _LINE.finditer(text):
-        line = match[0].strip()
-        if found is None or not line.startswith("Traceback"):
-            found = line
-    return found
