@@ -94,9 +94,11 @@ async def test_a_run_has_a_book_events_and_a_report_like_any_other(
         kinds = Counter(event.kind for event in journal.events())
         assert len(list(journal.calls())) == paid
         assert journal.labels().keys() == {"best", "last"}
+        ends = [event.data for event in journal.events() if event.kind == "GepaFinished"]
     assert kinds["GepaCandidate"] == kinds["Validated"] >= 2
     assert kinds["GepaProposal"] == kinds["StepFinished"] == 4
     assert kinds["RunFinished"] == 1
+    assert [end["iterations"] for end in ends if isinstance(end, dict)] == [kinds["GepaIteration"]]
 
 
 async def test_a_killed_run_takes_the_same_path_and_buys_only_what_was_in_flight(source: Path) -> None:

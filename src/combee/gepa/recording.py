@@ -220,7 +220,7 @@ class Recorder:
         """The run is over."""
         data: dict[str, JSON] = {
             "best": int(event["best_candidate_idx"]),
-            "iterations": int(event["total_iterations"]),
+            "iterations": self._iteration,  # gepa counts its own from 0 and says one less
             "metric_calls": int(event["total_metric_calls"]),
         }
         self._write("GepaFinished", data, f"gepa/finished/{hash_json(data)[:12]}")
