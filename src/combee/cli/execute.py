@@ -12,13 +12,14 @@ import click
 
 from combee.cli.display import Display, make_display
 from combee.cli.gepa_run import METHOD, check_gepa, learn_by_gepa
+from combee.cli.rundir import JOURNAL
 from combee.cli.spec import Prepared
 from combee.errors import CombeeError, UsageError
 from combee.journal import JSON, Journal
 from combee.learn import LearnResult, learn
 from combee.learn.batching import announcement
 from combee.pace import explain
-from combee.playbook import Playbook, load, save, tokens
+from combee.playbook import Playbook, from_json, load, save, tokens
 from combee.report import REPORT_NAME, write_report
 from combee.runner import run_sync
 
@@ -41,7 +42,7 @@ class Finished:
 
 def execute(prepared: Prepared, folder: Path, *, quiet: bool) -> Finished:
     """Learn in `folder`; the same call on a folder that holds a part of the run goes on with it."""
-    start = _start(prepared)
+    named = _named_start(prepared, folder)
     by_gepa = prepared.spec.agent.get("method") == METHOD
     if by_gepa:
         check_gepa(prepared)
@@ -49,6 +50,7 @@ def execute(prepared: Prepared, folder: Path, *, quiet: bool) -> Finished:
         journal.set_meta(SPEC_KEY, prepared.spec.to_json())
         _same_data(journal, prepared)
         prepared.agent.attach(journal)
+        start = _first_version(journal) or named
         try:
             if by_gepa:
                 result = learn_by_gepa(prepared, start, journal, display)
@@ -81,8 +83,16 @@ async def _learn(prepared: Prepared, start: Playbook | None, journal: Journal, d
         await prepared.agent.aclose()
 
 
-def _start(prepared: Prepared) -> Playbook | None:
-    return None if prepared.spec.start is None else load(prepared.spec.start)
+def _named_start(prepared: Prepared, folder: Path) -> Playbook | None:
+    """The book that a new run is to begin with; it is read before anything is written."""
+    begun = (folder / JOURNAL).exists()
+    return None if prepared.spec.start is None or begun else load(prepared.spec.start)
+
+
+def _first_version(journal: Journal) -> Playbook | None:
+    """The book that a run began with: what became of its file since then is of no matter."""
+    versions = journal.versions()
+    return from_json(journal.text(versions[0].digest)) if versions else None
 
 
 def _same_data(journal: Journal, prepared: Prepared) -> None:

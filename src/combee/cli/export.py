@@ -49,7 +49,8 @@ def command(what: str | None, form: str, out: Path | None, version: str, *, as_j
         max_tokens=limit if isinstance(limit, int) else None,
     )
     if out is None and len(files) == 1 and form != "skill":
-        click.echo(files[0].text, nl=False)
+        whole = {"form": form, "name": name, "bullets": len(book), "text": files[0].text}
+        click.echo(json.dumps(whole, ensure_ascii=False) if as_json else files[0].text, nl=as_json)
         return
     base = Path() if out is None else out
     written = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from combee.cli.model_options import budget_options, model_options, tables_of
 from combee.cli.options import BatchSize, task_options
 from combee.cli.rundir import new_run
 from combee.cli.spec import RunSpec, prepare
+from combee.errors import UsageError
 
 __all__ = ["command"]
 
@@ -34,6 +36,18 @@ LEARN = (
     "guard_validate",
     "seed",
 )
+
+
+MODEL_ONLY = ("prompts", "reflection_rounds", "max_cost", "max_calls", "max_tokens")
+
+
+def _no_idle_options(options: Mapping[str, Any], kind: str) -> None:
+    """An option that would do nothing is a mistake, not a wish."""
+    idle = [name for name in MODEL_ONLY if options.get(name) is not None] if kind == "lexical" else []
+    if idle:
+        raise UsageError(f"--{idle[0].replace('_', '-')} does nothing without a model.", hint="Add --agent ace.")
+    if options["metric_calls"] is not None and options["method"] != METHOD:
+        raise UsageError("--metric-calls does nothing without gepa.", hint="Add --method gepa.")
 
 
 @click.command(name="learn")
@@ -79,6 +93,7 @@ def command(source: str | None, config_path: Path | None, **options: Any) -> Non
     agent = {"forget": options["forget"], "reflection_rounds": options["reflection_rounds"]}
     agent |= {"method": options["method"], "metric_calls": options["metric_calls"]}
     agent["kind"] = options["agent"] or tables["agent"].pop("kind")
+    _no_idle_options(options, agent["kind"] or config.agent.get("kind", "lexical"))
     spec = RunSpec.of(
         config,
         tasks=tasks | {"source": source},

@@ -66,9 +66,9 @@ class LearnConfig:
     """Decides every shuffle and simulation of the run."""
 
     def __post_init__(self) -> None:
-        if self.aggregate not in BASELINES:
+        if str(self.aggregate) not in BASELINES:
             raise UsageError(
-                f"aggregate: there is no method {self.aggregate!r}.", hint=did_you_mean(self.aggregate, BASELINES)
+                f"aggregate: there is no method {self.aggregate!r}.", hint=did_you_mean(str(self.aggregate), BASELINES)
             )
         if self.batch != "auto":
             _at_least("batch", self.batch, 1)
@@ -81,8 +81,17 @@ class LearnConfig:
         if self.near is not None:
             _share("near", self.near)
         _share("quorum", self.quorum)
+        candidates: object = self.candidates
+        if not isinstance(candidates, tuple):
+            raise UsageError(f"candidates must be a list of sizes, not {candidates!r}.")
         for size in self.candidates:
             _at_least("candidates", size, 1)
+        for name in ("guard", "guard_validate", "keep_leaks", "shuffle", "pipeline"):
+            if not isinstance(getattr(self, name), bool):
+                raise UsageError(f"{name} must be true or false, not {getattr(self, name)!r}.")
+        seed: object = self.seed
+        if not isinstance(seed, int) or isinstance(seed, bool) or not -(2**63) <= seed < 2**63:
+            raise UsageError(f"seed must be a whole number of at most 64 bits, not {seed!r}.")
 
     def to_json(self) -> dict[str, JSON]:
         """Return all settings as JSON."""
