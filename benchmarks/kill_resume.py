@@ -59,7 +59,7 @@ def kill_once(name: str, moment: float, book: bytes, results: int, folder: Path)
     if not killed or not (folder / "runs" / name / "journal.sqlite").exists():
         return Outcome(moment, killed=False, same=True, reused=0, bought=0, again=0, results=results)
     done = combee("resume", name, "--quiet", "--json", folder=folder)
-    if done.returncode == 1 and "before it began" in done.stderr:
+    if done.returncode == 2 and "before it began" in done.stderr:
         return Outcome(moment, killed=False, same=True, reused=0, bought=0, again=0, results=results)
     assert done.returncode == 0, done.stderr
     calls = json.loads(done.stdout)["calls"]

@@ -19,7 +19,8 @@ from combee.ace.prompts import Prompts
 from combee.ace.schemas import CURATOR, SUMMARY
 from combee.ace.showing import Shown, show_reflections
 from combee.journal import JSON, Scope, hash_json
-from combee.learn.codec import delta_from_json, delta_to_json
+from combee.learn.codec import delta_to_json
+from combee.learn.operations import OperationsMethod
 from combee.learn.roles import Reflection
 from combee.model import Model
 from combee.playbook import (
@@ -95,7 +96,7 @@ class AceCurator:
 
 
 @dataclass(frozen=True, slots=True)
-class AceMethod:
+class AceMethod(OperationsMethod):
     """Reflections to one delta (`combee.aggregate.Method`, with the hooks for coverage, preset and baselines)."""
 
     curator: AceCurator
@@ -189,14 +190,6 @@ class AceMethod:
         name = f"summary~{hash_json([joined, text])[:12]}"
         return Summary(id=name, trace=joined, task=joined, text=text, lessons=tuple(origins), origins=origins)
 
-    def sources(self, delta: Delta) -> frozenset[str]:
-        """Return the reflections that the operations cite."""
-        return frozenset(source for operation in delta for source in operation.sources)
-
-    def size(self, delta: Delta) -> int:
-        """Return the number of operations."""
-        return len(delta)
-
     def covered(self, item: Reflection, delta: Delta) -> bool:
         """Return whether every lesson stands in an operation that cites the reflection, or in the playbook already."""
         return bool(self.coverage((item,), delta))
@@ -229,14 +222,6 @@ class AceMethod:
             ):
                 found.append(item.id)
         return found
-
-    def encode(self, delta: Delta) -> JSON:
-        """Return the operations as JSON."""
-        return delta_to_json(delta)
-
-    def decode(self, value: JSON) -> Delta:
-        """Return the delta that `encode` wrote."""
-        return delta_from_json(value)
 
     def with_output_limit(self, tokens: int) -> AceMethod:
         """Return the same method with another limit on what one call writes."""

@@ -7,8 +7,6 @@ still what the diff was made from.
 from __future__ import annotations
 
 import difflib
-import os
-import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -16,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from combee.errors import StorageError, UsageError
 from combee.export.blocks import put_block
 from combee.export.forms import BEGIN, File
+from combee.files import whole_file
 
 __all__ = ["Change", "changes", "diff_of", "write"]
 
@@ -101,24 +100,9 @@ def write(found: Sequence[Change], repo: Path) -> None:
         if _inside(repo, change.path) != change.target or _read(change.target) != change.old:
             raise UsageError(f"{change.path} has changed meanwhile.", hint="Look at the diff again.")
     for change in found:
-        _replace(change)
-
-
-def _replace(change: Change) -> None:
-    target = change.target
-    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.tmp")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with temporary.open("xb") as file:
-                file.write(change.new)
-                file.flush()
-                os.fsync(file.fileno())
-            if change.old is not None:
-                temporary.chmod(target.stat().st_mode & 0o777)
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise StorageError(f"{change.path} cannot be written: {error.strerror or error}") from error
+            change.target.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"{change.path} cannot be written: {error.strerror or error}") from error
+        with whole_file(change.target) as file:
+            file.write(change.new)

@@ -15,7 +15,7 @@ from combee.gepa.asking import Asker
 from combee.gepa.prompts import delta_prompt
 from combee.gepa.records import Record, share_of
 from combee.journal import JSON, hash_json
-from combee.learn.codec import delta_from_json, delta_to_json
+from combee.learn.operations import OperationsMethod
 from combee.playbook import (
     Delta,
     Playbook,
@@ -23,7 +23,6 @@ from combee.playbook import (
     digest,
     distinct_terms,
     from_text,
-    merge,
     parse_operations,
     to_text,
 )
@@ -64,7 +63,7 @@ def is_playbook(text: str) -> bool:
     return not read.problems and all("\n\n" not in bullet.text for bullet in read.playbook)
 
 
-class DeltaMethod:
+class DeltaMethod(OperationsMethod):
     """Records to operations (`combee.aggregate.Method`)."""
 
     combine_calls_model = False
@@ -108,18 +107,6 @@ class DeltaMethod:
         self.problems += [f"{node}: {problem.reason}" for problem in problems]
         return found
 
-    async def combine(self, deltas: Sequence[Delta], node: str) -> Delta:
-        """Unite by code: no call, no loss."""
-        return merge(*deltas)
-
-    def sources(self, delta: Delta) -> frozenset[str]:
-        """Return the keys of the records that the operations cite."""
-        return frozenset(source for operation in delta for source in operation.sources)
-
-    def size(self, delta: Delta) -> int:
-        """Return the number of operations."""
-        return len(delta)
-
     def covered(self, item: Record, delta: Delta) -> bool:
         """Return whether operations that cite the record say something of it; see `coverage`."""
         return bool(self.coverage((item,), delta))
@@ -145,14 +132,6 @@ class DeltaMethod:
         if item.key in said and len(item.terms & said[item.key]) >= least:
             return True
         return any(share_of(item.terms, terms) >= _KNOWN for terms in self._known)
-
-    def encode(self, delta: Delta) -> JSON:
-        """Return the operations as JSON."""
-        return delta_to_json(delta)
-
-    def decode(self, value: JSON) -> Delta:
-        """Return the delta that `encode` wrote."""
-        return delta_from_json(value)
 
 
 def _with_keys(raw: object, items: Sequence[Record]) -> object:

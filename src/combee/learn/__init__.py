@@ -32,6 +32,7 @@ from combee.learn.events import (
 from combee.learn.intake import reflection_name
 from combee.learn.judge import Judge, Tell, Validate
 from combee.learn.loop import LearnResult, learn
+from combee.learn.operations import OperationsMethod
 from combee.learn.roles import (
     Curator,
     Generator,
@@ -60,6 +61,7 @@ __all__ = [
     "LearnResult",
     "LiveTasks",
     "Observer",
+    "OperationsMethod",
     "RecordedTraces",
     "ReduceFailed",
     "Reflection",

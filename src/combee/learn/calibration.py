@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from combee.errors import DataError, StorageError
+from combee.errors import DataError
+from combee.files import write_whole
 from combee.learn.roles import Reflection
 
 __all__ = ["CALIBRATIONS", "keep_calibration", "known_calibrations", "planted"]
@@ -54,13 +54,7 @@ def known_calibrations(folder: Path = Path()) -> dict[str, dict[str, Any]]:
 
 
 def keep_calibration(model: str, result: Mapping[str, Any], folder: Path = Path()) -> Path:
-    """Store the result for a model in place of an earlier one, atomically; return the file."""
+    """Store the result for a model in place of an earlier one and return the file. Raises as `write_whole`."""
     path = folder / CALIBRATIONS
     text = json.dumps(known_calibrations(folder) | {model: dict(result)}, indent=2, sort_keys=True) + "\n"
-    try:
-        new = path.with_name(f".{path.name}.{os.getpid()}")
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror}") from error
-    return path
+    return write_whole(path, text)

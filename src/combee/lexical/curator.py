@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from combee.errors import UsageError
-from combee.journal import JSON, Scope, hash_json
-from combee.learn.codec import delta_from_json, delta_to_json
+from combee.journal import Scope, hash_json
+from combee.learn.operations import OperationsMethod
 from combee.learn.roles import Reflection
 from combee.lexical.features import features
 from combee.lexical.lesson import SECTION, read_lesson
@@ -61,7 +61,7 @@ class LexicalCurator:
 
 
 @dataclass(frozen=True, slots=True)
-class LexicalMethod:
+class LexicalMethod(OperationsMethod):
     """Reflections to one delta by code (`combee.aggregate.Method`, with the hooks for baselines)."""
 
     curator: LexicalCurator
@@ -133,14 +133,6 @@ class LexicalMethod:
             origins=origins,
         )
 
-    def sources(self, delta: Delta) -> frozenset[str]:
-        """Return the reflections that the operations cite."""
-        return frozenset(source for operation in delta for source in operation.sources)
-
-    def size(self, delta: Delta) -> int:
-        """Return the number of operations."""
-        return len(delta)
-
     def covered(self, item: Reflection, delta: Delta) -> bool:
         """Return whether every lesson's distinctive terms stand in an operation that cites the reflection."""
         return bool(self.coverage((item,), delta))
@@ -152,14 +144,6 @@ class LexicalMethod:
             for source in operation.sources:
                 cited[source].append(getattr(operation, "text", ""))
         return [item.id for item in items if all(_stands_in(lesson, cited[item.id]) for lesson in item.lessons)]
-
-    def encode(self, delta: Delta) -> JSON:
-        """Return the operations as JSON."""
-        return delta_to_json(delta)
-
-    def decode(self, value: JSON) -> Delta:
-        """Return the delta that `encode` wrote."""
-        return delta_from_json(value)
 
     def with_output_limit(self, tokens: int) -> LexicalMethod:
         """Return the same method with another limit on what one call writes."""

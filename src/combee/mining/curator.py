@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from combee.aggregate import Method
-from combee.journal import JSON, Scope, hash_json
-from combee.learn import Reflection, delta_from_json, delta_to_json
+from combee.journal import Scope, hash_json
+from combee.learn import OperationsMethod, Reflection
 from combee.mining.finding import MISTAKES, STRATEGIES
-from combee.playbook import Add, Delta, Playbook, count_tokens, delta_of, merge
+from combee.playbook import Add, Delta, Playbook, count_tokens, delta_of
 
 __all__ = ["MiningCurator", "MiningMethod", "section_of"]
 
@@ -36,7 +36,7 @@ class MiningCurator:
 
 
 @dataclass(frozen=True, slots=True)
-class MiningMethod:
+class MiningMethod(OperationsMethod):
     """Reflections to one delta by code (`combee.aggregate.Method`)."""
 
     combine_calls_model: bool = False
@@ -70,27 +70,7 @@ class MiningMethod:
                 sources[lesson].append(item.id)
         return delta_of(Add(section_of(lesson), lesson, tuple(cited)) for lesson, cited in sources.items())
 
-    async def combine(self, deltas: Sequence[Delta], node: str) -> Delta:
-        """Unite the deltas, without loss."""
-        return merge(*deltas)
-
-    def sources(self, delta: Delta) -> frozenset[str]:
-        """Return the reflections that the operations cite."""
-        return frozenset(source for operation in delta for source in operation.sources)
-
-    def size(self, delta: Delta) -> int:
-        """Return the number of operations."""
-        return len(delta)
-
     def covered(self, item: Reflection, delta: Delta) -> bool:
         """Return whether every lesson stands in an operation that cites the reflection."""
         cited = {getattr(operation, "text", "") for operation in delta if item.id in operation.sources}
         return all(Add("", lesson).text in cited for lesson in item.lessons)
-
-    def encode(self, delta: Delta) -> JSON:
-        """Return the operations as JSON."""
-        return delta_to_json(delta)
-
-    def decode(self, value: JSON) -> Delta:
-        """Return the delta that `encode` wrote."""
-        return delta_from_json(value)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from combee.errors import DataError, StorageError
+from combee.errors import DataError
+from combee.files import whole_file
 from combee.journal import Scope
 from combee.learn import RecordedTraces, Reflection, Sampled
 from combee.playbook import Playbook, Vote, VoteKind
@@ -70,27 +69,16 @@ def keep(traces: Iterable[Trace], path: Path, redactor: Redactor | None) -> Kept
         StorageError: it cannot be written; nothing is left behind.
     """
     kept, seen = Kept(), set[str]()
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        try:
-            with temporary.open("x", encoding="utf-8", newline="") as file:
-                for trace in traces:
-                    if trace.id in seen:
-                        kept.twice += 1
-                        continue
-                    seen.add(trace.id)
-                    cleaned, counts = safe(trace, redactor)
-                    kept.redacted.update(counts)
-                    kept.traces += 1
-                    file.writelines(to_jsonl([cleaned]))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
+    with whole_file(path) as file:
+        for trace in traces:
+            if trace.id in seen:
+                kept.twice += 1
+                continue
+            seen.add(trace.id)
+            cleaned, counts = safe(trace, redactor)
+            kept.redacted.update(counts)
+            kept.traces += 1
+            file.writelines(line.encode("utf-8") for line in to_jsonl([cleaned]))
     return kept
 
 
