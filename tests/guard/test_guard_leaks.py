@@ -162,3 +162,9 @@ def test_any_text_can_be_looked_through(text: str, target: str) -> None:
     assert index.find(text) in {(), ("t",)}
     if distinctive(target):
         assert index.find(f"so: {target} .") == ("t",)
+
+
+@pytest.mark.parametrize("shown", ["Zorgon\u200bTax12", "ＺｏｒｇｏｎＴａｘ１２", "zorgontax12", "Zorgon\u00adTax12"])
+def test_a_target_is_found_in_any_form_that_reads_the_same(shown: str) -> None:
+    index = LeakIndex([HeldOut("t1", "ZorgonTax12")])
+    assert index.find(f"The answer is {shown}, always.") == ("t1",)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from combee.errors import BudgetError, CallError, CallErrorKind, RunError, UsageError
+from combee.errors import BudgetError, CallError, CallErrorKind, RunError, StorageError, UsageError
 from combee.guard import Policy
 from combee.journal import Journal, Scope
 from combee.learn import (
@@ -304,3 +304,22 @@ def test_reflections_survive_the_journal_unchanged() -> None:
         id="r", trace="t", task="q", text="x", lessons=("a",), votes=(Vote("r", "b", VoteKind.HARMFUL),), passed=False
     )
     assert reflection_from_json(reflection_to_json(before), {}) == before
+
+
+@pytest.mark.parametrize("error", [BudgetError("used up"), StorageError("disk full")])
+@pytest.mark.parametrize("first", [0, 20, 25])
+async def test_an_end_before_a_step_has_a_reflection_ends_the_run(tags: TaskSet, error: RunError, first: int) -> None:
+    class Ends(LexicalGenerator):
+        calls = 0
+
+        async def generate(self, task: Task, playbook: Playbook, scope: Scope) -> Rollout:
+            self.calls += 1
+            if self.calls > first:
+                raise error
+            return await super().generate(task, playbook, scope)
+
+    if isinstance(error, BudgetError):
+        assert (await run(tags, Ends())).reason is FinishReason.BUDGET
+    else:
+        with pytest.raises(StorageError):
+            await run(tags, Ends())

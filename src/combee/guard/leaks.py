@@ -8,6 +8,7 @@ question.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -40,7 +41,13 @@ class HeldOut:
 
 
 def _tokens(text: str) -> Tokens:
-    """Words in lower case and numbers in one form: `1,200.50` and `1200.5` are equal."""
+    """Words in lower case and numbers in one form: `1,200.50` and `1200.5` are equal.
+
+    Other forms of the same letters (full width) and letters that nobody sees count as what a reader sees.
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+        text = "".join(letter for letter in text if unicodedata.category(letter) != "Cf")
     return tuple(_number(token) if token[0].isdecimal() else token.casefold() for token in _TOKEN.findall(text))
 
 
