@@ -29,12 +29,11 @@ _ME = {
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """One bug: `wrong` stands in the file where `right` belongs; `hidden` if no visible test sees it."""
+    """One bug: `repaired` is its file without it; `test` has the tests that see it, `hidden`: only the deciding do."""
 
     kind: str
     path: str
-    wrong: str
-    right: str
+    repaired: str
     test: str
     hidden: bool = False
 
@@ -79,8 +78,8 @@ def generate(seed: int) -> Broken:
         if part in broken:
             right, wrong, kind = chance.choice(part.breaks)
             right, wrong = _filled(right, limit), _filled(wrong, limit)
+            bugs.append(Bug(kind, path, source, test, part is hidden))
             source = source.replace(right, wrong, 1)
-            bugs.append(Bug(kind, path, wrong, right, test, part is hidden))
         if part is hidden:
             visible = f"from pipeline.{names[part.module]} import {part.function}\n\n\n"
             visible += f"def test_{part.function}_is_there():\n    assert callable({part.function})\n"
@@ -102,8 +101,8 @@ def write_repository(broken: Broken, folder: Path) -> str:
 
 
 def split(count: int = 24, *, held_out: int = 12, seed: int = 0) -> tuple[tuple[Broken, ...], tuple[Broken, ...]]:
-    """Return `count` repositories as (train, held out), shuffled with the seed; no repository is in both."""
-    all_of_them = [generate(1000 * seed + number) for number in range(count)]
+    """Return the first `count` repositories as (train, held out), dealt by the seed; no repository is in both."""
+    all_of_them = [generate(number) for number in range(count)]
     random.Random(f"split {seed}").shuffle(all_of_them)
     return tuple(all_of_them[held_out:]), tuple(all_of_them[:held_out])
 
