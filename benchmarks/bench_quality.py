@@ -15,12 +15,14 @@ from statistics import fmean
 from combee.aggregate import Scan, aggregate, calibrate, plan
 from combee.guard import count_specific
 from combee.journal import MemoryScope, Scope
-from combee.learn import Event, GuardSpoke, LearnConfig, LiveTasks, Reflection, learn
+from combee.learn import BatchChosen, Event, GuardSpoke, LearnConfig, LiveTasks, Reflection, learn
 from combee.learn.calibration import planted
 from combee.learn.conflicts import settle_conflicts
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.lexical.curator import LexicalMethod
 from combee.lexical.loss import remembered
+from combee.model import Message, OpenAIModel, Request
+from combee.model.mock import MockConfig, MockServer, parse_latency
 from combee.playbook import Add, Delta, Operation, Playbook, apply, count_tokens, delta_of, distinct_terms
 from combee.runner import LocalRunner
 from combee.tasks import load
@@ -181,11 +183,62 @@ def guard() -> None:
         )
 
 
+@dataclass(frozen=True)
+class Asking(LexicalMethod):
+    """Asks an endpoint before it writes, one line a reflection."""
+
+    model: OpenAIModel | None = None
+
+    async def leaf(self, items: Sequence[Reflection], node: str) -> Delta:
+        """Ask, then write."""
+        assert self.model is not None
+        await self.model.complete(Request((Message("user", "\n".join(f"- {item.id}" for item in items)),)))
+        return await super().leaf(items, node)
+
+
+@dataclass(frozen=True)
+class AskingCurator:
+    """Makes the asking method."""
+
+    model: OpenAIModel
+
+    def method(self, playbook: Playbook, scope: Scope) -> Asking:
+        """Return the method."""
+        return Asking(LexicalCurator(), scope.address, model=self.model)
+
+
+async def _against_mock(alpha: float) -> BatchChosen:
+    tasks = load("tags", sizes=(400, 5, 5))
+    chosen: list[BatchChosen] = []
+
+    def observe(event: Event) -> None:
+        if isinstance(event, BatchChosen):
+            chosen.append(event)
+
+    async with MockServer(MockConfig(latency=parse_latency(f"power:0:0.1:{1 - alpha:.2f}/items"))) as server:
+        model = OpenAIModel(server.url, "mock")
+        live = LiveTasks(LexicalGenerator(), LexicalReflector(thin_margin=2.0), tasks.scorer)
+        config = LearnConfig(batch="auto", candidates=(2, 4, 8, 16, 32), aggregate="naive", guard=False)
+        await learn(tasks.train, live, AskingCurator(model), config=config, observe=observe)
+        await model.aclose()
+    return chosen[0]
+
+
+def pace() -> None:
+    print("\nPace end to end against the mock endpoint: latency 0.1 s * b^(1 - alpha), candidates 2, 4, 8, 16, 32")
+    for alpha in (0.5, 0.7, 0.9):
+        found = asyncio.run(_against_mock(alpha))
+        exact = 2 * 62.5 ** (1 / (1 + alpha))
+        fitted = "none" if found.alpha is None else f"{found.alpha:.3f}"
+        print(f"  alpha {alpha}: fitted {fitted}, batch {found.batch}, analytic {exact:.1f}", flush=True)
+
+
 def main() -> None:
     """Print the tables."""
     merging()
     calibration()
     guard()
+    pace()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """kill -9 of `combee learn tags` at random moments, resumed each time to the end: the same bytes, what was done twice.
 
-Run: python -m benchmarks.kill_resume [moments]. Every moment kills one run and resumes it; the playbook must be that of
+Run: python -m benchmarks.kill_resume [moments [train rows]]. Every moment kills one run and resumes it; the playbook must be that of
 the run nobody touched, and work may be done again only where it was under way or inside the last commit window (20 ms).
 """
 
@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-ARGUMENTS = ("learn", "tags", "--train", "240", "--val", "10", "--test", "5", "--batch", "30", "--quiet", "--json")
+ARGUMENTS = ("learn", "tags", "--val", "10", "--test", "5", "--batch", "30", "--quiet", "--json")
 
 
 @dataclass(frozen=True)
@@ -37,18 +37,18 @@ def combee(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def whole(folder: Path) -> tuple[bytes, dict[str, int], float]:
+def whole(folder: Path, train: int) -> tuple[bytes, dict[str, int], float]:
     """Run without a kill; return the playbook, the counts of work, and the seconds."""
     began = time.perf_counter()
-    done = combee(*ARGUMENTS, "--name", "whole", folder=folder)
+    done = combee(*ARGUMENTS, "--train", str(train), "--name", "whole", folder=folder)
     assert done.returncode == 0, done.stderr
     book = (folder / "runs/whole/playbook.json").read_bytes()
     return book, json.loads(done.stdout)["calls"], time.perf_counter() - began
 
 
-def kill_once(name: str, moment: float, book: bytes, results: int, folder: Path) -> Outcome:
+def kill_once(name: str, moment: float, book: bytes, results: int, folder: Path, train: int) -> Outcome:
     """Kill a run after `moment` seconds, then go on with it to the end."""
-    command = [sys.executable, "-m", "combee", *ARGUMENTS, "--name", name]
+    command = [sys.executable, "-m", "combee", *ARGUMENTS, "--train", str(train), "--name", name]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             process.wait(moment)
@@ -67,17 +67,17 @@ def kill_once(name: str, moment: float, book: bytes, results: int, folder: Path)
     return Outcome(moment, killed, same, calls["reused"], calls["bought"], calls["bought_again"], results)
 
 
-def kill_many(moments: int, *, seed: int = 0) -> list[Outcome]:
+def kill_many(moments: int, train: int, *, seed: int = 0) -> list[Outcome]:
     """Kill at so many random moments, spread over the time in which a run works."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        book, calls, seconds = whole(folder)
+        book, calls, seconds = whole(folder, train)
         outcomes: list[Outcome] = []
         tries = 0
         while len(outcomes) < moments and tries < 10 * moments:
             tries += 1
-            found = kill_once(f"killed{tries}", rng.uniform(0.3, 0.95) * seconds, book, calls["bought"], folder)
+            found = kill_once(f"killed{tries}", rng.uniform(0.3, 0.95) * seconds, book, calls["bought"], folder, train)
             if found.killed:
                 outcomes.append(found)
     return outcomes
@@ -86,7 +86,7 @@ def kill_many(moments: int, *, seed: int = 0) -> list[Outcome]:
 def main() -> None:
     """Print one line a kill."""
     moments = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    outcomes = kill_many(moments)
+    outcomes = kill_many(moments, int(sys.argv[2]) if len(sys.argv) > 2 else 240)
     print(f"{'killed at':>10}{'reused':>8}{'bought':>8}{'again':>7}   playbook")
     for one in outcomes:
         shown = "the same bytes" if one.same else "DIFFERENT"

@@ -11,7 +11,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_a_run_killed_at_four_random_moments_ends_with_the_same_playbook() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.kill_resume", "4"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "benchmarks.kill_resume", "4", "60"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 kills, 4 with the same bytes" in done.stdout

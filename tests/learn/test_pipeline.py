@@ -12,7 +12,18 @@ import pytest
 from combee.aggregate import Method
 from combee.errors import CallError, CallErrorKind, RunError
 from combee.journal import Journal, Scope
-from combee.learn import Event, LearnConfig, LearnResult, LiveTasks, ReduceFailed, Reflection, Rollout, Task, learn
+from combee.learn import (
+    Event,
+    LearnConfig,
+    LearnResult,
+    LiveTasks,
+    ReduceFailed,
+    Reflection,
+    Rollout,
+    StepFinished,
+    Task,
+    learn,
+)
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.lexical.curator import LexicalMethod
 from combee.playbook import Delta, Playbook, digest
@@ -27,26 +38,28 @@ def tags() -> TaskSet:
 
 
 class Slow(LexicalGenerator):
-    """The embedded agent with waiting times of its own for each sample."""
+    """The embedded agent with waiting times of its own; the `held` samples wait until the gate is opened."""
 
-    def __init__(self, seed: int, slow: Sequence[str] = ()) -> None:
+    def __init__(self, seed: int, held: Sequence[str] = ()) -> None:
         super().__init__()
         self.random = random.Random(seed)
-        self.slow = set(slow)
+        self.held = set(held)
+        self.gate = asyncio.Event()
         self.calls: list[str] = []
-        self.log: list[str] = []
 
     async def generate(self, task: Task, playbook: Playbook, scope: Scope) -> Rollout:
         self.calls.append(task.id)
-        await asyncio.sleep(0.15 if task.id in self.slow else self.random.random() / 100)
-        self.log.append(f"sample {task.id}")
+        if task.id in self.held:
+            await self.gate.wait()
+        else:
+            await asyncio.sleep(self.random.random() / 100)
         return await super().generate(task, playbook, scope)
 
 
 class WatchedBy:
-    def __init__(self, inner: LexicalCurator, log: list[str], failing: int = 0) -> None:
+    def __init__(self, inner: LexicalCurator, gate: asyncio.Event | None = None, failing: int = 0) -> None:
         self.inner = inner
-        self.log = log
+        self.gate = gate
         self.failing = failing
 
     def method(self, playbook: Playbook, scope: Scope) -> Method[Reflection, Delta]:
@@ -60,7 +73,8 @@ class _Noted(LexicalMethod):
 
     async def leaf(self, items: Sequence[Reflection], node: str) -> Delta:
         outer: WatchedBy = self.outer  # type: ignore[attr-defined]  # set above
-        outer.log.append(f"leaf {node}")
+        if outer.gate is not None:
+            outer.gate.set()
         if outer.failing > 0:
             raise CallError("the endpoint is down", kind=CallErrorKind.SERVER)
         return await super().leaf(items, node)
@@ -94,16 +108,15 @@ async def test_pipelining_changes_no_byte_whatever_the_order_of_arrival(tags: Ta
 
 
 async def test_leaves_start_before_the_last_sample_is_in(tags: TaskSet) -> None:
-    generator = Slow(1, slow=[tags.train[0].id])
-    await run(
-        tags,
-        generator,
-        LearnConfig(batch=72, max_items=6),
-        curator=WatchedBy(LexicalCurator(), generator.log),
-    )
-    assert generator.log.index(f"sample {tags.train[0].id}") > min(
-        index for index, entry in enumerate(generator.log) if entry.startswith("leaf")
-    )
+    generator = Slow(1, held=[tags.train[0].id])
+    async with asyncio.timeout(30):  # a sample waits for the first leaf: with a barrier there would be no end
+        found = await run(
+            tags,
+            generator,
+            LearnConfig(batch=72, max_items=6),
+            curator=WatchedBy(LexicalCurator(), generator.gate),
+        )
+    assert found.steps[0].total == len(tags.train)
 
 
 @pytest.mark.parametrize(("how", "pipeline"), [("combee", True), ("combee", False), ("paper", True)])
@@ -113,9 +126,16 @@ async def test_late_samples_join_the_next_step_and_a_replay_repeats_who_was_late
     slow = [task.id for task in tags.train[:4]]
     config = LearnConfig(batch=36, quorum=0.85, aggregate=how, pipeline=pipeline, guard=False)
     first = Slow(1, slow)
-    with Journal.open(tmp_path) as journal:
-        one = await run(tags, first, config, journal=journal)
-    assert one.steps[0].late > 0
+
+    class Opens(list[Event]):
+        def append(self, event: Event) -> None:
+            if isinstance(event, StepFinished):
+                first.gate.set()
+
+    async with asyncio.timeout(30):
+        with Journal.open(tmp_path) as journal:
+            one = await run(tags, first, config, journal=journal, events=Opens())
+    assert one.steps[0].late >= len(slow)
     assert sum(step.total for step in one.steps) == len(tags.train)
     assert sorted(first.calls) == sorted(task.id for task in tags.train)
     again = Slow(9)
@@ -128,7 +148,7 @@ async def test_late_samples_join_the_next_step_and_a_replay_repeats_who_was_late
 
 
 async def test_reflections_of_a_step_that_failed_as_a_whole_are_learned_in_the_next(tags: TaskSet) -> None:
-    curator = WatchedBy(LexicalCurator(), [], failing=1)
+    curator = WatchedBy(LexicalCurator(), failing=1)
     events: list[Event] = []
 
     def observe(event: Event) -> None:
@@ -150,11 +170,29 @@ async def test_reflections_of_a_step_that_failed_as_a_whole_are_learned_in_the_n
     assert failed.steps[1].reflections < len(sources)
 
 
+@pytest.mark.parametrize("at", [0, 5, 70])
+@pytest.mark.parametrize("how", ["combee", "naive"])
+async def test_an_error_of_the_map_ends_the_run_and_is_not_taken_for_a_failed_aggregation(
+    tags: TaskSet, how: str, at: int
+) -> None:
+    class Breaks(Slow):
+        async def generate(self, task: Task, playbook: Playbook, scope: Scope) -> Rollout:
+            if task.id == tags.train[at].id:
+                raise RunError("broken for good")
+            return await LexicalGenerator.generate(self, task, playbook, scope)
+
+    events: list[Event] = []
+    async with asyncio.timeout(30):
+        with pytest.raises(RunError, match="broken for good"):
+            await run(tags, Breaks(0), LearnConfig(batch=36, aggregate=how, concurrency=1), events=events)
+    assert not any(isinstance(event, ReduceFailed) for event in events)
+
+
 @pytest.mark.parametrize("how", ["combee", "naive"])
 async def test_a_run_whose_aggregation_stays_broken_ends_and_goes_on_when_it_is_mended(
     tags: TaskSet, tmp_path: Path, how: str
 ) -> None:
-    curator = WatchedBy(LexicalCurator(), [], failing=1)
+    curator = WatchedBy(LexicalCurator(), failing=1)
     config = LearnConfig(batch=20, give_up_after=2, aggregate=how, guard=False)
     for _ in range(2):
         with Journal.open(tmp_path) as journal, pytest.raises(RunError, match="2 steps in a row"):
@@ -178,7 +216,7 @@ async def test_a_wrong_key_ends_the_run_at_once(tags: TaskSet) -> None:
             raise CallError("wrong key", kind=CallErrorKind.AUTH)
 
     with pytest.raises(CallError, match="wrong key"):
-        await run(tags, LexicalGenerator(), LearnConfig(batch=20), curator=Denied(LexicalCurator(), []))
+        await run(tags, LexicalGenerator(), LearnConfig(batch=20), curator=Denied(LexicalCurator()))
 
 
 async def test_no_task_is_left_running_after_a_run_that_failed(tags: TaskSet) -> None:

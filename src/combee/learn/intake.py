@@ -21,7 +21,7 @@ from combee.learn.sampling import Sample, Sampled, SampleMap
 from combee.playbook import Playbook
 from combee.runner import Runner
 
-__all__ = ["Arrival", "Intake", "Ticket", "decided", "reflection_name"]
+__all__ = ["Arrival", "Intake", "MapStoppedError", "Ticket", "decided", "reflection_name"]
 
 S = TypeVar("S", bound=Sample)
 
@@ -45,6 +45,14 @@ def decided(scope: Scope, name: str) -> JSON:
 def reflection_name(sample: str, epoch: int) -> str:
     """Return what the reflection on a sample is called in one epoch: unique in a run, and known in advance."""
     return f"{sample}~{epoch}"
+
+
+class MapStoppedError(Exception):
+    """Carries what ended the work on all samples past the aggregation, which must not take it for its own failure."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +110,15 @@ class Intake(Generic[S]):
     async def take(self, wanted: set[str]) -> Arrival[S]:
         """Return the next arrival among the wanted; others wait for the step that wants them.
 
-        Raises whatever but a `CallError` ended the work on a sample.
+        Raises:
+            MapStoppedError: Something other than a `CallError` ended the work on a sample, and with it on all.
         """
         for name in [name for name in self._early if name in wanted]:
             return self._taken(self._early.pop(name))
         while True:
             arrival = await self._inbox.get()
             if isinstance(arrival, BaseException):
-                raise arrival
+                raise MapStoppedError(arrival)
             if arrival.ticket.name in wanted:
                 return self._taken(arrival)
             self._early[arrival.ticket.name] = arrival

@@ -29,7 +29,7 @@ from combee.learn.events import (
     Validated,
 )
 from combee.learn.incoming import Incoming
-from combee.learn.intake import Intake
+from combee.learn.intake import Intake, MapStoppedError
 from combee.learn.judge import Judge, Validate
 from combee.learn.record import Recorder
 from combee.learn.reduce import Reduced, Reducer
@@ -198,7 +198,10 @@ class _Loop(Generic[S]):
         clock = Clock(scope, self.recorder.journal)
         self.intake.start(batch, self.book, scope, epoch=epoch, step=self.step)
         gathering = Gathering(self.intake, scope, self.config.quorum if queue else 1.0)
-        reduced, mapped = await self._reduced(gathering, scope)
+        try:
+            reduced, mapped = await self._reduced(gathering, scope)
+        except MapStoppedError as stop:
+            raise stop.error from stop
         stable, self.book, self.carried = self.judge.stable, reduced.book, reduced.carried
         self.seen += len(mapped.worked)
         self.worked += len(mapped.worked)

@@ -6,8 +6,8 @@ and buys nothing again.
 
 from __future__ import annotations
 
+import asyncio
 import math
-import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
@@ -125,11 +125,13 @@ class Clock:
         self._scope = scope
         self._journal = journal
         self._reused = journal.stats().reused if journal is not None else 0
-        self._start = time.perf_counter()
+        # The event loop's clock: that of the process, or a simulated one.
+        self._time = asyncio.get_running_loop().time
+        self._start = self._time()
 
     def seconds(self) -> float | None:
         """Return the seconds since the start, or None where results of the step came from the journal."""
-        measured: float | None = round(time.perf_counter() - self._start, 6)
+        measured: float | None = round(self._time() - self._start, 6)
         if self._journal is not None and self._journal.stats().reused > self._reused:
             measured = None
         return cast("float | None", self._scope.decide("seconds", lambda: measured))
