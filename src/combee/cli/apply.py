@@ -12,6 +12,7 @@ from combee.cli.export import name_of
 from combee.cli.rundir import open_book
 from combee.errors import UsageError
 from combee.export import File, changes, diff_of, export, write
+from combee.playbook import Playbook
 
 __all__ = ["command"]
 
@@ -48,7 +49,7 @@ def command(  # noqa: PLR0917 - click passes options by name
     `agents` fills a marked block of AGENTS.md and touches nothing else in it; `skill` and `cursor` write files of
     their own.
     """
-    book, called = open_book(what, version)
+    book, called = _opened(what, repo, version)
     files = export(book, form, name=name_of(name, called), description=description, max_tokens=max_tokens)
     if form == "skill":
         files = tuple(File(f"{skills_dir.strip('/')}/{file.path}", file.text) for file in files)
@@ -64,6 +65,17 @@ def command(  # noqa: PLR0917 - click passes options by name
         click.echo(f"Nothing to change: {repo} is up to date.")
     else:
         click.echo("\n".join(f"{'wrote' if wrote else 'not written:'} {change.path}" for change in found))
+
+
+def _opened(what: str, repo: Path, version: str) -> tuple[Playbook, str]:
+    try:
+        return open_book(what, version)
+    except UsageError as error:
+        if Path(what).is_dir() and repo == Path():
+            raise UsageError(
+                f"{what} is a folder, not a run.", hint=f"Name the run first: combee apply RUN {what}"
+            ) from error
+        raise
 
 
 def _agreed(count: int, repo: Path) -> bool:

@@ -96,6 +96,8 @@ def with_calibration(spec: RunSpec, folder: Path = Path()) -> tuple[RunSpec, tup
     if found is None or "max_items" in spec.learn:
         return spec, ()
     size = int(found["max_items"])
+    if spec.agent.get("method") == "gepa":
+        size = max(2, size)  # its texts are combined by calls: a call must take two
     learn = {**spec.learn, "max_items": size}
     said = f"max_items = {size}, as measured for {model_of(spec)} ({CALIBRATIONS})"
     if spec.learn.get("aggregate", "combee") in ONE_CALL and spec.learn.get("batch") == "auto":
@@ -110,7 +112,9 @@ def _spec(options: Mapping[str, Any]) -> RunSpec:
     config = read_config(options["config_path"])
     tables = tables_of(options, config.model)
     named = options["model_name"] or config.model
-    kind = "lexical" if options["forget"] is not None else config.agent.get("kind") or ("ace" if named else "lexical")
+    kind = config.agent.get("kind") or ("ace" if named else "lexical")
+    if options["forget"] is not None or options["model_name"] is not None:  # an option wins over the file
+        kind = "lexical" if options["model_name"] is None else "ace"
     return RunSpec.of(
         config,
         agent={"prompts": tables["agent"]["prompts"], "kind": kind, "forget": options["forget"]},

@@ -75,7 +75,7 @@ def _extras() -> list[Check]:
             ok=True,
             found="installed"
             if importlib.util.find_spec(module)
-            else f"not installed (optional: pip install 'combee-learn[{name}]')",
+            else f"not installed (optional: pip install 'combee-learn[{name}]', in a clone -e '.[{name}]')",
         )
         for name, module in EXTRAS.items()
     ]

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from combee.cli.spec import RunSpec, load_tasks
+from combee.cli.words import counted
 from combee.playbook import count_tokens, load, tokens
 from combee.tasks import TaskSet
 
@@ -64,6 +65,8 @@ def print_estimate(spec: RunSpec, *, as_json: bool) -> None:
         data = {"steps": found.steps, "calls": found.calls, "tokens": found.tokens, "cost": found.cost}
         click.echo(json.dumps(data | {"minutes": found.minutes, "phases": phases, "assumed": ASSUMED}))
         return
-    click.echo(f"{work.samples} samples in {found.steps} steps, {work.validation} for validation.")
+    click.echo(
+        f"{counted(work.samples, 'sample')} in {counted(found.steps, 'step')}, {work.validation} for validation."
+    )
     click.echo(found.table())
     click.echo(ASSUMED)

@@ -14,7 +14,8 @@ from combee.cli.display import Display, make_display
 from combee.cli.gepa_run import METHOD, check_gepa, learn_by_gepa
 from combee.cli.rundir import JOURNAL
 from combee.cli.spec import Prepared
-from combee.errors import CombeeError, UsageError
+from combee.cli.words import counted
+from combee.errors import CombeeError, RunError, UsageError
 from combee.journal import JSON, Journal
 from combee.learn import LearnResult, learn
 from combee.learn.batching import announcement
@@ -59,6 +60,10 @@ def execute(prepared: Prepared, folder: Path, *, quiet: bool) -> Finished:
         except KeyboardInterrupt:
             display.close()
             click.echo(f"Stopped; nothing is lost. Go on with: combee resume {folder}", err=True)
+            raise
+        except RunError as error:
+            kept = f"What is done is kept. Once that is mended, go on with: combee resume {folder}"
+            error.hint = f"{error.hint}\n  {kept}" if error.hint else kept
             raise
         _write_books(folder, result)
         stats = journal.stats()
@@ -158,7 +163,7 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
         click.echo(json.dumps(summary | dict(more or {}), ensure_ascii=False))
         return
     lines = [f"{result.reason.value}: {result.detail}"]
-    lines.append(f"playbook   {len(result.best)} bullets, {tokens(result.best)} tokens → {done.folder / 'playbook.md'}")
+    lines.append(f"playbook   {_size(result.best)} → {done.folder / 'playbook.md'}")
     if validation is not None and validation.total:
         best = max((v.hits / v.total for v in result.validations if v.total and not v.errors), default=None)
         shown = f"{validation.hits / validation.total:.3f} at the end"
@@ -178,5 +183,17 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
     if result.unlearned:
         lines.append(f"not worked {len(result.unlearned)} samples failed for outside reasons")
     lines.append(f"report     {done.folder / REPORT_NAME}")
-    lines.append(f"next       combee show {done.folder} · combee eval {done.folder}")
+    lines.append(f"next       {_next(done)}")
     click.echo("\n".join(lines))
+
+
+def _size(book: Playbook) -> str:
+    return f"{counted(len(book), 'bullet')}, {counted(tokens(book), 'token')}"
+
+
+def _next(done: Finished) -> str:
+    """Return the commands that are of use now: an empty book is not shown, and traces have no tasks to score."""
+    if not done.result.best:
+        return "the playbook is empty; what came of each step stands in the report"
+    more = "eval" if done.prepared.tasks.kind != "traces" else "export --to skill"
+    return f"combee show {done.folder} · combee {more} {done.folder}"

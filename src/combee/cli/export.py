@@ -26,7 +26,7 @@ def name_of(given: str | None, what: str) -> str:
 @click.command(name="export")
 @click.argument("what", required=False)
 @click.option("--to", "form", type=click.Choice(list(FORMS)), required=True, help="What to write.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for a skill; file for the others. [stdout]")
+@click.option("--out", type=click.Path(path_type=Path), help="File, or folder for a skill. [stdout; a skill: ./NAME/]")
 @click.option("--version", default="best", show_default=True, help="A label (best, last, stable) or a digest.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Take the most valuable bullets that fit.")
 @click.option("--name", help="Name of the skill or rule. [from the run]")

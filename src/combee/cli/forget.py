@@ -9,6 +9,7 @@ import click
 
 from combee.cli.rundir import find_run
 from combee.cli.versions import RESERVED
+from combee.cli.words import counted
 from combee.errors import UsageError
 from combee.journal import Journal
 from combee.learn.history import read_history
@@ -50,8 +51,10 @@ def command(run: str, *, traces: tuple[str, ...], version: str, label: str, out:
         }
         click.echo(json.dumps(told, ensure_ascii=False))
         return
-    click.echo(f"{len(found.sources)} reflections taken out: {', '.join(found.sources)}")
-    click.echo(f"{len(found.removed)} bullets are gone, {len(found.playbook)} are left: {label} is on {new[:12]}")
+    click.echo(f"{counted(len(found.sources), 'reflection')} taken out: {', '.join(found.sources)}")
+    click.echo(
+        f"gone {counted(len(found.removed), 'bullet')}, left {len(found.playbook)}: the label {label} is on {new[:12]}"
+    )
     for bullet in found.removed:
         click.echo(f"- [{bullet.id}] {bullet.text}")
     for bullet in found.mixed:

@@ -17,6 +17,7 @@ import click
 from combee.cli.execute import Finished, execute, print_finished
 from combee.cli.rundir import new_run
 from combee.cli.spec import Prepared, RunSpec, judge_of, make_agent
+from combee.cli.words import counted
 from combee.errors import RunError, UsageError
 from combee.journal import JSON
 from combee.learn import RecordedTraces, TraceReflector
@@ -148,10 +149,11 @@ def shown_report(report: Report, redacted: Mapping[str, int], twice: int = 0) ->
 def _lines(facts: Mapping[str, JSON], *, redacted: bool) -> list[str]:
     formats = cast("dict[str, int]", facts["formats"])
     files = cast("dict[str, int]", facts["files"])
-    kinds = ", ".join(f"{name} {count} of {files.get(name, 0)} files" for name, count in formats.items())
-    lines = [f"read {facts['traces']} traces ({kinds}), {facts['steps']} steps, {facts['tool_calls']} tool calls"]
+    kinds = ", ".join(f"{name} {count} in {counted(files.get(name, 0), 'file')}" for name, count in formats.items())
+    head = counted(cast("int", facts["traces"]), "trace")
+    lines = [f"read {head} ({kinds}), {facts['steps']} steps, {facts['tool_calls']} tool calls"]
     if facts["twice"]:
-        lines.append(f"the same run was met again {facts['twice']} times and is read once")
+        lines.append(f"{counted(cast('int', facts['twice']), 'trace')} met before: left out, each run counts once")
     counts = cast("dict[str, int]", facts["redacted"])
     shown = ", ".join(f"{kind} {count}" for kind, count in counts.items()) or "nothing found"
     lines.append(f"redacted: {shown}" if redacted else "redaction is off: what the traces hold is stored as it is")
@@ -182,7 +184,10 @@ def _top_lines(done: Finished) -> list[str]:
     best = _by_support(done)[:5]
     if not best:
         return ["Nothing was learned: no run shows a failure and its fix that could be said in a line."]
-    return ["best supported:", *(f"  {len(bullet.sources):>4} runs  [{bullet.id}] {bullet.text}" for bullet in best)]
+    return [
+        "best supported:",
+        *(f"  {counted(len(bullet.sources), 'run'):>8}  [{bullet.id}] {bullet.text}" for bullet in best),
+    ]
 
 
 def _print_dry_run(spec: RunSpec, report: Report, traces: Iterator[Trace], *, as_json: bool) -> None:

@@ -32,4 +32,6 @@ def command(folder: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"written": str(path)}))
     else:
-        click.echo(f"Wrote {path}. Next: combee learn")
+        click.echo(
+            f"Wrote {path}. Next: name your file in it and, for a language model, fill [model]; then: combee learn"
+        )

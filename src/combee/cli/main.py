@@ -92,6 +92,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except click.exceptions.Exit as error:
         return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:  # not a mistake, but a question
+        click.echo(error.format_message())
+        return 0
     except click.ClickException as error:
         _fail(f"{error.format_message()}{_see_help(error)}", wants_json, kind="UsageError")
         return UsageError.exit_code

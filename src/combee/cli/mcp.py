@@ -54,7 +54,7 @@ def command(  # noqa: PLR0917 - click passes options by name
     except ImportError as error:
         raise UsageError(
             f"The MCP server needs a package that is not installed: {error.name}.",
-            hint="Install it: pip install 'combee-learn[mcp]'",
+            hint="Install it: pip install 'combee-learn[mcp]', or in a clone: .venv/bin/pip install -e '.[mcp]'",
         ) from error
     make_server(store, max_tokens=max_tokens, reports=not read_only and store.reports is not None).run("stdio")
 

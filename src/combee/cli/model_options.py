@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def model_options(command: F) -> F:
     """Add the options that say which model is called, and how."""
     options = [
-        click.option("--model", "model_name", metavar="NAME", help="Model to call; makes the agent 'ace'."),
+        click.option("--model", "model_name", metavar="NAME", help="Model to call, as the endpoint names it."),
         click.option("--base-url", help="Endpoint, like https://api.deepseek.com/v1. [$OPENAI_BASE_URL]"),
         click.option("--api-key-env", metavar="VARIABLE", help="NAME of the variable with the key. [OPENAI_API_KEY]"),
         click.option("--max-in-flight", type=click.IntRange(1), help="Calls in flight at most. [found by itself]"),

@@ -140,5 +140,8 @@ def _print(found: Refined, *, as_json: bool) -> None:
         return
     click.echo(f"{len(rewritten)} of {len(found.clusters)} clusters rewritten, {len(found.playbook)} entries")
     click.echo(f"tokens {found.tokens_before} → {found.tokens_after}")
+    alike: dict[str, list[str]] = {}
     for cluster in found.clusters:
-        click.echo(f"  {cluster.result}: {', '.join(cluster.ids)}")
+        alike.setdefault(cluster.result, []).append(", ".join(cluster.ids))
+    for result, ids in alike.items():
+        click.echo(f"  {result}\n    {'; '.join(ids)}")

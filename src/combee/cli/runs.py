@@ -19,7 +19,7 @@ __all__ = ["command"]
 @click.argument("root", type=click.Path(path_type=Path), default=RUNS)
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def command(root: Path, as_json: bool) -> None:
-    """List the runs below ROOT (default: runs/), oldest first."""
+    """List the runs below ROOT (default: runs/); the one that changed last, the latest, stands last."""
     if root != RUNS and not root.is_dir():
         raise UsageError(f"{root} is no folder.", hint="Give the folder that holds the folders of the runs.")
     rows = [describe(folder) for folder in all_runs(root)]

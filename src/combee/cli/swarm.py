@@ -44,7 +44,7 @@ def _running(described: SwarmFile) -> Iterator[Swarm]:
         lock.release()
 
 
-@command.command("run")
+@command.command("run", short_help="Start the swarm of a file, or go on with it.")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @_json_option
 def run_command(file: Path, as_json: bool) -> None:
@@ -208,7 +208,7 @@ def traces_command(world: Path, out: Path, as_json: bool) -> None:
     click.echo(json.dumps({"traces": len(lines), "file": str(out)}) if as_json else f"{out}: {len(lines)} traces")
 
 
-@command.command("measure")
+@command.command("measure", short_help="Test what is said of swarms; each claim gets its verdict.")
 @click.argument("names", nargs=-1)
 @click.option("--quick", is_flag=True, help="Small sizes and one seed: seconds instead of minutes.")
 @click.option("--out", type=click.Path(path_type=Path), help="Markdown file to write; plots go into plots/ beside it.")
