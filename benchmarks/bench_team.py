@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
+from benchmarks.team_gepa import CALLS, learn_with_gepa, rules_of
 from combee.lexical import LexicalCurator
 from combee.mining import MiningCurator
 from combee.swarm.team import (
@@ -84,6 +85,7 @@ def judged(arena: Arena, arms: dict[str, Arm], seed: int) -> list[Round]:
     arms["rules after four rounds"].add(arena.run(held_out, rules))
     arms["the same, in held-out words"].add(arena.run(held_out, stance(reworded(book, seed))))
     arms["the contrary, in held-out words"].add(arena.run(held_out, turned))
+    arms["gepa reflecting through Combee"].add(arena.run(held_out, rules_of(learn_with_gepa(train, arena, seed))))
     for how in ("combee", "naive"):
         learned = stance_of(last(train, arena, seed, how).after)
         arms[f"four rounds, simulated forgetting, {how}"].add(arena.run(held_out, learned))
@@ -95,7 +97,8 @@ def report(arms: dict[str, Arm], learned: list[list[Round]], seconds: float, run
     lines = ["| held-out repositories | total | " + " | ".join(WEIGHTS) + " | messages | steps | tokens |"]
     lines += ["|---" * 9 + "|", *(arm.row(name) for name, arm in arms.items()), ""]
     weights = ", ".join(f"{part} {weight}" for part, weight in WEIGHTS.items())
-    lines += [f"Weights: {weights}. Mean of {len(learned)} repeats (least to most), 12 held-out repositories each.", ""]
+    lines += [f"Weights: {weights}. Mean of {len(learned)} repeats (least to most), 12 held-out repositories each."]
+    lines += [f"Cost is that of one repair. Simulated forgetting: m0 = {FORGET:g}. gepa: {CALLS} metric calls.", ""]
     lines += ["| round | score on train before it | rules the lead follows after it |", "|---|---|---|"]
     for number in range(len(learned[0])):
         scores = [rounds[number].score for rounds in learned]
@@ -131,6 +134,7 @@ def main() -> None:
         "rules after four rounds",
         "the same, in held-out words",
         "the contrary, in held-out words",
+        "gepa reflecting through Combee",
         "four rounds, simulated forgetting, combee",
         "four rounds, simulated forgetting, naive",
     )
