@@ -50,6 +50,30 @@ def _is_strict(schema: Mapping[str, Any]) -> bool:
     return all(_is_strict(part) for part in [items, *options] if isinstance(part, Mapping))
 
 
+class _Form(dict[str, Any]):
+    """A `response_format` with its bytes: the same for every call of a role, and long beside a short prompt."""
+
+    __slots__ = ("raw",)
+    raw: bytes
+
+
+_FORMS: dict[int, tuple[Mapping[str, Any], _Form]] = {}  # by identity; the schema is held, so that no id comes twice
+_MOST_FORMS = 64
+
+
+def _form_of(schema: Mapping[str, Any]) -> _Form:
+    held = _FORMS.get(id(schema))
+    if held is not None:
+        return held[1]
+    inner = {"name": "reply", "schema": schema, "strict": _is_strict(schema)}
+    form = _Form(type="json_schema", json_schema=inner)
+    form.raw = json.dumps(form, separators=(",", ":")).encode()
+    if len(_FORMS) >= _MOST_FORMS:
+        _FORMS.clear()
+    _FORMS[id(schema)] = (schema, form)
+    return form
+
+
 def ask_in_words(schema: Mapping[str, Any]) -> str:
     """Return the sentence that asks for an object of this schema."""
     shown = json.dumps(schema, sort_keys=True)
@@ -70,12 +94,14 @@ def _text(text: str) -> bytes:
 
 def to_bytes(body: Mapping[str, Any]) -> bytes:
     """Return a body of `write_body` as UTF-8 JSON; the messages are what is long in it."""
-    rest = {name: value for name, value in body.items() if name != "messages"}
+    rest = {name: value for name, value in body.items() if name != "messages" and not isinstance(value, _Form)}
+    form = body.get("response_format")
     messages = b",".join(
         b'{"role":"%b","content":%b}' % (message["role"].encode(), _text(message["content"]))
         for message in body["messages"]
     )
-    return b'{"messages":[%b],%b' % (messages, json.dumps(rest, separators=(",", ":")).encode()[1:])
+    start = b'"response_format":%b,' % form.raw if isinstance(form, _Form) else b""
+    return b'{%b"messages":[%b],%b' % (start, messages, json.dumps(rest, separators=(",", ":")).encode()[1:])
 
 
 def write_body(request: Request, model: str, can: Capabilities, extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,8 +116,7 @@ def write_body(request: Request, model: str, can: Capabilities, extra: Mapping[s
         body["stop"] = list(request.stop)
     if request.schema is not None:
         if can.structured == "json_schema":
-            form = {"name": "reply", "schema": request.schema, "strict": _is_strict(request.schema)}
-            body["response_format"] = {"type": "json_schema", "json_schema": form}
+            body["response_format"] = _form_of(request.schema)
         else:
             # At the end: what comes before stays the same from call to call, for prefix caches.
             last = messages[-1]
