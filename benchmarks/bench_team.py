@@ -8,7 +8,8 @@ docs/plots/team.md, which docs/team.md explains.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import mean
 
@@ -23,16 +24,23 @@ from combee.swarm.team import (
     Played,
     Round,
     learn_rules,
+    meanings,
     reworded,
     split,
     stance,
     stance_of,
     understood,
 )
+from combee.swarm.team.meaning import meanings_by_words
 from combee.swarm.team.phrases import HELD_OUT, SEEN
 
 REPEATS = range(5)
 FORGET = 6.0
+READINGS: dict[str, Callable[[str], Mapping[Intent, int]]] = {
+    "grammar": meanings,
+    "grammar without unseen synonyms": partial(meanings, seen_only=True),
+    "shared words": meanings_by_words,
+}
 OUT = Path(__file__).resolve().parent.parent / "docs" / "plots" / "team.md"
 
 
@@ -84,6 +92,8 @@ def judged(arena: Arena, arms: dict[str, Arm], seed: int) -> list[Round]:
     arms["rules after one round"].add(arena.run(held_out, stance_of(rounds[0].after)))
     arms["rules after four rounds"].add(arena.run(held_out, rules))
     arms["the same, in held-out words"].add(arena.run(held_out, stance(reworded(book, seed))))
+    unseen = stance(reworded(book, seed), seen_only=True)
+    arms["the same, without unseen synonyms"].add(arena.run(held_out, unseen))
     arms["the contrary, in held-out words"].add(arena.run(held_out, turned))
     arms["gepa reflecting through Combee"].add(arena.run(held_out, rules_of(learn_with_gepa(train, arena, seed))))
     for how in ("combee", "naive"):
@@ -108,10 +118,9 @@ def report(arms: dict[str, Arm], learned: list[list[Round]], seconds: float, run
     lines += ["", "| phrasings | all | contrary ones |", "|---|---|---|"]
     for name, phrasings in (("seen", SEEN), ("held out", HELD_OUT)):
         contrary = {meaning: texts for meaning, texts in phrasings.items() if meaning[1] < 0}
-        for by_words in (False, True):
-            right, count, _ = understood(phrasings, by_words=by_words)
-            less, of, _ = understood(contrary, by_words=by_words)
-            how = "shared words" if by_words else "grammar"
+        for how, read in READINGS.items():
+            right, count, _ = understood(phrasings, read)
+            less, of, _ = understood(contrary, read)
             lines.append(f"| {name}, by {how} | {right} of {count} | {less} of {of} |")
     lines += [
         "",
@@ -133,6 +142,7 @@ def main() -> None:
         "rules after one round",
         "rules after four rounds",
         "the same, in held-out words",
+        "the same, without unseen synonyms",
         "the contrary, in held-out words",
         "gepa reflecting through Combee",
         "four rounds, simulated forgetting, combee",

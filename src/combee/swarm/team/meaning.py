@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 from combee.swarm.team.phrases import SEEN, Intent
@@ -42,9 +42,9 @@ _VOCABULARY = {
 _ENDINGS = ("", "s", "es", "d", "ed", "ing")
 
 
-def _words() -> dict[str, frozenset[str]]:
+def _words(vocabulary: Mapping[str, str]) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
-    for concept, words in _VOCABULARY.items():
+    for concept, words in vocabulary.items():
         for word in words.split():
             stems = {word, word.removesuffix("e")} if concept not in {"lead", "not", "only"} else {word}
             for form in {stem + ending for stem in stems for ending in _ENDINGS} - {word.removesuffix("e")} | {word}:
@@ -56,16 +56,33 @@ def _words() -> dict[str, frozenset[str]]:
     return {word: frozenset(concepts) for word, concepts in found.items()}
 
 
-_CONCEPTS = _words()
 _WORD = re.compile(r"--agent|[a-z]+(?:[-'][a-z]+)*")
+
+
+def _spoken(text: str) -> list[str]:
+    return [word.removesuffix("'s") for word in _WORD.findall(text.casefold())]
+
+
+def _seen_only() -> dict[str, str]:
+    """Return the vocabulary without the words of which no form stands in a seen phrasing."""
+    spoken = {word for texts in SEEN.values() for text in texts for word in _spoken(text)}
+
+    def stands(word: str) -> bool:
+        return any(stem + ending in spoken for stem in (word, word.removesuffix("e")) for ending in _ENDINGS)
+
+    return {concept: " ".join(filter(stands, words.split())) for concept, words in _VOCABULARY.items()}
+
+
+_CONCEPTS = {False: _words(_VOCABULARY), True: _words(_seen_only())}
+"""Word to concepts; under True without synonyms that no seen phrasing has."""
 
 
 class _Sentence:
     """The concepts of one sentence in order."""
 
-    def __init__(self, text: str) -> None:
-        words = [word.removesuffix("'s") for word in _WORD.findall(text.casefold())]
-        self.at = [_CONCEPTS.get(word, frozenset()) for word in words]
+    def __init__(self, text: str, *, seen_only: bool) -> None:
+        concepts = _CONCEPTS[seen_only]
+        self.at = [concepts.get(word, frozenset()) for word in _spoken(text)]
 
     def has(self, *concepts: str) -> bool:
         """Whether every concept occurs."""
@@ -80,26 +97,29 @@ class _Sentence:
         return sum("not" in found for found in self.at[start:end]) % 2 == 1
 
 
-def stance(rules: Iterable[tuple[str, int]]) -> dict[Intent, int]:
+def stance(rules: Iterable[tuple[str, int]], *, seen_only: bool = False) -> dict[Intent, int]:
     """Return what a lead makes of weighted rules: +1 asked for, -1 its contrary; undecided ones are left out."""
     sums: Counter[Intent] = Counter()
     for text, weight in rules:
-        for intent, sign in meanings(text).items():
+        for intent, sign in meanings(text, seen_only=seen_only).items():
             sums[intent] += sign * weight
     return {intent: 1 if total > 0 else -1 for intent, total in sums.items() if total}
 
 
 @lru_cache(maxsize=4096)
-def _meanings(text: str) -> tuple[tuple[Intent, int], ...]:
+def _meanings(text: str, *, seen_only: bool) -> tuple[tuple[Intent, int], ...]:
     found: dict[Intent, int] = {}
     for sentence in re.split(r"(?<=[.!?])\s+", text):
-        found |= _read(_Sentence(sentence))
+        found |= _read(_Sentence(sentence, seen_only=seen_only))
     return tuple((intent, sign) for intent, sign in found.items() if sign)
 
 
-def meanings(text: str) -> dict[Intent, int]:
-    """Return what a rule asks for (+1) or forbids (-1); empty where it is not understood."""
-    return dict(_meanings(text))
+def meanings(text: str, *, seen_only: bool = False) -> dict[Intent, int]:
+    """Return what a rule asks for (+1) or forbids (-1); empty where it is not understood.
+
+    With `seen_only`, the lead knows no word that stands in none of the seen phrasings.
+    """
+    return dict(_meanings(text, seen_only=seen_only))
 
 
 def _read(one: _Sentence) -> dict[Intent, int]:
@@ -170,7 +190,8 @@ def meanings_by_words(text: str) -> dict[Intent, int]:
 
 
 def understood(
-    phrasings: Mapping[tuple[Intent, int], Iterable[str]], *, by_words: bool = False
+    phrasings: Mapping[tuple[Intent, int], Iterable[str]],
+    read: Callable[[str], Mapping[Intent, int]] = meanings,
 ) -> tuple[int, int, list[str]]:
     """Return (right, all, those wrong or not understood) over phrasings whose meaning is known."""
     wrong: list[str] = []
@@ -178,7 +199,6 @@ def understood(
     for (intent, sign), texts in phrasings.items():
         for text in texts:
             count += 1
-            read = meanings_by_words(text) if by_words else meanings(text)
-            if read.get(intent) != sign:
+            if read(text).get(intent) != sign:
                 wrong.append(text)
     return count - len(wrong), count, wrong
