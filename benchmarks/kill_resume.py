@@ -1,7 +1,7 @@
 """kill -9 of `combee learn tags` at random moments, resumed each time to the end: the same bytes, what was done twice.
 
-Run: python -m benchmarks.kill_resume [moments [train rows]]. Every moment kills one run and resumes it; the playbook must be that of
-the run nobody touched, and work may be done again only where it was under way or inside the last commit window (20 ms).
+Run: python -m benchmarks.kill_resume [moments [train rows]]. Every moment kills one run and resumes it; the playbook must
+be that of the run nobody touched. Work may be done again only where it was under way or inside the last commit window.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def whole(folder: Path, train: int) -> tuple[bytes, dict[str, int], float]:
     return book, json.loads(done.stdout)["calls"], time.perf_counter() - began
 
 
-def kill_once(name: str, moment: float, book: bytes, results: int, folder: Path, train: int) -> Outcome:
+def kill_once(name: str, moment: float, book: bytes, *, results: int, folder: Path, train: int) -> Outcome:
     """Kill a run after `moment` seconds, then go on with it to the end."""
     command = [sys.executable, "-m", "combee", *ARGUMENTS, "--train", str(train), "--name", name]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
@@ -77,7 +77,14 @@ def kill_many(moments: int, train: int, *, seed: int = 0) -> list[Outcome]:
         tries = 0
         while len(outcomes) < moments and tries < 10 * moments:
             tries += 1
-            found = kill_once(f"killed{tries}", rng.uniform(0.3, 0.95) * seconds, book, calls["bought"], folder, train)
+            found = kill_once(
+                f"killed{tries}",
+                rng.uniform(0.3, 0.95) * seconds,
+                book,
+                results=calls["bought"],
+                folder=folder,
+                train=train,
+            )
             if found.killed:
                 outcomes.append(found)
     return outcomes
