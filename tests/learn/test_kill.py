@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_a_run_killed_at_four_random_moments_ends_with_the_same_playbook() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.kill_resume", "4", "60"],
+        [sys.executable, "-m", "benchmarks.kill_resume", "4", "150"],
         cwd=ROOT,
         capture_output=True,
         text=True,
