@@ -1,6 +1,6 @@
 """kill -9 of `combee learn tags` at random moments, resumed each time to the end: the same bytes, what was done twice.
 
-Run: python -m benchmarks.kill_resume [moments [train rows]]. Every moment kills one run and resumes it; its playbook must
+Run: python -m benchmarks.kill_resume [moments [train rows]]. Every moment kills one run and resumes it; its book must
 be that of the run nobody touched. Work may be done again only where it was under way or inside the last commit window.
 """
 
