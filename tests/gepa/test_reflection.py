@@ -175,9 +175,12 @@ async def test_it_works_where_a_loop_runs_already_with_async_models_and_ends_its
         await asyncio.sleep(0)
         return fenced(prompt)
 
-    before = set(threading.enumerate())
+    def loops() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name == "combee-gepa"}
+
+    before = loops()
     assert reflect(answer, 12)[0] == reflect(fenced, 12)[0]
-    assert set(threading.enumerate()) <= before
+    assert loops() <= before
 
 
 def test_it_may_be_used_again_after_it_was_closed() -> None:

@@ -21,8 +21,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call. `schema` is a JSON schema for the reply, not changed once it was sent; `role` and `item` say in the ledger what the call was for.
+    """One call. `role` and `item` say in the ledger what the call was for.
 
+    `schema` is a JSON schema for the reply; it is not to be changed once it was sent.
     `accept_cut`: a reply that was cut off at `max_tokens` is returned with finish "length" instead of being tried again
     with twice the room and then raised as a `CallError`.
     """
