@@ -330,11 +330,27 @@ def smuggle_duplicate(book: Playbook, own: str) -> Operation:
     return Add(book.bullets[0].section, book.bullets[0].text + " ", ("foreign~0",))
 
 
+def smuggle_near_duplicate(book: Playbook, own: str) -> Operation:
+    """The same lesson to a fold by similarity: other case, another article, a full stop more."""
+    text = book.bullets[0].text
+    return Add(book.bullets[0].section, f"{text[0].swapcase()}{text[1:]}.".replace(" the ", " a ", 1), ("foreign~0",))
+
+
 def smuggle_unsourced(book: Playbook, own: str) -> Operation:
     return Add("OTHERS", "The margin is 41.7 percent.", ())
 
 
-@pytest.mark.parametrize("smuggle", [smuggle_add, smuggle_merge, smuggle_update, smuggle_duplicate, smuggle_unsourced])
+DOORS = [
+    smuggle_add,
+    smuggle_merge,
+    smuggle_update,
+    smuggle_duplicate,
+    smuggle_near_duplicate,
+    smuggle_unsourced,
+]
+
+
+@pytest.mark.parametrize("smuggle", DOORS)
 async def test_a_foreign_tenants_lesson_gets_in_by_no_door(
     tags: TaskSet, smuggle: Callable[[Playbook, str], Operation]
 ) -> None:

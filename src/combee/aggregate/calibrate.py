@@ -188,7 +188,8 @@ def recommend(retention: Retention, *, largest: int, target: float = 0.85, secon
     """
     needed = 1.0 - (1.0 - target) ** (1.0 / (1 + second_chances))
     room = -math.log(needed) - retention.delta
-    chances = "without second chances" if not second_chances else f"with {second_chances} second chance(s)"
+    more = "chance" if second_chances == 1 else "chances"
+    chances = f"with {second_chances} second {more}" if second_chances else "without second chances"
     if room * retention.m0 < 1.0:
         return (
             1,

@@ -104,7 +104,9 @@ class Plan:
             lines.append(f"Deltas are combined by model calls over up to {above} inputs: {len(self.fan_ins)} levels.")
         elif self.groups > 1:
             lines.append("Deltas are merged by code, which costs no call and loses nothing.")
-        lines.append(f"{self.calls:,} calls in the first round, {len(self.fan_ins)} after each other.")
+        calls = "1 call" if self.calls == 1 else f"{self.calls:,} calls"
+        chain = len(self.fan_ins)
+        lines.append(f"{calls} in the first round, {'all at once' if chain == 1 else f'{chain} after each other'}.")
         if self.second_chances:
             rounds = "round" if self.second_chances == 1 else "rounds"
             lines.append(f"Items that no delta covers get up to {self.second_chances} further {rounds} of leaves.")

@@ -12,6 +12,7 @@ import click
 
 from combee.cli.display import Display, make_display
 from combee.cli.gepa_run import METHOD, check_gepa, learn_by_gepa
+from combee.cli.main import INTERRUPTED
 from combee.cli.rundir import JOURNAL
 from combee.cli.spec import Prepared
 from combee.cli.words import counted
@@ -57,10 +58,10 @@ def execute(prepared: Prepared, folder: Path, *, quiet: bool) -> Finished:
                 result = learn_by_gepa(prepared, start, journal, display)
             else:
                 result = run_sync(_learn(prepared, start, journal, display))
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             display.close()
             click.echo(f"Stopped; nothing is lost. Go on with: combee resume {folder}", err=True)
-            raise
+            raise click.exceptions.Exit(INTERRUPTED) from stop
         except RunError as error:
             kept = f"What is done is kept. Once that is mended, go on with: combee resume {folder}"
             error.hint = f"{error.hint}\n  {kept}" if error.hint else kept

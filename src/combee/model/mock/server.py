@@ -152,7 +152,7 @@ class MockServer:
             self._server = await loop.create_server(lambda: _Connection(self), "127.0.0.1", self._port, backlog=4096)
         except OSError as error:
             raise UsageError(
-                f"port {self._port} cannot be used: {error.strerror}", hint="Take another, or 0."
+                f"port {self._port} cannot be used: {error.strerror}", hint="Give --port N, or --port 0 for a free one."
             ) from None
         self._port = self._server.sockets[0].getsockname()[1]
 
