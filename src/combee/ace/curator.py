@@ -212,13 +212,16 @@ class AceMethod(OperationsMethod):
         found = []
         for item in items:
             names = _origins(item)
-            harmful = {vote.bullet for vote in item.votes if vote.kind is VoteKind.HARMFUL}
-            if harmful and any(harmful & removed[name] for name in names):
-                found.append(item.id)
-                continue
-            texts = [text for name in names for text in cited[name]]
+            if removed and item.votes:
+                harmful = {vote.bullet for vote in item.votes if vote.kind is VoteKind.HARMFUL}
+                if any(harmful & removed[name] for name in names if name in removed):
+                    found.append(item.id)
+                    continue
+            texts = [text for name in names if name in cited for text in cited[name]]
+            # Most lessons are copied as they stand, or not at all: the first test is quick.
             if all(
-                any(says(text, lesson, CITED_SHARE) for text in texts) or known.says(lesson) for lesson in item.lessons
+                lesson in texts or any(says(text, lesson, CITED_SHARE) for text in texts) or known.says(lesson)
+                for lesson in item.lessons
             ):
                 found.append(item.id)
         return found
