@@ -72,8 +72,8 @@ class Place:
 
 def key_of(*parts: str | int) -> bytes:
     """Return 16 bytes that stand for these parts; lengths go in, so that no two lists of parts read the same."""
-    joined = "".join([f"{len(text)}:{text}," for text in map(str, parts)])
-    return hashlib.blake2b(joined.encode("utf-8"), digest_size=16).digest()
+    texts = map(str, parts)
+    return hashlib.blake2b("".join(f"{len(text)}:{text}," for text in texts).encode("utf-8"), digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,10 +69,5 @@ def _plain(value: object) -> object:
 
 
 _ENCODE = json.JSONEncoder(
-    ensure_ascii=False,
-    sort_keys=True,
-    separators=(",", ":"),
-    allow_nan=False,
-    check_circular=False,  # a circle ends as a RecursionError; the check would cost a third of the time
-    default=_plain,
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain
 ).encode
