@@ -21,7 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "Show in seconds what one big aggregation loses and what Combee keeps."),
     "init": ("init", "Write a commented combee.toml to start from."),
     "learn": ("learn", "Learn a playbook from tasks, or from recorded traces."),
-    "resume": ("resume", "Go on with a run that was stopped; nothing paid is bought again."),
+    "resume": ("resume", "Go on with a run that was stopped; stored results are not bought again."),
     "eval": ("evaluate", "Score a playbook on held-out tasks."),
     "runs": ("runs", "List runs and how they ended."),
     "show": ("show", "Show a run's playbook."),

@@ -22,7 +22,7 @@ __all__ = ["command"]
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(run: str | None, quiet: bool, as_json: bool, **limits: float | None) -> None:
-    """Go on with RUN (default: the latest). Settings come from the run itself; what was paid is not bought again.
+    """Go on with RUN (default: the latest). Settings come from the run itself; stored results are not bought again.
 
     Limits count what the whole run takes, not what is left; without a new one the old one holds.
     """
