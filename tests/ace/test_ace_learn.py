@@ -22,7 +22,7 @@ def model_at(server: MockServer, ledger: Ledger | None = None) -> OpenAIModel:
     engine = Engine(
         limiter=Limiter(16), ledger=ledger, retry=RetryPolicy(backoff=0.01, stop_after=10_000, spare=10_000)
     )
-    return OpenAIModel(server.url, "student", None, engine=engine, timeouts=Timeouts(read=0.3, total=1.0))
+    return OpenAIModel(server.url, "student", None, engine=engine, timeouts=Timeouts(read=2))
 
 
 async def run(
@@ -95,7 +95,7 @@ async def test_with_faults_of_every_kind_nothing_is_lost_and_the_books_agree(tmp
     faults = dict.fromkeys(FAULTS, 0.3 / len(FAULTS))
     ledger = Ledger()
     config = LearnConfig(batch=20, attempts=8, guard=False, second_chances=3)
-    async with MockServer(MockConfig(faults=faults, hang=5, retry_after="none", seed=5), student) as server:
+    async with MockServer(MockConfig(faults=faults, hang=60, retry_after="none", seed=5), student) as server:
         with Journal.open(tmp_path) as journal:
             result, _ = await run(server, tasks, config=config, ledger=ledger, journal=journal)
         stats = server.stats

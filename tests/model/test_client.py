@@ -74,11 +74,11 @@ async def test_thinking_is_not_part_of_the_answer(how: Any) -> None:
 async def test_30_percent_faults_of_every_kind_lose_no_call_and_both_books_agree() -> None:
     kinds = [name for name in FAULTS if name not in {"length", "content_filter", "timeout"}]
     faults = {**dict.fromkeys(kinds, 0.27 / len(kinds)), "timeout": 0.005}
-    config = MockConfig(faults=faults, hang=0.6, seed=3)
+    config = MockConfig(faults=faults, hang=60, seed=3)
     ledger = Ledger()
     async with MockServer(config) as server:
         run = engine(ledger=ledger, retry=RetryPolicy(backoff=0.01))
-        limits = Timeouts(read=0.3)
+        limits = Timeouts(read=4)  # long enough that a machine that stalls for a moment times out no good reply
         async with OpenAIModel(server.url, "any", engine=run, timeouts=limits) as model:
             replies = await asyncio.gather(*(model.complete(ask(f"question {i}")) for i in range(400)))
         stats = server.stats
@@ -125,9 +125,10 @@ async def test_30_percent_faults_of_every_kind_lose_no_call_and_both_books_agree
     ],
 )
 async def test_each_fault_that_does_not_end_is_a_typed_error(fault: str, kind: CallErrorKind) -> None:
-    async with MockServer(MockConfig(faults={fault: 1.0}, hang=0.3)) as server:
+    async with MockServer(MockConfig(faults={fault: 1.0}, hang=60)) as server:
         run = engine(retry=RetryPolicy(backoff=0.0, max_tries=3))
-        async with OpenAIModel(server.url, "any", engine=run, timeouts=Timeouts(read=0.05)) as model:
+        limits = Timeouts(read=0.05 if fault == "timeout" else 30)
+        async with OpenAIModel(server.url, "any", engine=run, timeouts=limits) as model:
             with pytest.raises(CallError) as caught:
                 await model.complete(ask())
         assert caught.value.kind is kind

@@ -50,11 +50,12 @@ def assert_hidden(*texts: str) -> None:
 async def test_no_fault_shows_the_key(fault: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     rows: list[dict[str, Any]] = []
-    async with MockServer(MockConfig(faults={fault: 1.0}, hang=0.2, key=KEY)) as server:
+    async with MockServer(MockConfig(faults={fault: 1.0}, hang=60, key=KEY)) as server:
         from combee.model import Ledger
 
         run = engine(ledger=Ledger(rows.append))
-        async with OpenAIModel(server.url, "any", api_key=KEY, engine=run, timeouts=Timeouts(read=0.03)) as model:
+        limits = Timeouts(read=0.03 if fault == "timeout" else 30)
+        async with OpenAIModel(server.url, "any", api_key=KEY, engine=run, timeouts=limits) as model:
             with pytest.raises(CombeeError) as caught:
                 await model.complete(ask())
             assert_hidden(repr(model), repr(model.endpoint), repr(model.engine), repr(vars(model.endpoint)["_key"]))
