@@ -1,18 +1,12 @@
-"""The tables of a world as numbered migrations: number n makes format n out of n-1. Never edit an old one."""
+"""The tables of a world as numbered migrations. Never edit an old one."""
 
 from __future__ import annotations
 
-import sqlite3
-from pathlib import Path
+from combee.journal.migrations import Schema
 
-from combee.errors import UsageError
+__all__ = ["WORLD"]
 
-__all__ = ["APPLICATION_ID", "MIGRATIONS", "migrate"]
-
-# Written into the file's header, so that another program's SQLite file is never taken for ours ("Cmbw").
-APPLICATION_ID = 0x436D6277
-
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
+_MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
         # `mode`: fork, serial, once, outside. A fork reads its origin's context up to the row `fork_row`, as it was
@@ -83,35 +77,4 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
 )
 
-
-def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring an open file to the present format, all in one transaction: done or untouched.
-
-    Raises:
-        UsageError: A newer Combee wrote the file, or another program did.
-    """
-    if _format(connection, path) == len(MIGRATIONS):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        for statements in MIGRATIONS[_format(connection, path) :]:
-            for statement in statements:
-                connection.execute(statement)
-        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _format(connection: sqlite3.Connection, path: Path) -> int:
-    number = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    if owner != APPLICATION_ID and (owner or number or connection.execute("SELECT 1 FROM sqlite_schema").fetchone()):
-        raise UsageError(f"{path} is a SQLite file of another program", hint="Give the file of a world, or a new one.")
-    if number > len(MIGRATIONS):
-        hint = "Open it with that version: `pip install -U combee-learn`."
-        raise UsageError(f"{path} was written by a newer Combee (format {number})", hint=hint)
-    return number
+WORLD = Schema(0x436D6277, _MIGRATIONS, "Give the file of a world, or a new one.")  # "Cmbw"

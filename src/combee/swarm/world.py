@@ -17,8 +17,9 @@ from typing import Any, Literal
 
 from combee.errors import UsageError
 from combee.journal import JSON, canonical_json, clean_text
+from combee.journal.migrations import migrate
 from combee.journal.storage import boundary, connect, connect_read_only
-from combee.swarm.schema import migrate
+from combee.swarm.schema import WORLD
 
 __all__ = ["AgentRow", "Event", "Mode", "Returns", "World"]
 
@@ -91,7 +92,7 @@ class World:
             try:
                 # A kill loses nothing that was committed; a power cut may lose the last moments, and tears nothing.
                 connection.execute("PRAGMA synchronous=NORMAL")
-                migrate(connection, place)
+                migrate(connection, place, WORLD)
             except BaseException:
                 connection.close()
                 raise
