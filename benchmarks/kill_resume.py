@@ -2,16 +2,19 @@
 
 Run: python -m benchmarks.kill_resume [moments [train rows]]. Every moment kills one run and resumes it; its book must
 be that of the run nobody touched. Work may be done again only where it was under way or inside the last commit window.
+A moment is a number of results that the journal holds, not a time: it means the same on any machine.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +23,9 @@ ARGUMENTS = ("learn", "tags", "--val", "10", "--test", "5", "--batch", "30", "--
 
 @dataclass(frozen=True)
 class Outcome:
-    """One kill: when, what the journal held by then, what the resume reused, bought, and bought again."""
+    """One kill: at how many results it was meant, what the resume reused, bought, and bought again."""
 
-    moment: float
-    killed: bool
+    moment: int
     same: bool
     reused: int
     bought: int
@@ -37,56 +39,54 @@ def combee(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def whole(folder: Path, train: int) -> tuple[bytes, dict[str, int], float]:
-    """Run without a kill; return the playbook, the counts of work, and the seconds."""
-    began = time.perf_counter()
+def whole(folder: Path, train: int) -> tuple[bytes, int]:
+    """Run without a kill; return the playbook and the number of results."""
     done = combee(*ARGUMENTS, "--train", str(train), "--name", "whole", folder=folder)
     assert done.returncode == 0, done.stderr
-    book = (folder / "runs/whole/playbook.json").read_bytes()
-    return book, json.loads(done.stdout)["calls"], time.perf_counter() - began
+    return (folder / "runs/whole/playbook.json").read_bytes(), json.loads(done.stdout)["calls"]["bought"]
 
 
-def kill_once(name: str, moment: float, book: bytes, *, results: int, folder: Path, train: int) -> Outcome:
-    """Kill a run after `moment` seconds, then go on with it to the end."""
+def held(journal: Path) -> int:
+    """Return the results that the journal holds; 0 while it is not there yet, or being made."""
+    if not journal.exists():
+        return 0
+    try:
+        with closing(sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True)) as connection:
+            return int(connection.execute("SELECT count(*) FROM results").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0
+
+
+def kill_once(name: str, moment: int, book: bytes, *, results: int, folder: Path, train: int) -> Outcome | None:
+    """Kill a run once it holds `moment` results, then go on with it to the end. None if it ended before that."""
     command = [sys.executable, "-m", "combee", *ARGUMENTS, "--train", str(train), "--name", name]
+    run = folder / "runs" / name
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        try:
-            process.wait(moment)
-            killed = False
-        except subprocess.TimeoutExpired:
-            process.kill()
-            killed = True
-    if not killed or not (folder / "runs" / name / "journal.sqlite").exists():
-        return Outcome(moment, killed=False, same=True, reused=0, bought=0, again=0, results=results)
+        while process.poll() is None and held(run / "journal.sqlite") < moment:
+            time.sleep(0.002)
+        process.kill()
+    if process.returncode == 0:
+        return None
     done = combee("resume", name, "--quiet", "--json", folder=folder)
-    if done.returncode == 2 and "before it began" in done.stderr:
-        return Outcome(moment, killed=False, same=True, reused=0, bought=0, again=0, results=results)
     assert done.returncode == 0, done.stderr
     calls = json.loads(done.stdout)["calls"]
-    same = (folder / "runs" / name / "playbook.json").read_bytes() == book
-    return Outcome(moment, killed, same, calls["reused"], calls["bought"], calls["bought_again"], results)
+    same = (run / "playbook.json").read_bytes() == book
+    return Outcome(moment, same, calls["reused"], calls["bought"], calls["bought_again"], results)
 
 
 def kill_many(moments: int, train: int, *, seed: int = 0) -> list[Outcome]:
-    """Kill at so many random moments, spread over the time in which a run works."""
+    """Kill at so many random moments, spread over all of the work."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        book, calls, seconds = whole(folder, train)
+        folder = Path(place).resolve()
+        book, results = whole(folder, train)
         outcomes: list[Outcome] = []
-        tries = 0
-        while len(outcomes) < moments and tries < 10 * moments:
-            tries += 1
-            found = kill_once(
-                f"killed{tries}",
-                rng.uniform(0.3, 0.95) * seconds,
-                book,
-                results=calls["bought"],
-                folder=folder,
-                train=train,
-            )
-            if found.killed:
-                outcomes.append(found)
+        for tried in range(10 * moments):
+            moment = rng.randrange(1, results)
+            found = kill_once(f"killed{tried}", moment, book, results=results, folder=folder, train=train)
+            outcomes += [] if found is None else [found]
+            if len(outcomes) == moments:
+                break
     return outcomes
 
 
@@ -97,7 +97,7 @@ def main() -> None:
     print(f"{'killed at':>10}{'reused':>8}{'bought':>8}{'again':>7}   playbook")
     for one in outcomes:
         shown = "the same bytes" if one.same else "DIFFERENT"
-        print(f"{one.moment:>9.2f}s{one.reused:>8}{one.bought:>8}{one.again:>7}   {shown}")
+        print(f"{one.moment:>10}{one.reused:>8}{one.bought:>8}{one.again:>7}   {shown}")
     for one in outcomes:
         assert one.same, "a resumed run gave other bytes"
         assert one.reused + one.bought == one.results, "work was done that is not counted"

@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A machine that stalls for a moment must not fail a test.
+settings.register_profile("combee", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("combee")
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -131,7 +131,7 @@ counts = st.lists(
 
 
 @given(counts)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_fit_is_finite_and_at_least_as_likely_as_its_neighbours(calls: list[tuple[int, int, int]]) -> None:
     def likelihood(delta: float, slope: float) -> float:
         total = 0.0

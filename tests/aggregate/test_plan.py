@@ -71,7 +71,7 @@ def test_retention_lowers_the_best_fan_in_as_the_formula_says() -> None:
 
 
 @given(st.integers(2, 5_000), st.integers(2, 70), st.one_of(st.none(), st.integers(1, 600)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_solver_is_never_worse_than_any_equal_tree(n: int, cap: int, concurrency: int | None) -> None:
     cost = Cost(10.9, 0.06, concurrency)
     fan_ins = best_tree(n, cost=cost, cap=cap)

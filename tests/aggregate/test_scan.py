@@ -87,7 +87,7 @@ class Restless(SimulatedMethod):
 
 
 @given(st.integers(0, 2**32), st.integers(1, 60), st.booleans(), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_same_seed_same_bytes_in_any_order_of_input_and_completion(
     chaos: int, n: int, paper: bool, by_model: bool
 ) -> None:
@@ -134,7 +134,7 @@ async def test_two_different_items_with_one_key_are_refused() -> None:
 
 
 @given(st.sets(st.integers(0, 11)), st.sets(st.integers(0, 47)), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_failing_nodes_lose_only_what_fails_alone(groups: set[int], poison: set[int], by_model: bool) -> None:
     """Whole groups fail at first, and poisoned items fail every call they are in: only these are lost."""
     bad = {keys(48)[index] for index in poison}
@@ -306,7 +306,7 @@ def test_replay_buys_nothing_again_not_even_calls_that_failed() -> None:
 
 
 @given(st.integers(0, 40))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_scan_that_is_cut_off_anywhere_goes_on_without_paying_twice(cut: int) -> None:
     class Killed(Exception):  # noqa: N818 - stands for a kill, not for an error
         pass

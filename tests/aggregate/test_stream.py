@@ -40,7 +40,7 @@ async def mapped(names: Sequence[str], draw: random.Random, sigma: float) -> Asy
 
 
 @given(st.integers(0, 2**32), st.integers(1, 80), st.integers(1, 2))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_streamed_scan_equals_the_scan_over_the_same_items(chaos: int, n: int, copies: int) -> None:
     shuffled = keys(n)
     random.Random(chaos).shuffle(shuffled)

@@ -113,7 +113,7 @@ async def test_an_endpoint_that_refuses_ends_the_run_with_a_reason_and_never_sho
             stderr=asyncio.subprocess.PIPE, env=os.environ | ({} if key is None else {"OPENAI_API_KEY": key}),
         )  # fmt: skip
         try:
-            _, err = await asyncio.wait_for(process.communicate(), 10)
+            _, err = await asyncio.wait_for(process.communicate(), 100)
         finally:
             if process.returncode is None:
                 process.kill()

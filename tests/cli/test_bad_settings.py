@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from combee.cli import run
 from combee.cli.config import read_config
 from combee.cli.keys import check_table
+from combee.cli.main import cli
 from combee.errors import UsageError
 from combee.learn import LearnConfig
 from combee.tasks.scorers import scorer
@@ -142,3 +143,26 @@ def test_a_run_has_a_name_that_is_found_again(refused: Refused, name: str) -> No
 def test_what_cannot_be_a_path_is_not_found(refused: Refused, command: str, what: str) -> None:
     more = {"why": ["misc-00001"], "gate": ["--baseline", "last"], "forget": ["--trace", "t"], "promote": ["last"]}
     assert refused(command, what, *more.get(command, []))
+
+
+def commands(group: click.Group, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command, with the words that call it."""
+    with click.Context(group) as context:
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            yield (*above, name), command
+            if isinstance(command, click.Group):
+                yield from commands(command, (*above, name))
+
+
+def test_no_option_of_any_command_takes_a_number_that_is_none() -> None:
+    seen = 0
+    for words, command in commands(cli):
+        for option in command.params:
+            if isinstance(option.type, click.types.FloatParamType):
+                seen += 1
+                for bad in ("nan", "inf", "-inf"):
+                    with pytest.raises(click.BadParameter):
+                        pytest.fail(f"{' '.join(words)} {option.name} takes {option.type(bad, option)}")
+    assert seen > 10

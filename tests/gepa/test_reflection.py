@@ -67,7 +67,7 @@ def test_each_record_is_read_twice_and_never_twice_by_one_call() -> None:
 
 
 def test_all_calls_of_all_components_and_jobs_run_at_the_same_time() -> None:
-    gate = threading.Barrier(4, timeout=20)
+    gate = threading.Barrier(4, timeout=100)
 
     def answer(prompt: str) -> str:
         gate.wait()

@@ -134,7 +134,7 @@ with Journal.open(Path(sys.argv[1])) as journal:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_that_ends_leaves_its_parents_journal_alone(tmp_path: Path) -> None:
     with start(FORKS, tmp_path) as parent:
-        out, _ = parent.communicate(timeout=20)
+        out, _ = parent.communicate(timeout=100)
     assert out == "True\n"
     with Journal.open(tmp_path) as journal:
         assert [event.kind for event in journal.events()] == ["before", "after"]
@@ -148,8 +148,8 @@ def test_a_forked_child_cannot_write_and_does_not_hang(tmp_path: Path) -> None:
     with Journal.open(tmp_path) as journal:
         child = context.Process(target=_use_in_child, args=(journal, answers))
         child.start()
-        assert "forked" in answers.get(timeout=10)
-        child.join(10)
+        assert "forked" in answers.get(timeout=100)
+        child.join(100)
         assert child.exitcode == 0
         journal.record_event("parent", 1)
         time.sleep(0)

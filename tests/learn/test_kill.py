@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.timeout(300)  # nine processes one after the other
 def test_a_run_killed_at_four_random_moments_ends_with_the_same_playbook() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.kill_resume", "4", "150"],

@@ -34,7 +34,7 @@ def _verdicts(lexicon: Lexicon, book: Playbook) -> list[Verdict]:
     return [lexicon.index(book).verdict(spot) for spot in QUESTIONS]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.sets(st.integers(0, 59), min_size=1), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_an_index_that_followed_other_books_equals_a_new_one(books: list[set[int]], rng: random.Random) -> None:
     lexicon = Lexicon(keep=1)

@@ -36,6 +36,11 @@ def test_a_finished_run_is_shown_whole(make_run: MakeRun) -> None:
     for step in result.steps:
         assert f"{step.tokens:,}" in page.text
         assert step.version[:12] in page.text
+    # Steps count from 0 on the page, as they do in the journal, in `combee why` and in `combee versions`.
+    numbers = {event.step for event in read_run(folder).steps}
+    assert min(numbers) == 0
+    assert all(f"Step {scan.step}:" in page.text for scan in read_run(folder).last_scans[:1])
+    assert f"Step {max(numbers) + 1}:" not in page.text
     for title in ("Score", "Playbook tokens", "Playbook bullets", "Lessons a step"):
         assert title in page.text
     assert "0.8" in page.text

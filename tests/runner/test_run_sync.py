@@ -95,6 +95,6 @@ def test_ctrl_c_cancels_the_work_lets_it_clean_up_and_ends(where: str) -> None:
             program.stdout.readline()
         time.sleep(0.05)
         os.kill(program.pid, signal.SIGINT)
-        out, err = program.communicate(timeout=20)
+        out, err = program.communicate(timeout=100)
     assert out == "interrupted [0, 1, 2]\n"
     assert err == ""

@@ -15,6 +15,7 @@ import click
 from combee.aggregate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
 from combee.cli.config import read_config
 from combee.cli.model_options import model_options, tables_of
+from combee.cli.options import Number
 from combee.cli.spec import RunSpec, make_agent
 from combee.errors import UsageError
 from combee.journal import JSON, MemoryScope
@@ -31,10 +32,16 @@ REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
 
 @click.command(name="calibrate")
 @model_options
-@click.option("--forget", type=click.FloatRange(0, min_open=True), help="The embedded curator with this m0.")
+@click.option("--forget", type=Number(0, min_open=True), help="The embedded curator with this m0.")
 @click.option("--sizes", default=" ".join(map(str, SIZES)), show_default=True, help="Facts in a call.")
 @click.option("--repeats", type=click.IntRange(1), default=10, show_default=True, help="Calls of each size.")
-@click.option("--target", type=float, default=0.85, show_default=True, help="Share to keep after second chances.")
+@click.option(
+    "--target",
+    type=Number(0, 1, min_open=True, max_open=True),
+    default=0.85,
+    show_default=True,
+    help="Share to keep after second chances.",
+)
 @click.option("--second-chances", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--concurrency", type=click.IntRange(1), default=16, show_default=True, help="Calls at once.")
 @click.option("--seed", type=int, default=0, show_default=True)

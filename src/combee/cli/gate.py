@@ -10,6 +10,7 @@ from typing import cast
 import click
 
 from combee.cli.kept import kept_spec
+from combee.cli.options import Number
 from combee.cli.rundir import all_runs, find_run, open_book
 from combee.cli.spec import Prepared, prepare
 from combee.errors import UsageError, did_you_mean
@@ -36,8 +37,8 @@ class _Side:
 @click.option("--baseline", required=True, help="A label or version of RUN, another run (RUN@LABEL), or a file.")
 @click.option("--version", default="last", show_default=True, help="What to judge: a label of RUN, or a digest.")
 @click.option("--split", type=click.Choice(["val", "test"]), default="val", show_default=True)
-@click.option("--max-drop", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="Largest drop allowed.")
-@click.option("--alpha", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="Level of the paired test.")
+@click.option("--max-drop", type=Number(0, 1), default=0.05, show_default=True, help="Largest drop allowed.")
+@click.option("--alpha", type=Number(0, 1), default=0.05, show_default=True, help="Level of the paired test.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def command(run: str | None, *, baseline: str, version: str, split: str, as_json: bool, **limits: float) -> int:
     """Score RUN (default: the latest) and a baseline on the same held-out tasks; exit with 1 where RUN is worse."""

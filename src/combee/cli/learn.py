@@ -15,7 +15,7 @@ from combee.cli.dryrun import check_budget, print_estimate
 from combee.cli.execute import execute, print_finished
 from combee.cli.gepa_run import METHOD, print_worst_case
 from combee.cli.model_options import budget_options, model_options, tables_of
-from combee.cli.options import BatchSize, task_options
+from combee.cli.options import BatchSize, Number, task_options
 from combee.cli.rundir import new_run
 from combee.cli.spec import RunSpec, prepare
 from combee.errors import UsageError
@@ -71,14 +71,16 @@ def _no_idle_options(options: Mapping[str, Any], kind: str) -> None:
 @click.option("--aggregate", type=click.Choice(sorted(BASELINES)), help="How reflections become one update. [combee]")
 @click.option("--max-items", type=click.IntRange(1), help="Reflections that one aggregating call may take. [16]")
 @click.option("--pipeline/--no-pipeline", default=None, help="Aggregate while samples are worked on. [pipeline]")
-@click.option("--quorum", type=float, help="Share of a step's samples to wait for; others join the next step. [1.0]")
+@click.option(
+    "--quorum", type=Number(0, 1, min_open=True), help="Share of samples to wait for; the rest joins later. [1.0]"
+)
 @click.option("--guard-validate/--no-guard-validate", default=None, help="Score each version before it counts. [no]")
 @click.option("--token-budget", type=click.IntRange(1), help="Tokens the playbook may have. [80000]")
 @click.option("--eval-every", type=click.IntRange(1), help="Samples between two validations. [100]")
 @click.option("--concurrency", type=click.IntRange(1), help="Samples worked on at once. [64]")
 @click.option("--guard/--no-guard", default=None, help="Check each update before it counts. [guard]")
 @click.option("--seed", type=int, help="Decides every shuffle. [0]")
-@click.option("--forget", type=float, help="Simulate forgetting with this m0 (lexical agent; for demonstrations).")
+@click.option("--forget", type=Number(0, min_open=True), help="Simulate forgetting with this m0 (lexical agent).")
 @click.option("--start", type=click.Path(path_type=Path), help="A playbook to go on from (.json, .md, .txt).")
 @click.option("--name", help="Name of the run below runs/.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run, instead of runs/NAME.")

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from combee.ace import Student, lesson_of
+from combee.cli.options import Number
 from combee.errors import DataError, UsageError
 from combee.model.mock import FAULTS, MockConfig, MockServer, Rules, Scripted
 from combee.model.mock import parse_latency as read_latency
@@ -23,15 +24,15 @@ __all__ = ["command", "student_for"]
 @click.command(name="mock")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 takes a free one.")
 @click.option("--latency", default="0", show_default=True, help="0.2, lognormal:0.2:0.6, linear:0.1:0.001[/items].")
-@click.option("--rate", type=float, help="Calls a second that are allowed; more get a 429.")
-@click.option("--burst", type=float, default=50, show_default=True, help="Size of the bucket behind --rate.")
+@click.option("--rate", type=Number(0, min_open=True), help="Calls a second that are allowed; more get a 429.")
+@click.option("--burst", type=Number(1), default=50, show_default=True, help="Size of the bucket behind --rate.")
 @click.option("--fault", "faults", multiple=True, metavar="KIND=SHARE", help=f"Kinds: {', '.join(FAULTS)}.")
 @click.option("--key", help="The one key that is accepted. [any]")
 @click.option("--context", type=click.IntRange(1), help="Tokens of the window.")
 @click.option("--script", type=click.Path(path_type=Path), help="JSON file of rules: match and reply.")
 @click.option("--student", metavar="TASKS", help="Answer as a scripted student of a task set (formula, tags, a file).")
 @click.option(
-    "--memory", type=float, default=40.0, show_default=True, help="m0 of the student's curator; 0 forgets none."
+    "--memory", type=Number(0), default=40.0, show_default=True, help="m0 of the student's curator; 0 forgets none."
 )
 @click.option("--data-dir", help="Folder that holds finer/ and formula/. [$COMBEE_DATA]")
 @click.option("--options", "options_path", type=click.Path(path_type=Path), help="JSON file with every setting.")

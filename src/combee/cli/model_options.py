@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from combee.cli.options import Number
 from combee.errors import UsageError
 
 __all__ = ["budget_options", "model_options", "tables_of"]
@@ -31,10 +32,10 @@ def model_options(command: F) -> F:
 def budget_options(command: F) -> F:
     """Add the options that limit a run."""
     options = [
-        click.option("--max-cost", type=float, help="US dollars the run may cost."),
+        click.option("--max-cost", type=Number(), help="US dollars the run may cost."),
         click.option("--max-calls", type=int, help="Calls the run may make."),
         click.option("--max-tokens", type=int, help="Prompt and reply tokens the run may take."),
-        click.option("--max-minutes", type=float, help="Minutes the run may take."),
+        click.option("--max-minutes", type=Number(), help="Minutes the run may take."),
     ]
     return _with(command, options)
 

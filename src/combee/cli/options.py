@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
-__all__ = ["BatchSize", "task_options"]
+__all__ = ["BatchSize", "Number", "task_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,6 +29,17 @@ class BatchSize(click.ParamType[int | str]):
         if size < 1:
             self.fail(f"{size} is below 1.", param, ctx)
         return size
+
+
+class Number(click.FloatRange):
+    """A number in a range; neither `nan` nor an infinity, which click lets through every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 def task_options(command: F) -> F:

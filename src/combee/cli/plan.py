@@ -10,6 +10,7 @@ import click
 
 from combee.aggregate import Cost, Retention, expected
 from combee.aggregate import plan as make_plan
+from combee.cli.options import Number
 from combee.errors import UsageError
 
 __all__ = ["command"]
@@ -24,10 +25,10 @@ __all__ = ["command"]
 @click.option("--second-chances", type=click.IntRange(0), help="Further rounds for what no lesson covers.")
 @click.option("--preset", type=click.Choice(["paper"]), help="The paper's shape.")
 @click.option("--combine-by-model", is_flag=True, help="Deltas are combined by model calls (prompts), not merged.")
-@click.option("--alpha", type=click.FloatRange(0), help="Seconds of a call, whatever is in it.")
-@click.option("--beta", type=click.FloatRange(0), help="Seconds for each reflection in a call.")
+@click.option("--alpha", type=Number(0), help="Seconds of a call, whatever is in it.")
+@click.option("--beta", type=Number(0), help="Seconds for each reflection in a call.")
 @click.option("--concurrency", type=click.IntRange(1), help="Calls at once.")
-@click.option("--m0", type=click.FloatRange(0, min_open=True), help="Reflections in a call at which 1/e is kept.")
+@click.option("--m0", type=Number(0, min_open=True), help="Reflections in a call at which 1/e is kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def command(n: int, as_json: bool, **given: Any) -> None:
     """Say how N reflections would be aggregated, and why. Nothing is run."""

@@ -13,6 +13,7 @@ from combee.ace import Prompts, Refined, budget_of, open_models, refine
 from combee.cli.config import read_config
 from combee.cli.execute import SPEC_KEY
 from combee.cli.model_options import budget_options, model_options, tables_of
+from combee.cli.options import Number
 from combee.cli.rundir import find_run, open_book
 from combee.cli.spec import RunSpec
 from combee.errors import UsageError
@@ -30,9 +31,7 @@ LABEL = "refined"
 @click.argument("what", required=False)
 @model_options
 @budget_options
-@click.option(
-    "--similarity", type=click.FloatRange(0.01, 1), default=0.2, show_default=True, help="Of related entries."
-)
+@click.option("--similarity", type=Number(0.01, 1), default=0.2, show_default=True, help="Of related entries.")
 @click.option("--cluster", type=click.IntRange(2), default=8, show_default=True, help="Entries in one call at most.")
 @click.option("--token-budget", type=click.IntRange(1), help="Tokens the playbook may have.")
 @click.option("--concurrency", type=click.IntRange(1), default=64, show_default=True, help="Calls at once.")

@@ -9,7 +9,7 @@ import dataclasses
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -29,16 +29,9 @@ __all__ = ["Agent", "Prepared", "RunSpec", "judge_of", "load_tasks", "make_agent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSpec:
-    """The settings of one run, as plain values by table (see combee.toml)."""
+class RunSpec(ProjectConfig):
+    """The settings of one run: the tables of the file with the options of the command line over them."""
 
-    tasks: Mapping[str, Any] = field(default_factory=dict)
-    agent: Mapping[str, Any] = field(default_factory=dict)
-    model: Mapping[str, Any] = field(default_factory=dict)
-    learn: Mapping[str, Any] = field(default_factory=dict)
-    budget: Mapping[str, Any] = field(default_factory=dict)
-    prices: Mapping[str, Any] = field(default_factory=dict)
-    guard: Mapping[str, Any] = field(default_factory=dict)
     start: str | None = None
 
     @classmethod

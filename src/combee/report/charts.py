@@ -16,7 +16,7 @@ FEWEST_ANSWERS = 20  # behind one point of the training score
 def score_plot(steps: Sequence[StepFinished], validations: Sequence[Validated]) -> Plot | None:
     """Draw the share of right answers; None where nothing was scored."""
     training = [
-        (chunk[-1].step + 1, sum(step.hits for step in chunk) / total)
+        (chunk[-1].step, sum(step.hits for step in chunk) / total)
         for chunk in _scored(steps)
         if (total := sum(step.total for step in chunk))
     ]
@@ -34,7 +34,7 @@ def score_plot(steps: Sequence[StepFinished], validations: Sequence[Validated]) 
 
 def size_plot(steps: Sequence[StepFinished], what: str) -> Plot:
     """Draw `tokens` or `bullets` of the playbook."""
-    points = [(chunk[-1].step + 1, float(getattr(chunk[-1], what))) for chunk in _chunks(steps)]
+    points = [(chunk[-1].step, float(getattr(chunk[-1], what))) for chunk in _chunks(steps)]
     series = [Series(what, points, dots=len(points) <= 40)]
     return line_plot(series, title=f"Playbook {what}", x="steps done", y=what, whole_x=True)
 
@@ -43,7 +43,7 @@ def lessons_plot(steps: Sequence[StepFinished]) -> Plot:
     """Draw lessons that the reflections brought and operations that were applied (means where steps share a point)."""
 
     def mean(chunk: Sequence[StepFinished], what: str) -> tuple[float, float]:
-        return chunk[-1].step + 1, sum(getattr(step, what) for step in chunk) / len(chunk)
+        return chunk[-1].step, sum(getattr(step, what) for step in chunk) / len(chunk)
 
     chunks = _chunks(steps, most=40)
     dots = len(chunks) <= 40
@@ -58,7 +58,7 @@ def lessons_plot(steps: Sequence[StepFinished]) -> Plot:
 
 def batch_plot(steps: Sequence[StepStarted]) -> Plot:
     """Draw the size of each minibatch."""
-    points = [(step.step + 1, float(step.batch)) for step in steps if step.batch]
+    points = [(step.step, float(step.batch)) for step in steps if step.batch]
     series = [Series("batch", points, dots=len(points) <= 60)]
     return line_plot(series, title="Batch size", x="step", y="samples a step", whole_x=True)
 

@@ -135,13 +135,13 @@ def _pace(record: RunRecord) -> Section | None:
         note = "No size is chosen yet: the steps so far measure how long each size takes, and learn too."
         return Section("batch", "Batch size", [figures([sizes]), el("p", note, class_="dim")])
     last = record.choices[-1]
-    said = f"From step {last.step + 1} on: {last.batch} samples a step"
+    said = f"From step {last.step} on: {last.batch} samples a step"
     if last.exact is not None and last.alpha is not None and last.alpha_error is not None:
         said += f". b* = {last.exact:.1f} from alpha = {last.alpha:.3f} ± {last.alpha_error:.3f}"
         said += f" and the smallest size {last.smallest}" if last.smallest is not None else ""
     lines = [f"Were the smallest size {low}, b* would be {exact:.1f}." for low, exact in last.sensitivity]
     lines += last.warnings
-    earlier = [f"{one.batch} from step {one.step + 1} on" for one in record.choices[:-1]]
+    earlier = [f"{one.batch} from step {one.step} on" for one in record.choices[:-1]]
     lines += [f"Chosen before: {cut(', '.join(earlier), 400)}."] if earlier else []
     items = el("ul", *(el("li", line) for line in lines)) if lines else None
     return Section("batch", "Batch size", [figures([pace_plot(last), sizes]), el("p", f"{said}."), items])
@@ -178,7 +178,7 @@ def _telling(scans: tuple[ScanTree, ...]) -> list[ScanTree]:
 
 
 def _tree(scan: ScanTree, *, opened: bool) -> Html:
-    name = f"Step {scan.step + 1}" + (f", attempt {scan.attempt + 1}" if scan.attempt else "")
+    name = f"Step {scan.step}" + (f", attempt {scan.attempt + 1}" if scan.attempt else "")
     total = scan.covered + len(scan.uncovered)
     failed = sum(node.error is not None for node in scan.nodes)
     said = f"{name}: {scan.covered:,} of {total:,} reflections verified in the delta, {len(scan.nodes):,} nodes"
@@ -203,7 +203,7 @@ def _not_worked(record: RunRecord) -> list[Piece]:
     body: list[Piece] = [
         el(
             "p",
-            f"Step {one.step + 1}: the aggregation failed as a whole ({cut(one.reason, 300)}); "
+            f"Step {one.step}: the aggregation failed as a whole ({cut(one.reason, 300)}); "
             f"its {one.reflections:,} reflections were kept for the next step.",
         )
         for one in record.reduce_failures[:MOST_ROWS]
@@ -220,7 +220,7 @@ def _not_worked(record: RunRecord) -> list[Piece]:
 
 def _losses(record: RunRecord) -> Section | None:
     total = sum(len(scan.uncovered) for scan in record.last_scans)
-    rejected = [verdict.step + 1 for verdict in record.verdicts if verdict.verdict == "reject"]
+    rejected = [verdict.step for verdict in record.verdicts if verdict.verdict == "reject"]
     if not (record.scans or record.failures or record.reduce_failures):
         return None
     body: list[Piece] = [el("p", _flow(record)), *_not_worked(record)]
@@ -235,9 +235,7 @@ def _losses(record: RunRecord) -> Section | None:
     for loss in islice(losses(record), MOST_ROWS):
         said = " / ".join(record.lessons.get(loss.key, ()))
         cells = [el("span", text, class_="key") for text in (cut(loss.key, 80), loss.node or "–")]
-        rows.append(
-            (loss.step + 1, *cells, el("div", cut(loss.reason, 300)), el("div", cut(said, 300) or "–", dir="auto"))
-        )
+        rows.append((loss.step, *cells, el("div", cut(loss.reason, 300)), el("div", cut(said, 300) or "–", dir="auto")))
     note = f"{total:,} reflections are not verified in the delta of their step."
     note += f" The first {MOST_ROWS} are listed." if total > len(rows) else ""
     heads = ("step", "reflection", "node", "reason", "what it had to say")

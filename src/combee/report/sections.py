@@ -60,8 +60,8 @@ def steps_section(record: RunRecord) -> Section:
     heads += ["calls", "reads", "chain", "bullets", "tokens", "seconds"]
     rows: list[tuple[Piece, ...]] = [
         (
-            step.step + 1,
-            step.epoch + 1,
+            step.step,
+            step.epoch,
             step.batch,
             f"{step.hits / step.total:.3f}" if step.total else "–",
             step.lessons,
@@ -102,7 +102,7 @@ def guard_section(record: RunRecord) -> Section:
         name += f", then {verdict.max_items} a call" if verdict.max_items is not None else ""
         name += ", rolled back" if verdict.rollback else ""
         mark = el("span", name, class_="bad") if verdict.verdict in {"reject", "retry_smaller"} else name
-        rows.append((verdict.step + 1, mark, el("div", shown, f"and {more} more" if more > 0 else None)))
+        rows.append((verdict.step, mark, el("div", shown, f"and {more} more" if more > 0 else None)))
     if rows:
         body.append(table(("step", "verdict", "reasons"), rows, numbers=(0,)))
     if len(telling) > len(rows):
@@ -110,7 +110,7 @@ def guard_section(record: RunRecord) -> Section:
     if record.alerts:
         failed = [one for one in record.alerts if not one.ok]
         body.append(el("p", f"The alert command was run {len(record.alerts):,} times, {len(failed):,} in vain."))
-        body.append(el("ul", *(el("li", f"step {one.step + 1}: {cut(one.detail, 300)}") for one in failed[:10])))
+        body.append(el("ul", *(el("li", f"step {one.step}: {cut(one.detail, 300)}") for one in failed[:10])))
     if record.refused:
         body.append(el("h3", f"{len(record.refused):,} samples were not admitted"))
         pairs = [(el("span", one.sample, class_="key"), cut(one.reason, 300)) for one in record.refused[:MOST_ROWS]]
@@ -157,7 +157,7 @@ def versions_section(record: RunRecord) -> Section:
     rows: list[tuple[Piece, ...]] = [
         (
             el("span", version.digest[:12], class_="key"),
-            "start" if version.parent is None else f"{version.epoch + 1} / {version.step + 1}",
+            "start" if version.parent is None else f"{version.epoch} / {version.step}",
             scores.get(version.digest, "–"),
             ", ".join(names.get(version.digest, [])) or "–",
         )
@@ -195,7 +195,7 @@ def book_section(record: RunRecord) -> Section:
 
 
 def _bullet(bullet: Bullet) -> Html:
-    last = "never used" if bullet.last_used is None else f"last used in step {bullet.last_used + 1}"
+    last = "never used" if bullet.last_used is None else f"last used in step {bullet.last_used}"
     sources = f"{len(bullet.sources):,} source{'' if len(bullet.sources) == 1 else 's'}"
     meta = el(
         "span",

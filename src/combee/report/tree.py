@@ -83,7 +83,7 @@ def levels(nodes: Sequence[Node]) -> tuple[LevelSum, ...]:
 
 def level_table(nodes: Sequence[Node]) -> Html:
     """Return the sums of each level as a table."""
-    heads = ("round", "level", "nodes", "failed", "in", "out", "keys lost here")
+    heads = ("round", "level", "nodes", "failed", "in", "out", "reflections lost here")
     rows: list[tuple[Piece, ...]] = [
         (
             row.round,
@@ -186,6 +186,7 @@ def _draw(box: _Box) -> Html:
 
 def _tip(box: _Box) -> str:
     what = "reflections" if box.nodes[0].level == 0 else "lessons"
-    text = f"{box.name}: {box.entries_in:,} {what} in, {box.entries_out:,} lessons out, {box.lost:,} keys lost here"
+    text = f"{box.name}: {box.entries_in:,} {what} in, {box.entries_out:,} lessons out"
+    text += f", {box.lost:,} reflections lost here" if box.lost else ""
     errors = [node.error for node in box.nodes if node.error]
     return f"{text}; {cut(errors[0], 300)}" if errors else text
