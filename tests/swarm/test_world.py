@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from combee.errors import UsageError
 from combee.swarm import (
+    About,
     World,
     get_mail,
     issues,
@@ -111,10 +112,21 @@ def test_the_dead_the_unknown_and_long_chains_are_refused_and_recorded(world: Wo
     world.spawn("b")
     cause: int | None = None
     for number in range(4):
-        sent = send(world, key=f"{number}", kind="ask", sender="a", recipient="b", body="?", cause=cause, hop_limit=3)
+        sent = send(
+            world,
+            key=f"{number}",
+            kind="ask",
+            sender="a",
+            recipient="b",
+            body="?",
+            about=About(cause=cause),
+            hop_limit=3,
+        )
         cause = sent.id
     assert (
-        send(world, key="x", kind="ask", sender="b", recipient="a", body="?", cause=cause, hop_limit=3).refused
+        send(
+            world, key="x", kind="ask", sender="b", recipient="a", body="?", about=About(cause=cause), hop_limit=3
+        ).refused
         == "hops"
     )
     world.set_state("b", "dead", "test")
@@ -178,7 +190,7 @@ def test_open_asks_are_those_without_an_answer(world: World) -> None:
     world.spawn("b")
     ask = send(world, key="q", kind="ask", sender="a", recipient="b", body="?").id
     assert [mail.id for mail in open_asks(world, "a")] == [ask]
-    send(world, key="r", kind="answer", sender="b", recipient="a", body="!", thread=ask)
+    send(world, key="r", kind="answer", sender="b", recipient="a", body="!", about=About(thread=ask))
     assert open_asks(world, "a") == []
 
 

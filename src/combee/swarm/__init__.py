@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from combee.swarm.brain import Brain, Policy, ScriptedBrain, Thought, ToolSpec, View, use
 from combee.swarm.directory import Document, Issue, Knows, issues, open_issue, publish, read, update_issue, who_knows
 from combee.swarm.ledger import Edge, Totals, edges, totals
-from combee.swarm.mail import Mail, Sent, get_mail, join, open_asks, post, send
+from combee.swarm.lessons import Lessons
+from combee.swarm.mail import About, Mail, Sent, get_mail, join, open_asks, post, send
 from combee.swarm.memory import Note, note, recall, search_notes
 from combee.swarm.repository import Repository
 from combee.swarm.structure import Proposal, Structure, adopt, proposals, propose, settle, tree
-from combee.swarm.swarm import USER, Swarm
+from combee.swarm.swarm import USER, Limits, Swarm
 from combee.swarm.tools import TOOL_SPECS
 from combee.swarm.traces import traces
 from combee.swarm.window import Call, Compaction, Entry, Newest, Refuse, Summarise, ToDisk, Window, count
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TOOL_SPECS",
     "USER",
+    "About",
     "AgentRow",
     "Brain",
     "Call",
@@ -36,6 +38,8 @@ __all__ = [
     "Event",
     "Issue",
     "Knows",
+    "Lessons",
+    "Limits",
     "Mail",
     "Newest",
     "Note",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from combee.swarm.mail import open_asks
+from combee.swarm.mail import open_asks, unanswered
 from combee.swarm.window import Call, Entry, Window
 from combee.swarm.world import AgentRow, World
 
@@ -105,11 +105,8 @@ def restated(world: World, agent: AgentRow) -> Entry:
     lines = [f"You are {agent.name} ({agent.role}). {total[0] if total else 0} peers live."]
     lines += [f"- {name} ({role})" for name, role in peers]
     lines += [f"Open: you asked {mail.recipient}: {mail.body}" for mail in open_asks(world, agent.name)]
-    asked = world.rows(
-        "SELECT sender, body FROM mail WHERE recipient = ? AND incarnation = ? AND kind = 'ask' AND answered IS NULL"
-        " AND state IN ('delivered', 'done') ORDER BY id",
-        agent.name,
-        agent.incarnation,
-    )
-    lines += [f"Open: {sender} asked you: {body}" for sender, body in asked]
+    asked = unanswered(world, agent.fork_of or agent.name)
+    if agent.fork_of is not None:  # a copy was made for one question
+        asked = [mail for mail in asked if agent.name == f"{agent.fork_of}~{mail.id}"]
+    lines += [f"Open: {mail.sender} asked you: {mail.body}" for mail in asked]
     return Entry("user", "\n".join(lines), kind="roster")

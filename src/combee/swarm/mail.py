@@ -16,6 +16,7 @@ from combee.swarm.world import World
 
 __all__ = [
     "HOP_LIMIT",
+    "About",
     "Kind",
     "Mail",
     "Sent",
@@ -27,6 +28,7 @@ __all__ = [
     "post",
     "ready",
     "send",
+    "unanswered",
 ]
 
 Kind = Literal["ask", "answer", "tell", "report", "digest"]
@@ -72,6 +74,27 @@ class Sent:
     again: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a message belongs to; all of it may be missing."""
+
+    subject: str = ""
+    """Path that it is about."""
+    target: str = ""
+    """Whom it is for, where the recipient only hands it on."""
+    thread: int | None = None
+    """The question that an answer or a report belongs to."""
+    cause: int | None = None
+    """The message that its sender was working on."""
+    origin: int | None = None
+    """The first of a question that was sent again elsewhere."""
+    tried: tuple[str, ...] = ()
+    """Who was asked before and is dead or full."""
+
+
+NOTHING = About()
+
+
 def _mail(row: tuple[Any, ...]) -> Mail:
     values = dict(zip(_NAMES, row, strict=True))
     return Mail(**{**values, "tried": tuple(json.loads(values["tried"]))})
@@ -97,12 +120,7 @@ def send(
     sender: str,
     recipient: str,
     body: str,
-    subject: str = "",
-    target: str = "",
-    thread: int | None = None,
-    cause: int | None = None,
-    origin: int | None = None,
-    tried: tuple[str, ...] = (),
+    about: About = NOTHING,
     hop_limit: int = HOP_LIMIT,
 ) -> Sent:
     """Send a message, bound to the recipient's present incarnation.
@@ -116,27 +134,28 @@ def send(
             return Sent(int(known[0]), again=True)
         row = world.one("SELECT state, incarnation, mode FROM agents WHERE name = ?", recipient)
         why = "unknown" if row is None else "dead" if row[0] == "dead" else ""
-        parent = thread if kind in {"answer", "report"} else cause
+        back = kind in {"answer", "report"}
+        parent = about.thread if back else about.cause
         above = world.one("SELECT hops FROM mail WHERE id = ?", parent) if parent is not None else None
         # What goes back undoes a step; only what goes on makes the chain longer.
-        hops = 0 if above is None else int(above[0]) + (kind in {"ask", "tell"}) + len(tried)
+        hops = 0 if above is None else int(above[0]) + (kind in {"ask", "tell"}) + len(about.tried)
         if hops > hop_limit:
             why = "hops"
         if row is None or why:
             world.record("refused", recipient, why=why, sender=sender, key=key)
             return Sent(refused=why)
         state = "inbox" if row[2] == "outside" else "queued"
-        values = (key, kind, sender, recipient, row[1], target, subject, body, count(body), thread, cause, origin)
+        values = (key, kind, sender, recipient, row[1], about.target, about.subject, body, count(body))
         sql = (
             "INSERT INTO mail (key, kind, sender, recipient, incarnation, target, subject, body, tokens, thread,"
             " cause, origin, hops, tried, state, at) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
         )
-        cursor = world.run(sql, *values, hops, json.dumps(tried), state, time.time())
-        number = int(cursor.lastrowid or 0)
-        if kind in {"answer", "report"} and thread is not None:
+        belongs = (about.thread, about.cause, about.origin, hops, json.dumps(about.tried))
+        number = int(world.run(sql, *values, *belongs, state, time.time()).lastrowid or 0)
+        if back and about.thread is not None:
             for which in ("id", "origin"):
                 sql = f"UPDATE mail SET answered = ? WHERE {which} = ? AND answered IS NULL"  # noqa: S608 - our own columns
-                world.run(sql, number, thread)
+                world.run(sql, number, about.thread)
     return Sent(number)
 
 
@@ -155,6 +174,16 @@ def open_asks(world: World, sender: str, cause: int | None = None) -> list[Mail]
         " AND origin IS NULL AND (?2 IS NULL OR cause = ?2) ORDER BY id"
     )
     return [_mail(row) for row in world.rows(sql, sender, cause)]
+
+
+def unanswered(world: World, name: str) -> list[Mail]:
+    """Return the questions that stand in the context of an agent's present incarnation and have no answer yet."""
+    sql = (
+        f"SELECT {_COLUMNS} FROM mail WHERE kind = 'ask' AND answered IS NULL AND recipient = ?1"  # noqa: S608 - our own columns
+        " AND state IN ('delivered', 'done') AND incarnation = (SELECT incarnation FROM agents WHERE name = ?1)"
+        " ORDER BY id"
+    )
+    return [_mail(row) for row in world.rows(sql, name)]
 
 
 def awaited(world: World, sender: str, cause: int | None) -> bool:
@@ -176,17 +205,9 @@ def post(world: World, channel: str, *, key: str, sender: str, body: str, cause:
     """Tell every other member of a channel; one message each, all or none."""
     with world.step():
         members = [str(row[0]) for row in world.rows("SELECT agent FROM members WHERE channel = ? ORDER BY 1", channel)]
+        about = About(subject=f"#{channel}", cause=cause)
         return [
-            send(
-                world,
-                key=f"{key}@{member}",
-                kind="tell",
-                sender=sender,
-                recipient=member,
-                body=body,
-                cause=cause,
-                subject=f"#{channel}",
-            )
+            send(world, key=f"{key}@{member}", kind="tell", sender=sender, recipient=member, body=body, about=about)
             for member in members
             if member != sender
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from combee.swarm.directory import who_knows
-from combee.swarm.mail import Mail, finish, send
+from combee.swarm.mail import About, Mail, finish, send
 
 if TYPE_CHECKING:
     from combee.swarm.swarm import Swarm
@@ -26,8 +26,8 @@ def bounce(swarm: Swarm, mail: Mail, why: str) -> None:
         for one in known:
             sent = send(
                 world, key=f"{mail.key}~{len(tried)}", kind="ask", sender=mail.sender, recipient=one.agent,
-                body=mail.body, subject=mail.subject, cause=mail.cause, origin=mail.origin or mail.id, tried=tried,
-                hop_limit=swarm.hop_limit,
+                body=mail.body, about=About(mail.subject, cause=mail.cause, origin=mail.origin or mail.id, tried=tried),
+                hop_limit=swarm.limits.hop_limit,
             )  # fmt: skip
             if not sent.refused:
                 world.record("rerouted", one.agent, mail=sent.id, instead=list(tried))
@@ -39,5 +39,5 @@ def report(swarm: Swarm, ask: Mail, why: str) -> None:
     """Tell who asked that no answer will come."""
     send(
         swarm.world, key=f"answer/{ask.id}", kind="report", sender=ask.recipient, recipient=ask.sender,
-        body=f"No answer: {why}.", subject=ask.subject, thread=ask.origin or ask.id,
+        body=f"No answer: {why}.", about=About(ask.subject, thread=ask.origin or ask.id),
     )  # fmt: skip

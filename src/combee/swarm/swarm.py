@@ -12,23 +12,44 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 
 from combee.errors import UsageError
 from combee.swarm.brain import Brain, ToolSpec
 from combee.swarm.context import load
 from combee.swarm.directory import Document, publish, read, who_knows
-from combee.swarm.mail import HOP_LIMIT, Mail, get_mail, ready, send
+from combee.swarm.lessons import Lessons
+from combee.swarm.mail import HOP_LIMIT, About, Mail, get_mail, ready, send, unanswered
+from combee.swarm.reports import bounce
 from combee.swarm.repository import Repository
 from combee.swarm.structure import Structure, current
+from combee.swarm.tools import TOOL_SPECS
 from combee.swarm.turns import handle
 from combee.swarm.window import Compaction, Newest, Window
 from combee.swarm.world import AgentRow, World
 
-__all__ = ["USER", "Swarm"]
+__all__ = ["USER", "Limits", "Swarm"]
 
 USER = "user"
 """The name under which a person sends and receives mail."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What agents may take."""
+
+    reserve: int = 0
+    """Tokens of a window that are kept free for the next thought."""
+    digest_tokens: int = 200
+    """Most that a copy's digest may bring back."""
+    hop_limit: int = HOP_LIMIT
+    """Longest chain of messages caused by messages."""
+    max_steps: int = 50
+    """Most thoughts for one message."""
+    max_asks: int = 100
+    """Most questions that an agent may ask for the sake of one."""
+    limit: int = 16
+    """Most slow thoughts at a time."""
 
 
 class Swarm:
@@ -39,13 +60,9 @@ class Swarm:
         brains: A brain by role; "" stands for every other role.
         compactions: What is done when a window is full, by role; "" for others. Default: the newest quarter is kept.
         repository: Documents are files of this git repository.
-        reserve: Tokens of a window that are kept free for the next thought.
-        digest_tokens: Most that a copy's digest may bring back.
-        hop_limit: Longest chain of messages caused by messages.
-        max_steps: Most thoughts for one message.
-        max_asks: Most questions that an agent may ask for the sake of one.
-        limit: Most slow thoughts at a time.
         tools: What agents are offered; default: all tools.
+        lessons: What agents have learned; each question comes with the part of it that fits.
+        limits: Fields of `Limits`.
     """
 
     def __init__(
@@ -55,36 +72,24 @@ class Swarm:
         *,
         compactions: Mapping[str, Compaction] | None = None,
         repository: Repository | None = None,
-        reserve: int = 0,
-        digest_tokens: int = 200,
-        hop_limit: int = HOP_LIMIT,
-        max_steps: int = 50,
-        max_asks: int = 100,
-        limit: int = 16,
-        tools: Sequence[ToolSpec] | None = None,
+        tools: Sequence[ToolSpec] = TOOL_SPECS,
+        lessons: Lessons | None = None,
+        **limits: int,
     ) -> None:
         self.world = world
         self.brains = dict(brains)
         self.compactions = dict(compactions or {})
         self.repository = repository
-        self.reserve = reserve
-        self.digest_tokens = digest_tokens
-        self.hop_limit = hop_limit
-        self.max_steps = max_steps
-        self.max_asks = max_asks
-        self.limit = limit
         self.tools = tools
+        self.lessons = lessons
+        self.limits = Limits(**limits)
         self.windows: dict[tuple[str, int], Window] = {}
+        self._active: dict[asyncio.Task[None], tuple[str, Mail]] = {}
         now = current(world)
         self.structure = now.structure if now else Structure()
         with world.step():
             world.spawn(USER, role="person", mode="outside", window=0)
         self._asked = int((world.one("SELECT count(*) FROM mail WHERE sender = ?", USER) or (0,))[0])
-
-    @classmethod
-    def open(cls, path: Path | str, brains: Mapping[str, Brain], **options: object) -> Swarm:
-        """Open a world at a path, or make it, with brains."""
-        return cls(World.open(path), brains, **options)  # type: ignore[arg-type]  # the options of the constructor
 
     def brain(self, role: str) -> Brain:
         """Return what thinks for a role.
@@ -137,7 +142,7 @@ class Swarm:
         key = key or f"{sender}/{self._next()}"
         if cause is not None:
             sql = "SELECT count(*) FROM mail WHERE cause = ? AND sender = ? AND kind = 'ask'"
-            if (self.world.one(sql, cause, sender) or (0,))[0] >= self.max_asks:
+            if (self.world.one(sql, cause, sender) or (0,))[0] >= self.limits.max_asks:
                 self.world.record("refused", sender, why="asks", sender=sender, key=key)
                 return 0
         row = self.world.agent(sender)
@@ -146,8 +151,9 @@ class Swarm:
         for name in [to, *known] if to else known:
             hop = self.structure.next_hop(own[-1] or sender, name)
             sent = send(
-                self.world, key=key, kind="ask", sender=sender, recipient=hop or name, body=question, subject=subject,
-                target=name if hop not in {None, name} else "", cause=cause, hop_limit=self.hop_limit,
+                self.world, key=key, kind="ask", sender=sender, recipient=hop or name, body=question,
+                about=About(subject, name if hop not in {None, name} else "", cause=cause),
+                hop_limit=self.limits.hop_limit,
             )  # fmt: skip
             if sent.id:
                 return sent.id
@@ -170,16 +176,29 @@ class Swarm:
         return get_mail(self.world, asked.answered) if asked is not None and asked.answered is not None else None
 
     def kill(self, name: str, reason: str = "stopped") -> None:
-        """End an agent. Its mail comes back to the senders; questions go on to others."""
-        self.world.set_state(name, "dead", reason)
-        self.windows = {key: window for key, window in self.windows.items() if key[0] != name}
+        """End an agent and the copies that answer for it. What they think at the moment is cancelled, and booked.
+
+        Its mail comes back to the senders; questions that it has not answered go on to others, or are reported.
+        """
+        with self.world.step():
+            gone = [name, *(agent.name for agent in self.world.agents(forks=True) if agent.fork_of == name)]
+            for each in gone:
+                agent = self.world.agent(each)
+                if agent is not None and agent.state != "dead":
+                    self.world.set_state(each, "dead", reason)
+            for mail in unanswered(self.world, name):
+                bounce(self, mail, "dead")
+        self.windows = {key: window for key, window in self.windows.items() if key[0] not in gone}
+        for task, (lane, mail) in self._active.items():
+            if name in {lane, mail.recipient}:
+                task.cancel()
 
     # The loop
 
     async def run(self) -> int:
         """Handle messages until none is left; returns how many were handled."""
         lanes: dict[str, deque[Mail]] = {}
-        active: dict[asyncio.Task[None], str] = {}
+        active = self._active
         last, handled = 0, 0
         try:
             while True:
@@ -187,14 +206,15 @@ class Swarm:
                     last = found[-1].id
                     for mail in found:
                         lanes.setdefault(self._lane(mail), deque()).append(mail)
-                started = await self._round(lanes, active)
+                started = await self._round(lanes)
                 handled += started
                 if active and not started:
                     self.world.flush()
                     done, _ = await asyncio.wait(active, return_when=asyncio.FIRST_COMPLETED)
                     for task in done:
                         active.pop(task)
-                        task.result()
+                        if not task.cancelled():  # else `kill` did that, and has seen to its mail
+                            task.result()
                 elif not active and not lanes and not ready(self.world, last, 1):
                     self.world.flush()
                     return handled
@@ -202,6 +222,7 @@ class Swarm:
             for task in active:
                 task.cancel()
             await asyncio.gather(*active, return_exceptions=True)
+            active.clear()
             self.world.flush()
 
     def _lane(self, mail: Mail) -> str:
@@ -212,21 +233,22 @@ class Swarm:
         copies = agent is not None and agent.mode == "fork" and mail.target in {"", agent.name}
         return f"{mail.recipient}~{mail.id}" if copies else mail.recipient
 
-    async def _round(self, lanes: dict[str, deque[Mail]], active: dict[asyncio.Task[None], str]) -> int:
+    async def _round(self, lanes: dict[str, deque[Mail]]) -> int:
         """Start the first message of every lane that is free."""
-        busy = set(active.values())
+        active = self._active
+        busy = {lane for lane, _ in active.values()}
         started = 0
         for lane in [lane for lane in lanes if lane not in busy]:
             agent = self.world.agent(lanes[lane][0].recipient)
             slow = agent is not None and self.brain(agent.role).slow
-            if slow and len(active) >= self.limit:
+            if slow and len(active) >= self.limits.limit:
                 continue
             mail = lanes[lane].popleft()
             if not lanes[lane]:
                 del lanes[lane]
             started += 1
             if slow:
-                active[asyncio.create_task(handle(self, mail))] = lane
+                active[asyncio.create_task(handle(self, mail))] = lane, mail
             else:
                 await handle(self, mail)
         await asyncio.sleep(0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from combee.errors import CombeeError
 from combee.swarm.brain import ToolSpec
 from combee.swarm.directory import credit, open_issue, read, update_issue, who_knows
-from combee.swarm.mail import Mail, post, send
+from combee.swarm.mail import About, Mail, post, send
 from combee.swarm.memory import Note, note, recall, search_notes
 from combee.swarm.structure import propose
 from combee.swarm.window import Call
@@ -51,7 +51,7 @@ def _ask(turn: Turn, key: str, to: str = "", question: str = "", subject: str = 
 def _tell(turn: Turn, key: str, to: str, text: str) -> str:
     sent = send(
         turn.swarm.world, key=key, kind="tell", sender=turn.agent.name, recipient=to, body=text,
-        cause=(turn.current or turn.mail).id, hop_limit=turn.swarm.hop_limit,
+        about=About(cause=(turn.current or turn.mail).id), hop_limit=turn.swarm.limits.hop_limit,
     )  # fmt: skip
     return f"Not sent: {sent.refused}." if sent.refused else "Sent."
 
@@ -75,7 +75,7 @@ def _read(turn: Turn, key: str, path: str) -> str:
     for one in _paths(path):
         document = turn.swarm.document(one)
         if document is None:
-            texts.append(f"{one}: there is no such document")
+            texts.append(f"error: there is no document {one}")
             continue
         credit(turn.swarm.world, turn.agent.name, turn.agent.incarnation, one, str(document.version))
         texts.append(document.body)

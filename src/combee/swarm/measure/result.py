@@ -1,13 +1,31 @@
-"""What an experiment returns: tables, curves, and claims with a verdict that follows from the numbers."""
+"""What an experiment is given and returns: sizes; tables, curves, and claims whose verdict follows from the numbers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
-__all__ = ["Claim", "Curve", "Experiment", "Table", "Verdict"]
+__all__ = ["Claim", "Curve", "Experiment", "Setting", "Table", "Verdict", "judge"]
 
 Verdict = Literal["held", "held only if", "did not hold"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How large an experiment is: the whole of it, or quick."""
+
+    quick: bool
+
+    def pick(self, quick: T, whole: T) -> T:
+        """Return the one that fits."""
+        return quick if self.quick else whole
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of what is drawn."""
+        return self.pick((0,), (0, 1, 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +57,11 @@ class Claim:
     text: str
     verdict: Verdict
     condition: str
+
+
+def judge(text: str, condition: str, *, held: bool, partly: bool) -> Claim:
+    """Return a claim with its verdict: "held" when all of it was seen, "held only if" when only under a condition."""
+    return Claim(text, "held" if held else "held only if" if partly else "did not hold", condition)
 
 
 @dataclass(frozen=True, slots=True)

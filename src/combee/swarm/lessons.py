@@ -1,0 +1,60 @@
+"""What a swarm has learned, handed to its agents: with each question the part of the playbook that fits it.
+
+A view is delivered as an entry of the context, in the step that delivers the question. So it is metered like any other
+text, stands in the trace, is there again after a kill, and the start of the context stays as it was (prefix caches).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from combee.playbook import Bullet, Playbook, find_ids, view
+from combee.swarm.window import Entry
+
+__all__ = ["LESSONS", "Lessons", "cited", "lessons_entry"]
+
+LESSONS = "lessons"
+"""The kind of entry that holds a view."""
+
+_HEAD = "Lessons from earlier runs. Name the [id] of each one that you use."
+
+
+@dataclass(frozen=True, slots=True)
+class Lessons:
+    """A playbook and how much of it goes with a question.
+
+    Attributes:
+        book: The playbook.
+        tokens: Most that a view may have, by the book's own counter; None: the whole book, whatever it takes.
+        targeted: Choose by role and question; else the bullets that were voted best, the same for everyone.
+    """
+
+    book: Playbook
+    tokens: int | None = 2000
+    targeted: bool = True
+
+    def view(self, role: str, question: str) -> Playbook:
+        """Return the part for an agent of a role that is asked a question."""
+        if self.tokens is None:
+            return self.book
+        return view(self.book, f"{role} {question}" if self.targeted else "", self.tokens)
+
+
+def lessons_entry(lessons: Lessons | None, role: str, question: str, before: Sequence[Entry]) -> Entry | None:
+    """Return the view as an entry, or None where there is nothing to say or the last view in the context says it."""
+    shown = lessons.view(role, question) if lessons is not None else Playbook()
+    if not shown:
+        return None
+    text = "\n".join([_HEAD, *map(_line, shown)])
+    last = next((entry for entry in reversed(before) if entry.kind == LESSONS), None)
+    return None if last is not None and last.text == text else Entry("user", text, kind=LESSONS)
+
+
+def _line(bullet: Bullet) -> str:
+    return f"[{bullet.id}] {' '.join(bullet.text.split())}"
+
+
+def cited(texts: Sequence[str], book: Playbook) -> tuple[str, ...]:
+    """Return the bullets of a book that an agent named, each once, in the order it named them."""
+    return find_ids("\n".join(texts), book).known

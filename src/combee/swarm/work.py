@@ -1,0 +1,69 @@
+"""A message being handled, and the room it needs in its agent's window."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from combee.swarm.brain import Thought
+from combee.swarm.context import append, compact
+from combee.swarm.ledger import charge
+from combee.swarm.lessons import LESSONS
+from combee.swarm.mail import Mail
+from combee.swarm.window import Entry, Window
+from combee.swarm.world import AgentRow
+
+if TYPE_CHECKING:
+    from combee.swarm.swarm import Swarm
+
+__all__ = ["Work", "booked_when_cancelled", "make_room"]
+
+
+@dataclass(slots=True)
+class Work:
+    """A message being handled: by which agent (or copy of it), in which window, for which question."""
+
+    swarm: Swarm
+    agent: AgentRow
+    window: Window
+    mail: Mail
+    current: Mail | None
+    step: int = 0
+
+
+async def make_room(work: Work, tokens: int, tail: int = 0) -> bool:
+    """Compact until so many tokens fit beside the reserve; the last `tail` entries stay. False: they cannot."""
+    window, needed = work.window, tokens + work.swarm.limits.reserve
+    if window.room() >= needed:
+        return True
+    split = len(window.entries) - tail
+    old, rest = window.entries[:split], window.entries[split:]
+    if not old:
+        return False
+    strategy = work.swarm.compaction(work.agent.role)
+    with booked_when_cancelled(work) if strategy.thinks else nullcontext():
+        kept = await strategy.compact(old, window, work.agent.fork_of or work.agent.name)
+    if kept is None:
+        return False
+    if strategy.thinks:
+        said = Thought("\n".join(entry.text for entry in kept))
+        charge(work.swarm.world, work.agent, window, work.mail, thought=said, purpose="compaction")
+    compact(work.swarm.world, work.agent, window, kept, strategy.name, tail=rest)
+    told = next((entry for entry in reversed(old) if entry.kind == LESSONS), None)
+    lost = told is not None and all(entry.text != told.text for entry in window.entries)
+    if told is not None and lost and work.current is not None and window.room() >= needed + told.tokens:
+        append(work.swarm.world, work.agent, window, Entry(told.role, told.text, told.kind))
+    return window.room() >= needed
+
+
+@contextmanager
+def booked_when_cancelled(work: Work) -> Iterator[None]:
+    """Book a call that is stopped under way: its prompt was sent, and an endpoint charges for that."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        charge(work.swarm.world, work.agent, work.window, work.mail, thought=Thought(), purpose="cancelled")
+        raise
