@@ -58,6 +58,39 @@ def test_passed_and_failed_runs_of_one_task_are_compared_by_judged_outcomes_only
     assert survey(claimed).support() == {}
 
 
+def test_a_hang_that_another_run_fed_becomes_what_fed_it() -> None:
+    hung = ("./game 1", f"{KILLED}\n<output>\n> \n</output>", None)
+    alone, other = recorded(hung, name="a"), recorded(hung, ("echo n | ./game 1", "won", 0), name="b")
+    (text,) = survey([alone]).support()
+    assert text == "`./game 1` asks for input and was killed by the time limit at its prompt `>`."
+    assert survey([alone, other]).support() == {
+        "`./game 1` waits for input and timed out; fed by a pipe it came back: `echo n | ./game 1`.": 2
+    }
+
+
+def test_scripts_that_the_time_limit_killed_count_by_task() -> None:
+    rows = [("cat <<'E' > train.py\nx\nE", "", 0), ("python3 train.py", KILLED, None)]
+    runs = [recorded(*rows, name=name, meta={"task_id": "learn-it"}) for name in "abc"]
+    (text,) = survey(runs).support()
+    assert text.startswith("In the task `learn-it`, scripts that the agent wrote were killed by the time limit")
+    assert survey(runs[:2]).support() == {}
+    given = [recorded(rows[1], name=name, meta={"task_id": "learn-it"}) for name in "abc"]
+    assert not any("scripts that the agent wrote" in text for text in survey(given).support())
+
+
+def test_the_one_check_of_several_that_all_failed_runs_failed() -> None:
+    def run(name: str, *failed: str) -> Trace:
+        tests = {check: check not in failed for check in ("test_is_there", "test_it_runs", "test_it_is_executable")}
+        outcome = Outcome(success=not failed, tests=tests)
+        return replace(recorded(("cat a", "x", 0), name=name, meta={"task_id": "use-tool"}), outcome=outcome)
+
+    runs = [run(name, "test_it_is_executable") for name in "abc"]
+    (text,) = survey(runs).support()
+    assert text == "In the task `use-tool`, all 3 runs that failed did so in one of 3 checks: `test_it_is_executable`."
+    assert survey(runs[:2]).support() == {}
+    assert survey([*runs, run("d", "test_it_runs", "test_it_is_executable")]).support() == {}
+
+
 def test_a_contrast_needs_failed_runs_that_never_tried_it_in_any_way() -> None:
     good = [("man tool", "NAME", 0)]
     piped = [("man tool | head -5; tool -x", "NAME", 0)]

@@ -248,6 +248,16 @@ def test_a_member_that_lies_about_its_size_is_stopped(tmp_path: Path) -> None:
     assert "unpacks to more than is read" in str(result.report)
 
 
+def test_a_member_without_a_name_is_passed_over(read_all: Read, tmp_path: Path) -> None:
+    path = tmp_path / "unnamed.eval"
+    good = json.dumps({"id": "g", "epoch": 1, "input": "q", "messages": []}).encode()
+    an_eval(path, {"Zq": b"x", "samples/g_epoch_1.json": good})
+    path.write_bytes(path.read_bytes().replace(b"Zq", b"\0q"))  # a name ends at its first NUL
+    traces, report = read_all(path)
+    assert [trace.task for trace in traces] == ["q"]
+    assert "failed" not in str(report)
+
+
 def test_many_members_that_unpack_to_far_more_than_the_archive_are_stopped(tmp_path: Path) -> None:
     an_eval(tmp_path / "many.eval", {f"samples/{at}_epoch_1.json": bytes(1 << 20) for at in range(120)})
     result = read(tmp_path, limits=Limits(record=2 << 20))

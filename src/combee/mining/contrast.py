@@ -21,6 +21,8 @@ from combee.trace import Trace
 __all__ = ["Outline", "contrast", "outline"]
 
 _LEAST = 2
+_LEAST_FAILED = 3
+_LEAST_CHECKS = 3
 _MOST = 2
 _DULL = READERS | {"python3", "bash", "sh", "submit", "git status", "git log", "git diff", "apt-get update", "apt-get"}
 
@@ -36,6 +38,8 @@ class Outline:
     actions: tuple[tuple[str, int], ...]
     """Action and option pairs that worked, with the first step that shows them."""
     failed_tests: tuple[str, ...] = ()
+    checks: int = 0
+    """How many tests judged the run."""
     worked: frozenset[int] = frozenset()
     """Hashes of the command lines that worked: enough to see that another run's failure is no rule."""
     tried: frozenset[str] = frozenset()
@@ -76,7 +80,8 @@ def outline(trace: Trace, row: Sequence[Attempt]) -> Outline:
                 installs[f"{part.action} {package}"] = line
     tried = frozenset(word for attempt in row for word in _programs(attempt))
     made = tuple(installs.items())
-    return Outline(trace.id, _task_key(trace), name, passed, tuple(seen.items()), tests, lines, tried, made)
+    count = 0 if outcome is None else len(outcome.tests)
+    return Outline(trace.id, _task_key(trace), name, passed, tuple(seen.items()), tests, count, lines, tried, made)
 
 
 def _programs(attempt: Attempt) -> set[str]:
@@ -102,9 +107,12 @@ def contrast(outlines: Iterable[Outline]) -> dict[str, list[Finding]]:
     found: dict[str, list[Finding]] = defaultdict(list)
     for runs in by_task.values():
         good = [run for run in runs if run.passed]
-        bad = [run for run in runs if not run.passed and run.actions]
-        if len(good) >= _LEAST and len(bad) >= _LEAST:
-            _compare(good, bad, found)
+        bad = [run for run in runs if not run.passed and run.worked]
+        acted = [run for run in bad if run.actions]
+        if len(good) >= _LEAST and len(acted) >= _LEAST:
+            _compare(good, acted, found)
+        if len(bad) >= (_LEAST if len(good) >= _LEAST else _LEAST_FAILED):
+            _same_check(bad, found)
     return found
 
 
@@ -130,14 +138,20 @@ def _compare(good: Sequence[Outline], bad: Sequence[Outline], found: dict[str, l
             found[run.trace].append(
                 Finding("contrast", f"contrast/{good[0].task}/{action}", text, (actions[action],), STRATEGIES)
             )
-    tests = Counter(test for run in bad for test in run.failed_tests)
-    for test, count in sorted(tests.items()):
-        decisive = count == len(bad) and all(len(run.failed_tests) == 1 for run in bad)
-        if decisive and test.count("_") >= 2 and not is_instruction(test):
-            text = f"In the task {name}, all {count} runs that failed did so in the check {quoted(test)} alone."
-            for run in bad:
-                found[run.trace].append(Finding("contrast", f"check/{good[0].task}/{test}", text, (), STRATEGIES))
-            break
+
+
+def _same_check(bad: Sequence[Outline], found: dict[str, list[Finding]]) -> None:
+    """Say which one of several checks all failed runs failed."""
+    name, failed, checks = _shown_task(bad[0]), bad[0].failed_tests, bad[0].checks
+    if name is None or len(failed) != 1 or checks < _LEAST_CHECKS:
+        return
+    if any((run.failed_tests, run.checks) != (failed, checks) for run in bad):
+        return
+    (test,) = failed
+    if test.count("_") >= 2 and not is_instruction(test):
+        text = f"In the task {name}, all {len(bad)} runs that failed did so in one of {checks} checks: {quoted(test)}."
+        for run in bad:
+            found[run.trace].append(Finding("contrast", f"check/{bad[0].task}/{test}", text, (), STRATEGIES))
 
 
 def _shown_task(run: Outline) -> str | None:

@@ -18,8 +18,9 @@ __all__ = ["find_dead_ends", "find_errors", "find_unmended", "installs_in_one"]
 
 _LEAST = 3
 _LEAST_INSTALLS = 2
+_LONGEST_SHOWN = 240
 _GENERAL = frozenset({"python3", "node", "bash", "sh", "gcc", "g++", "make", "cargo", "ruby", "perl", "java"})
-_SPECIFIC = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception): .*['\"`(\d]|^ERROR: .{30}")
+_SPECIFIC = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception): .*['\"`(\d]|^ERROR: .{30}|^No space left")
 _TOLD = frozenset({"command", "module"})
 
 
@@ -44,7 +45,7 @@ def find_dead_ends(row: Sequence[Attempt]) -> list[Finding]:
 
 def find_unmended(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Finding]:
     """Return failures of calls that the run did not write itself: of use where many runs have the very same."""
-    told = {step for finding in handled for step in finding.steps}
+    told = _told(handled)
     written = {name for attempt in row if attempt.command for name in written_files(attempt.command)}
     good = {part.words for attempt in row if attempt.worked for part in attempt.parts}
     found: dict[str, Finding] = {}
@@ -63,19 +64,24 @@ def find_unmended(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Fi
 
 def find_errors(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Finding]:
     """Return the errors that name what was wrong: of use where many runs meet the same one by different calls."""
-    told = {step for finding in handled for step in finding.steps}
+    told = _told(handled)
     found: dict[str, Finding] = {}
     for attempt in row:
         fault = attempt.fault
         if not attempt.failed or fault is None or attempt.step in told or not _SPECIFIC.search(fault.line):
             continue
-        if fault.kind not in {"exception", "tool"} or attempt.command is None or "\n" in attempt.command:
+        if fault.kind not in {"exception", "tool", "disk"} or attempt.command is None:
             continue
-        if len(attempt.command) <= 160:
+        if len(attempt.command) <= _LONGEST_SHOWN:
             text = f"{quoted(fault.line)} was met in run after run, as after {quoted(attempt.command)}."
             key = f"error/{fault.line}"
             found.setdefault(key, Finding("error", key, text, (attempt.step,), STRATEGIES))
     return list(found.values())
+
+
+def _told(handled: Sequence[Finding]) -> set[int]:
+    """Return the steps whose failure is told already; the later steps of a finding show what worked."""
+    return {step for each in handled for step in (each.steps if each.kind == "dead_end" else each.steps[:1])}
 
 
 def installs_in_one(by_trace: Mapping[str, tuple[Finding, ...]]) -> dict[str, tuple[Finding, ...]]:

@@ -10,12 +10,21 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["Fault", "fault_of", "is_instruction", "last_line", "quoted", "signature"]
+__all__ = ["Fault", "fault_of", "is_instruction", "last_line", "printed", "quoted", "signature"]
 
 _OUTPUT = re.compile(r"<output>\n?(.*?)(?:</output>|\Z)", re.DOTALL)
 _LONGEST = 160
 _SEARCHED = 20_000
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("disk", re.compile(r"\bNo space left on device\b")),
+    (
+        "shell",
+        re.compile(
+            r"^(?:[\w/.-]*sh: (?:-c: )?(?:line )?\d+: )"
+            r"(?:[Ss]yntax error.*|Bad substitution|\[\[: (?:command )?not found)$",
+            re.MULTILINE,
+        ),
+    ),
     (
         "command",
         re.compile(
@@ -27,7 +36,9 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "module",
         re.compile(
-            r"^[^\n]{0,60}?\bNo module named ['\"]?(?P<about>[\w.]{1,60})['\"]?.*$", re.MULTILINE
+            r"^[^\n]{0,60}?(?:\bNo module named ['\"]?(?P<about>[\w.]{1,60})['\"]?.*|"
+            r"\brequires the (?P<library>\w{1,60}) library but it was not found\b.*)$",
+            re.MULTILINE,
         ),
     ),
     ("managed", re.compile(r"^.{0,20}externally-managed-environment.*$", re.MULTILINE)),
@@ -48,7 +59,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("tool", re.compile(r"^(?:Unable to|Cannot|Could not|Can't|Failed to|Invalid|Unknown|Unrecognized|Permission "
                         r"denied|Connection refused|CONFLICT|Missing|No such)\b.{3,}$", re.MULTILINE)),
 )  # fmt: skip
-_TIMEOUT = re.compile(r"</command>\s+timed out and has been killed|^Command timed out\b", re.MULTILINE)
+_TIMEOUT = re.compile(r"</command>\s+timed\s+out\s+and\s+has\s+been\s+killed|^Command timed out\b", re.MULTILINE)
 _LAST_LINE = re.compile(
     r"\b(?:error|fail(?:ed|ure)?|cannot|can't|unable|invalid|denied|not found|missing|undefined|unknown|unrecognized|"
     r"no such|refused|conflict)\b",
@@ -107,10 +118,15 @@ def quoted(text: str, limit: int = _LONGEST) -> str:
     return f"`{line}`"
 
 
+def printed(output: str) -> str:
+    """Return what the command itself printed, without what a harness wraps around it."""
+    inside = _OUTPUT.search(output)
+    return inside[1] if inside else output
+
+
 def last_line(output: str) -> Fault | None:
     """Return the last line of an output that is known to be a failure's, where it has a word of failing in it."""
-    inside = _OUTPUT.search(output)
-    lines = [line.strip() for line in (inside[1] if inside else output)[-2000:].splitlines() if line.strip()]
+    lines = [line.strip() for line in printed(output)[-2000:].splitlines() if line.strip()]
     line = lines[-1] if lines else ""
     if len(line) > 200 or not _LAST_LINE.search(line) or _NOISE.search(line) or is_instruction(line):
         return None
@@ -122,8 +138,7 @@ def fault_of(output: str) -> Fault | None:
     """Return what an output says went wrong, or None where no line of a known shape says it."""
     if _TIMEOUT.search(output[:4000] + "\n" + output[-1000:]):
         return Fault("timeout", "timed out and was killed")
-    inside = _OUTPUT.search(output)
-    text = inside[1] if inside else output
+    text = printed(output)
     if len(text) > _SEARCHED:
         text = text[: _SEARCHED // 2] + "\n" + text[-_SEARCHED // 2 :]
     for kind, pattern in _KINDS:
@@ -131,10 +146,7 @@ def fault_of(output: str) -> Fault | None:
         if matches:
             match = matches[-1] if kind in _LAST else matches[0]
             line = " ".join(match[0].split())
-            about = (
-                (match.groupdict().get("about") or "").split(".")[0]
-                if kind == "module"
-                else (match.groupdict().get("about") or "")
-            )
+            named = match.groupdict()
+            about = (named.get("about") or named.get("library") or "").split("." if kind == "module" else "\n")[0]
             return None if is_instruction(line) else Fault(kind, line, about)
     return None

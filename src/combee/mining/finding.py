@@ -15,9 +15,9 @@ STRATEGIES = "STRATEGIES & INSIGHTS"
 class Finding:
     """One lesson of one run.
 
-    `kind` is missing, absent, repair, until, hang, dead_end, unmended, error, flip, correction or contrast; `key` is
-    what recurs; `text` is the lesson and holds no step; `steps` are those of the recorded run that show it (the failure
-    first, then what worked).
+    `kind` is missing, absent, repair, until, shell, hang, slow, dead_end, unmended, error, flip, correction or
+    contrast; `key` is what recurs; `text` is the lesson and holds no step; `steps` are those of the recorded run that
+    show it (the failure first, then what worked).
     """
 
     kind: str

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from combee.mining.attempts import Attempt
 from combee.mining.faults import Fault, quoted
 from combee.mining.finding import Finding
-from combee.mining.shell import Part, base_package, parts
+from combee.mining.shell import Part, base_package, parts, written_files
 from combee.mining.words import ALIKE, BRINGS, READERS
 
 __all__ = ["INSTALLERS", "find_absent", "find_missing", "installed"]
@@ -44,7 +44,7 @@ def find_missing(row: Sequence[Attempt]) -> list[Finding]:
         fault = attempt.fault
         if fault is None or fault.kind not in {"command", "module"} or fault.about in found:
             continue
-        finding = _brought(fault, place, row) or _alternative(fault, place, row)
+        finding = _brought(fault, place, row) or _alternative(fault, place, row) or _without(fault, place, row)
         if finding is not None:
             found[fault.about] = finding
     return _joined(list(found.values()), row)
@@ -100,6 +100,8 @@ def _brought(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None
 def _said(fault: Fault) -> str:
     if fault.kind == "command":
         return f"{fault.about}: command not found"
+    if "requires the" in fault.line:
+        return f"requires the {fault.about} library but it was not found"
     return f"No module named '{fault.about}'"
 
 
@@ -129,7 +131,7 @@ def _used(fault: Fault, first: Attempt, rest: Sequence[Attempt], part: Part) -> 
         if again is not None and again.kind == fault.kind and again.about == fault.about:
             return None
         same_line = bool(distance) and attempt.command is not None and attempt.command == first.command
-        if same_line and (attempt.worked or (again is not None and again.kind == "module")):
+        if same_line and (attempt.worked or (again is not None and again.kind in {"module", "exception", "disk"})):
             return attempt.step
         if attempt.worked is not True:
             continue
@@ -165,6 +167,26 @@ def _alternative(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | 
                     f"in for it, as in {quoted(_shown(part), 120)}.",
                     (row[place].step, attempt.step),
                 )
+    return None
+
+
+def _without(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None:
+    """Return that the same call worked without the module, after the code was changed and nothing was installed."""
+    first = row[place]
+    if fault.kind != "module" or first.worked is not False or not _asked_for(fault, first):
+        return None
+    changed = False
+    for attempt in row[place + 1 : place + 1 + _WINDOW]:
+        if any(installed(part) for part in attempt.parts) or fault.about in attempt.output:
+            return None
+        if attempt.command == first.command and attempt.worked and changed and len(first.command or "") <= 100:
+            text = (
+                f"The Python module `{fault.about}` may be missing ({quoted(_said(fault))}): with the code changed to "
+                f"do without it, {quoted(first.command or '')} worked."
+            )
+            return Finding("missing", f"without/{fault.kind}/{fault.about}", text, (first.step, attempt.step))
+        changed = changed or any(part.program == "sed" for part in attempt.parts)
+        changed = changed or any(name.endswith(".py") for name in written_files(attempt.command or ""))
     return None
 
 

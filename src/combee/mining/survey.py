@@ -17,8 +17,9 @@ from combee.mining.dead_ends import find_dead_ends, find_errors, find_unmended, 
 from combee.mining.faults import quoted
 from combee.mining.finding import MISTAKES, Finding
 from combee.mining.flips import find_flips
-from combee.mining.hangs import find_hangs
+from combee.mining.hangs import find_hangs, find_slow
 from combee.mining.missing import find_absent, find_missing
+from combee.mining.quoting import find_quoting
 from combee.mining.repairs import find_repairs
 from combee.trace import Trace
 
@@ -27,7 +28,7 @@ __all__ = ["Survey", "findings", "survey"]
 _MOST_A_RUN = 24
 _SAID_OFTEN = 3
 _NO_MATTER = ("-q", "-v", "-y", "--quiet", "--no-cache-dir", "--timeout", "--retries", "--progress-bar", "--verbose")
-_LEAST_RUNS = {"absent": 3, "unmended": 3, "error": 3}
+_LEAST_RUNS = {"absent": 3, "unmended": 3, "error": 3, "slow": 3}
 """Kinds that say something only where several runs agree."""
 
 
@@ -54,6 +55,7 @@ def findings(trace: Trace) -> tuple[tuple[Finding, ...], Outline]:
         *missing,
         *find_absent(row, missing),
         *find_repairs(row),
+        *find_quoting(row),
         *find_hangs(row),
         *find_flips(row),
         *find_dead_ends(row),
@@ -61,6 +63,7 @@ def findings(trace: Trace) -> tuple[tuple[Finding, ...], Outline]:
     ]
     found += find_unmended(row, found)
     found += find_errors(row, found)
+    found += find_slow(row, trace.meta.get("task_id", ""), found)
     return tuple(found[:_MOST_A_RUN]), outline(trace, row)
 
 
@@ -94,11 +97,16 @@ def _true_across(
             known = installs.get(thing)
             installs[thing] = line if known is None else min(known, line, key=lambda each: (len(each), each))
     fed = {each.line for found in by_trace.values() for each in found if each.kind == "hang" and each.line}
+    fixes = {each.key: each for found in by_trace.values() for each in found if each.key.endswith("/fed")}
     kept: dict[str, tuple[Finding, ...]] = {}
     for name, found in by_trace.items():
         left = []
         for each in found:
             thing = each.key.split("/")[1] if each.kind == "dead_end" else ""
+            fed_elsewhere = fixes.get(f"{each.key.removesuffix('/asks')}/fed") if each.kind == "hang" else None
+            if fed_elsewhere is not None:
+                left.append(replace(fed_elsewhere, steps=each.steps))
+                continue
             if each.kind == "unmended" and (
                 each.line in worked or hash(each.key.split("/", 1)[1].split(" ")[0]) in fed
             ):

@@ -53,7 +53,7 @@ def _contents(
     unpackers: dict[int, _Unpack | None] = {}
     for info in infos:
         name = info.filename
-        if info.is_dir() or not wanted(name):
+        if name.endswith("/") or not wanted(name):
             if ".." in PurePosixPath(name).parts or name.startswith("/"):
                 source.skip(f"member {name[:200]!r}: a name that leads out of the archive")
             continue

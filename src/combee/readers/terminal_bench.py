@@ -26,7 +26,7 @@ _MINI_STEP = re.compile(
     r"^mini-swe-agent \(step (\d{1,6}), [^)\n]{0,40}\):\n(.*?)(?=^mini-swe-agent \(step |\Z)", re.MULTILINE | re.DOTALL
 )
 _BLOCK = re.compile(r"```(?:mswea_bash_command|bash)[ \t]*\n(.*?)\n?```", re.DOTALL)
-_CODE = re.compile(r"<returncode>\s*(-?\d{1,10})")
+_CODE = re.compile(r"^<returncode>\s*(-?\d{1,10})", re.MULTILINE)
 _LOG_BYTES = 16 << 20
 _RESULT_BYTES = 64 << 20
 
@@ -158,7 +158,7 @@ def _add_turn(draft: Draft, name: str, shown: str) -> None:
     block = _BLOCK.search(said)
     call = ToolCall(name, "bash", block[1]) if block else None
     draft.add("assistant", said.strip(), calls=(call,) if call else ())
-    code = _CODE.search(seen[:200])
+    code = _CODE.search(seen)  # what the agent itself logged may stand before it
     seen = seen.strip().rstrip("\u2500").rstrip()
     if call is not None and seen:
         draft.add("tool", seen, answers=name, is_error=None if code is None else code[1] != "0")

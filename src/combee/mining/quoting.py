@@ -1,0 +1,79 @@
+"""What the shell itself refused: bash forms under `sh`, `${...}` inside double quotes, a here-document in another one.
+
+The lesson names the form, and the later call that did without it and worked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from combee.mining.attempts import Attempt
+from combee.mining.faults import Fault, quoted
+from combee.mining.finding import Finding
+from combee.mining.shell import written_files
+
+__all__ = ["find_quoting"]
+
+_WINDOW = 3
+_FORMS = (
+    (re.compile(r"[<>]\([^()\n]{1,80}\)"), "the shell is no bash and does not know"),
+    (re.compile(r"\$\{[^{}\n]{0,80}[\[(\"' ][^{}\n]{0,80}\}"), "the shell read as its own, inside double quotes,"),
+    (re.compile(r"\[\[ "), "the shell is no bash and does not know"),
+)
+_HERE = re.compile(r"<<-?[ \t]*['\"]?(\w+)")
+
+
+def find_quoting(row: Sequence[Attempt]) -> list[Finding]:
+    """Return what the shell could not read, where the run shows how to say it."""
+    found: dict[str, Finding] = {}
+    for place, attempt in enumerate(row):
+        fault, command = attempt.fault, attempt.command
+        if attempt.worked is not False or fault is None or command is None:
+            continue
+        later = [each for each in row[place + 1 : place + 1 + _WINDOW] if each.worked and each.command]
+        if fault.kind == "shell":
+            finding = _form(attempt, command, fault, later)
+        else:
+            finding = _nested(attempt, command, fault, later) if fault.kind == "command" else None
+        if finding is not None:
+            found.setdefault(finding.key, finding)
+    return list(found.values())
+
+
+def _form(attempt: Attempt, command: str, fault: Fault, later: Sequence[Attempt]) -> Finding | None:
+    for number, (pattern, why) in enumerate(_FORMS):
+        form = pattern.search(command)
+        if form is None:
+            continue
+        program = _before(command[: form.start()])
+        for other in later:
+            again = other.command or ""
+            if program and re.search(rf"\b{re.escape(program)}\b", again) and not pattern.search(again):
+                text = (
+                    f"{quoted(fault.line, 80)}: {why} {quoted(form[0].strip(), 60)} in a call of `{program}`; "
+                    f"without it the call worked."
+                )
+                return Finding("shell", f"shell/{number}", text, (attempt.step, other.step))
+    return None
+
+
+def _before(command: str) -> str:
+    """Return the program whose arguments end here."""
+    words = re.split(r"&&|[|;&\n]", re.split("[\"']", command, maxsplit=1)[0])[-1].split()
+    return words[0] if words and re.fullmatch(r"[\w.+-]{2,40}", words[0]) else ""
+
+
+def _nested(attempt: Attempt, command: str, fault: Fault, later: Sequence[Attempt]) -> Finding | None:
+    marks = _HERE.findall(command)
+    if marks.count(fault.about) < 2:
+        return None
+    for other in later:
+        again = _HERE.findall(other.command or "")
+        if len(set(again)) >= 2 and written_files(other.command or "") & written_files(command):
+            text = (
+                f"A here-document inside another one needs an end word of its own: with `{fault.about}` for both the "
+                f"shell said {quoted(fault.line, 80)}; with `{again[0]}` and `{again[1]}` it worked."
+            )
+            return Finding("shell", "shell/nested here-document", text, (attempt.step, other.step))
+    return None
