@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from combee.cli.main import run
 from combee.swarm.measure.asking import reduce_traces
-from combee.swarm.measure.capacity import chain, disk, fresh, largest, persistent
-from combee.swarm.measure.growth import edits, specialise, stale
+from combee.swarm.measure.capacity import largest, outcome
+from combee.swarm.measure.edits import edits
 from combee.swarm.measure.joint import joint
 from combee.swarm.measure.lab import DOCUMENT, WINDOW, Facts
-from combee.swarm.measure.load import run_load
-from combee.swarm.measure.setting import verdict
+from combee.swarm.measure.load import Demand, run_load
+from combee.swarm.measure.result import judge
+from combee.swarm.measure.roles import specialise
+from combee.swarm.measure.staleness import stale
+from combee.swarm.measure.ways import chain, disk, fresh, persistent, reports
 from combee.swarm.window import count
 
 
@@ -26,32 +30,40 @@ def test_a_document_takes_what_it_says_and_facts_are_drawn_by_seed() -> None:
 
 def test_what_fits_one_window_is_right_and_what_does_not_needs_a_way() -> None:
     two_windows = 2 * WINDOW // DOCUMENT
-    blind = chain(0.0, 0.2)(two_windows, 0)
+    blind = outcome(chain(0.0, 0.2), two_windows, 0)
     assert blind.right < 0.8
     assert blind.compactions >= 1
-    assert chain(1.0, 0.05)(two_windows, 0).right == 1
-    assert disk(addressable=True)(two_windows, 0).right == 1
-    assert disk(addressable=False)(two_windows, 0).right < 0.8
-    assert persistent(1)(two_windows, 0).right < 0.5
-    kept = persistent(4)(two_windows, 0)
-    once = fresh(two_windows, 0)
+    assert outcome(chain(1.0, 0.05), two_windows, 0).right == 1
+    assert outcome(disk(addressable=True), two_windows, 0).right == 1
+    assert outcome(disk(addressable=False), two_windows, 0).right < 0.8
+    assert outcome(persistent(1), two_windows, 0).right < 0.5
+    kept = outcome(persistent(4), two_windows, 0)
+    once = outcome(fresh, two_windows, 0, questions=6)
     assert kept.right == once.right == 1
     assert once.tokens > 2 * kept.tokens
 
 
+def test_reports_written_before_the_questions_hold_what_was_foreseen_and_fits() -> None:
+    two_windows = 2 * WINDOW // DOCUMENT
+    assert outcome(reports(1.0, 0.05), two_windows, 0).right == 1
+    assert outcome(reports(1.0, 0.5), two_windows, 0).right < 0.8
+    assert outcome(reports(0.0, 0.05), two_windows, 0).right < 0.8
+
+
 def test_capacity_grows_with_agents_unless_the_parts_do_not_compress() -> None:
-    assert 1.7 < largest(persistent(2), 4, [0])[0] < 2
-    assert joint(24, compresses=True)(2000, 0).right == 1
-    assert joint(24, compresses=False)(2000, 0).right == 0
-    assert joint(24, compresses=False)(800, 0).right == 1
+    assert 1.7 < largest(partial(outcome, persistent(2)), 4, [0]).size < 2
+    assert 0.9 < largest(partial(outcome, persistent(1)), 4, [0], start=4).size < 1
+    assert outcome(joint(24, compresses=True), 2000, 0).right == 1
+    assert outcome(joint(24, compresses=False), 2000, 0).right == 0
+    assert outcome(joint(24, compresses=False), 800, 0).right == 1
 
 
 def test_the_root_of_a_tree_carries_what_peers_of_a_mesh_do_not() -> None:
-    tree, mesh = run_load("tree", 50, 60, 0), run_load("directory", 50, 60, 0)
-    assert tree.busiest_name == "a00000"
+    tree, mesh = run_load("tree", Demand(50, 60)), run_load("directory", Demand(50, 60))
+    assert tree.name == "a00000"
     assert tree.busiest > 5 * mesh.busiest
-    hot = run_load("directory", 50, 100, 0, zipf=True)
-    assert run_load("directory", 50, 100, 0, zipf=True, replicas=8).busiest < hot.busiest
+    hot = run_load("directory", Demand(50, 100, zipf=True))
+    assert run_load("directory", Demand(50, 100, zipf=True, replicas=8)).busiest < hot.busiest
 
 
 def test_copies_that_bring_back_more_leave_fewer_cold_starts() -> None:
@@ -88,8 +100,6 @@ def test_an_experiment_is_repeated_exactly_and_is_written(tmp_path: Path, capsys
 
 
 def test_a_verdict_has_three_values() -> None:
-    assert [verdict(True, True), verdict(False, True), verdict(False, False)] == [
-        "held",
-        "held only if",
-        "did not hold",
-    ]
+    cases = [(True, True), (False, True), (False, False)]
+    found = [judge("", "", held=held, partly=partly).verdict for held, partly in cases]
+    assert found == ["held", "held only if", "did not hold"]

@@ -9,16 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
-from combee.swarm.brain import Thought, View, use
-from combee.swarm.ledger import totals
-from combee.swarm.mail import Mail
-from combee.swarm.measure.lab import WINDOW, Facts, facts_in, lab, path_of, reading
+from combee.swarm.brain import Thought, View
+from combee.swarm.measure.lab import (
+    WINDOW,
+    Facts,
+    averaged,
+    cost,
+    facts_in,
+    key_of,
+    know,
+    lab,
+    path_of,
+    read_told,
+    reading,
+)
+from combee.swarm.measure.result import Experiment, Setting, Table, judge
+from combee.swarm.swarm import Swarm
 from combee.swarm.window import Newest
 
-__all__ = ["Reduced", "reduce_traces"]
+__all__ = ["Reduced", "asking", "reduce_traces"]
 
 FACTS, ROOM = 20, 5
 
@@ -38,13 +50,9 @@ def reduce_traces(agents: int, foreseen: float, seed: int, *, asks: bool) -> Red
 
     def policy(view: View) -> Thought | str:
         if view.mail.kind == "tell":
-            return "done" if view.results() else Thought(calls=(use("read", path=view.mail.body),))
-        known = facts_in(view.text())
-        if view.mail.body != "reflect":
-            found = known.get(view.mail.body)
-            return f"{view.mail.body}={found[0]}" if found else "unknown"
-        order = sorted(known, key=lambda key: (not known[key][1], rng.random()))
-        return " ".join(f"{key}={known[key][0]}" for key in order[:ROOM])
+            return read_told(view)
+        key = view.mail.body
+        return " ".join(facts.summary(view.text(), rng)[:ROOM]) if key == "reflect" else f"{key}={know(view, key)}"
 
     with lab(policy, facts, compaction=Newest()) as swarm:
         swarm.world.spawn("reducer", mode="outside", window=0)
@@ -53,20 +61,46 @@ def reduce_traces(agents: int, foreseen: float, seed: int, *, asks: bool) -> Red
             for path in reading(number * FACTS, (number + 1) * FACTS):
                 swarm.tell(f"a{number:03d}", path)
         asyncio.run(swarm.run())
-        before = totals(swarm.world)
-        sent = [swarm.ask("reducer", "reflect", to=f"a{number:03d}") for number in range(agents)]
-        asyncio.run(swarm.run())
-        book = _merged(swarm.answer(number) for number in sent)
+        before = cost(swarm)
+        book = _merged(swarm, [swarm.ask("reducer", "reflect", to=f"a{number:03d}") for number in range(agents)])
         if asks:
-            lacking = [n for n in facts.needed if f"k{n:05d}" not in book]
-            sent = [swarm.ask("reducer", f"k{n:05d}", subject=path_of(n)) for n in lacking]
-            asyncio.run(swarm.run())
-            book |= _merged(swarm.answer(number) for number in sent)
-        after = totals(swarm.world)
-    right = sum(book.get(f"k{n:05d}") == facts.values[n] for n in facts.needed)
-    spent = after.prompt + after.completion - before.prompt - before.completion
-    return Reduced(right / len(facts.needed), spent / len(facts.needed))
+            lacking = [n for n in facts.needed if key_of(n) not in book]
+            book |= _merged(swarm, [swarm.ask("reducer", key_of(n), subject=path_of(n)) for n in lacking])
+        spent = cost(swarm) - before
+    right = sum(book.get(key_of(n)) == facts.values[n] for n in facts.needed)
+    return Reduced(right / len(facts.needed), spent.tokens / len(facts.needed))
 
 
-def _merged(replies: Iterable[Mail | None]) -> dict[str, str]:
-    return {key: value for mail in replies if mail for key, (value, _) in facts_in(mail.body).items()}
+def _merged(swarm: Swarm, sent: list[int]) -> dict[str, str]:
+    """Return the facts that the answers hold."""
+    asyncio.run(swarm.run())
+    replies = [mail.body for number in sent if (mail := swarm.answer(number))]
+    return {key: value for key, (value, _) in facts_in("\n".join(replies)).items()}
+
+
+def asking(setting: Setting) -> Experiment:
+    """A reducer that may ask the agent that made a trace."""
+    sizes, shares = setting.pick((10,), (10, 100)), (0.0, 0.5, 1.0)
+    cells = {
+        (size, share, asks): averaged(partial(reduce_traces, size, share, asks=asks), setting.seeds)
+        for size in sizes
+        for share in shares
+        for asks in (False, True)
+    }
+    rows = tuple(
+        (str(size), f"{share:.0%}", "yes" if asks else "no", f"{found.kept:.1%}", f"{found.tokens:,.0f}")
+        for (size, share, asks), found in cells.items()
+    )
+    pairs = {share: [cells[sizes[-1], share, asks].kept for asks in (False, True)] for share in shares}
+    claim = judge(
+        "Asking the agent that made a trace keeps what its summary left out.",
+        "what the lessons need could not be foreseen: "
+        + ", ".join(
+            f"{told:.0%} kept without asking and {asked:.0%} with, at {share:.0%} foreseen"
+            for share, (told, asked) in pairs.items()
+        ),
+        held=all(asked > told + 0.05 for told, asked in pairs.values()), partly=pairs[0.0][1] > pairs[0.0][0] + 0.05,
+    )  # fmt: skip
+    columns = ("agents", "foreseeable", "may ask", "needed facts kept", "tokens for each")
+    setup = "Traces of 20 facts, reflections with room for 5, a tenth of the facts needed in the end; "
+    return Experiment("asking", f"{setup}seeds: {len(setting.seeds)}.", (Table("Reduce", columns, rows),), (), (claim,))

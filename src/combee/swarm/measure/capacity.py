@@ -1,37 +1,23 @@
 """How much a task may hold: windows of text at which 95 % of the answers are still right, by way of keeping context.
 
-A window is 100 documents; a summary is 1.6 % of it (1M to 16k). Facts take a tenth of a document when noted.
+A window stands for 1M tokens or for 200k: only the share of it that a summary may take enters.
 """
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from combee.swarm.brain import Policy, Thought, View, use
-from combee.swarm.ledger import totals
-from combee.swarm.measure.lab import (
-    BATCH,
-    DOCUMENT,
-    SUMMARY,
-    WINDOW,
-    Facts,
-    ask_all,
-    facts_in,
-    lab,
-    path_of,
-    reading,
-)
-from combee.swarm.memory import note
-from combee.swarm.swarm import Swarm
-from combee.swarm.window import Compaction, Entry, Refuse, Summarise, ToDisk
+from combee.swarm.measure.lab import BATCH, WINDOW, ask_all, averaged, cost
+from combee.swarm.measure.result import Claim, Curve, Experiment, Setting, Table, judge
+from combee.swarm.measure.ways import PER_WINDOW, QUESTIONS, Way, chain, disk, fresh, mesh, persistent, reports
 
-__all__ = ["Outcome", "chain", "disk", "fresh", "hire", "largest", "mesh", "persistent", "read_told"]
+__all__ = ["Outcome", "capacity", "largest", "outcome"]
 
-_PER_WINDOW = WINDOW // DOCUMENT
-QUESTIONS = 40
+RIGHT = 0.95
+SHORT = WINDOW // 100, WINDOW // 50
+"""Summaries of 2k and 4k tokens where the window is 200k; 1M to 16k is the default of the ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,228 +26,164 @@ class Outcome:
 
     right: float
     tokens: float
-    compactions: int
+    compactions: float
 
 
-def largest(run: Callable[[int, int], Outcome], limit: float, seeds: Sequence[int]) -> tuple[float, Outcome, bool]:
-    """Return the largest size, in windows, that is right to 95 %; what it gave; and whether the limit stopped us."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The largest size in windows, what it gave, and whether the limit of the search stopped it."""
+
+    size: float
+    at: Outcome
+    limited: bool = False
+
+    def __str__(self) -> str:
+        return f"{'≥ ' if self.limited else ''}{self.size:.2f}"
+
+
+def outcome(way: Way, count: int, seed: int, *, questions: int = QUESTIONS, one_at_a_time: bool = False) -> Outcome:
+    """Let a way read so many documents and answer questions."""
+    with way(count, seed) as (swarm, asks):
+        before = cost(swarm)
+        asked = asks[:questions]
+        right = ask_all(swarm, asked, one_at_a_time=one_at_a_time)
+        spent = cost(swarm) - before
+        return Outcome(right / len(asked), spent.tokens / len(asked), before.compactions)
+
+
+def largest(run: Callable[[int, int], Outcome], limit: float, seeds: Sequence[int], start: float = 0.25) -> Found:
+    """Return the largest size that is right to 95 % in the mean of the seeds: doubled from `start`, then bisected."""
 
     def good(size: float) -> Outcome | None:
-        outcomes = [run(max(BATCH, round(size * _PER_WINDOW)), seed) for seed in seeds]
-        mean = Outcome(
-            sum(one.right for one in outcomes) / len(outcomes),
-            sum(one.tokens for one in outcomes) / len(outcomes),
-            round(sum(one.compactions for one in outcomes) / len(outcomes)),
-        )
-        return mean if mean.right >= 0.95 else None
+        count = max(BATCH, round(size * PER_WINDOW))
+        found: list[Outcome] = []
+        for seed in seeds:
+            found.append(run(count, seed))
+            # What is still to come can save it only by being all right.
+            if sum(one.right for one in found) + len(seeds) - len(found) < RIGHT * len(seeds):
+                return None
+        return averaged(lambda n: found[n], range(len(found)))
 
-    size, best = 0.25, good(0.25)
+    best = good(start)
     if best is None:
-        return 0.0, Outcome(0, 0, 0), False
+        return largest(run, start, seeds, start / 4) if start > 0.25 else Found(0, Outcome(0, 0, 0))
+    size = start
     while size < limit and (found := good(min(size * 2, limit))) is not None:
         size, best = min(size * 2, limit), found
     if size >= limit:
-        return size, best, True
-    low, high = size, size * 2
+        return Found(size, best, limited=True)
+    low, high = size, min(size * 2, limit)
     for _ in range(5):
         middle = (low + high) / 2
         found = good(middle)
         low, high, best = (middle, high, found) if found is not None else (low, middle, best)
-    return low, best, False
+    return Found(low, best)
 
 
-def read_told(view: View) -> Thought | str:
-    """Read the documents whose path was told."""
-    return "ok" if view.results() else Thought(calls=(use("read", path=view.mail.body),))
+TURNS = "persistent, 4 agents, one at a time"
 
 
-def _know(view: View, key: str) -> str:
-    found = facts_in(view.text()).get(key)
-    return found[0] if found else "unknown"
-
-
-def _reader(view: View) -> Thought | str:
-    return read_told(view) if view.mail.kind == "tell" else _know(view, view.mail.body)
-
-
-def _one(
-    facts: Facts,
-    seed: int,
-    policy: Policy,
-    compaction: Callable[[Swarm], Compaction] | None,
-    question: Callable[[int], str],
-) -> Outcome:
-    """One agent reads everything in order, then is asked."""
-    with lab(policy, facts) as swarm:
-        if compaction is not None:
-            swarm.compactions[""] = compaction(swarm)
-        swarm.world.spawn("ann", window=WINDOW, returns="none")
-        for path in reading(0, len(facts.values)):
-            swarm.tell("ann", path)
-        asyncio.run(swarm.run())
-        before = totals(swarm.world)
-        asked = facts.questions(QUESTIONS, seed)
-        right = ask_all(swarm, [("ann", question(n), "", facts.values[n]) for n in asked])
-        after = totals(swarm.world)
-        spent = after.prompt + after.completion - before.prompt - before.completion
-        return Outcome(right / len(asked), spent / len(asked), before.compactions)
-
-
-def chain(foreseen: float, share: float) -> Callable[[int, int], Outcome]:
-    """One agent that sums up: first what was seen to matter, then whatever the dice say."""
-
-    def run(count: int, seed: int) -> Outcome:
-        facts = Facts.draw(count, seed, share=share, foreseen=foreseen)
-        rng = random.Random(f"summary {seed}")
-
-        async def write(entries: Sequence[Entry], tokens: int) -> str:
-            known = facts_in("\n".join(entry.text for entry in entries))
-            order = sorted(known, key=lambda key: (not known[key][1], rng.random()))
-            return "\n".join(f"{'!' if known[key][1] else ''}{key}={known[key][0]}" for key in order)
-
-        return _one(facts, seed, _reader, lambda _: Summarise(write, SUMMARY), lambda n: f"k{n:05d}")
-
-    return run
-
-
-def disk(*, addressable: bool) -> Callable[[int, int], Outcome]:
-    """One agent that writes all it read to notes. Not addressable: the question names nothing that a search could find.
-
-    Then it can only read notes back, those its pointers lead to, until its window is full.
-    """
-
-    def keep(swarm: Swarm) -> Compaction:
-        def write(agent: str, entry: Entry) -> str:
-            lines = [line for line in entry.text.split("\n") if "=" in line]
-            pointers = [note(swarm.world, agent, line) for line in lines]
-            return " ".join(pointers[:1])
-
-        return ToDisk(write, SUMMARY)
-
-    def policy(view: View) -> Thought | str:
-        if view.mail.kind == "tell":
-            return read_told(view)
-        key = view.mail.body if addressable else f"k{view.mail.body[::-1]}"
-        known = _know(view, key)
-        if known != "unknown":
-            return known
-        if addressable:
-            return known if view.results() else Thought(calls=(use("recall", query=key),))
-        return _scan(view)
-
-    def run(count: int, seed: int) -> Outcome:
-        facts = Facts.draw(count, seed)
-        return _one(facts, seed, policy, keep, lambda n: f"k{n:05d}" if addressable else f"{n:05d}"[::-1])
-
-    return run
-
-
-def _scan(view: View) -> Thought | str:
-    """Read the next notes back: from each pointer in the summary the notes behind it, the newest pointers first."""
-    starts = [
-        int(word[5:])
-        for entry in view.entries
-        if entry.kind == "summary"
-        for word in entry.text.split()
-        if word[5:].isdecimal()
-    ]
-    tried = sum(
-        len(entry.calls)
-        for entry in view.entries
-        if entry.kind == "thought" and entry.mail is None and any(call.name == "recall" for call in entry.calls)
+def capacity(setting: Setting) -> Experiment:
+    """Context capacity by way of keeping it."""
+    ways, hired = _ways(setting)
+    rows = tuple(
+        (name, str(found), f"{found.at.right:.1%}", f"{found.at.tokens:,.0f}", f"{found.at.compactions:.0f}")
+        for name, found in ways.items()
     )
-    wanted = [start + more for start in starts for more in range(BATCH)][tried : tried + BATCH]
-    if not wanted or view.room < BATCH * (DOCUMENT + 10):
-        return "unknown"
-    return Thought(calls=tuple(use("recall", number, query=f"note:{one}") for number, one in enumerate(wanted)))
+    series = (
+        ("persistent agents", tuple((float(n), found.size) for n, found in hired.items())),
+        ("one window each", tuple((float(n), float(n)) for n in hired)),
+    )
+    return Experiment(
+        "capacity",
+        f"Windows of text at which 95 % of the answers are right; summaries of 1.6 % of a window (1M to 16k) or as "
+        f"said; seeds of compaction: {len(setting.seeds)}; ≥: the limit of the search.",
+        (Table("Capacity", ("way", "windows", "right", "tokens a question", "compactions"), rows),),
+        (Curve("capacity", "Capacity of persistent agents", "agents", "windows at 95 % right", series),),
+        (*_claims(ways, hired), _short_claim(ways)),
+    )
 
 
-def fresh(count: int, seed: int) -> Outcome:
-    """For each question fresh agents read everything, a window each, and are gone; who asks holds only the answers."""
-    facts = Facts.draw(count, seed)
-    part = _PER_WINDOW - 2 * BATCH
-
-    def policy(view: View) -> Thought | str:
-        mail = view.mail
-        if view.agent.mode == "once":
-            key, first, end = mail.body.split()
-            read = sum(len(entry.calls) for entry in view.entries)
-            paths = reading(int(first), int(end))
-            return _know(view, key) if read >= len(paths) else Thought(calls=(use("read", read, path=paths[read]),))
-        if mail.kind == "answer":
-            found = [entry.text.split(": ", 1)[1] for entry in view.entries if entry.kind == "answer"]
-            return next((value for value in found if value != "unknown"), "unknown")
-        if view.results():
-            return "waiting"
-        return Thought(calls=tuple(
-            use("delegate", number, task=f"{mail.body} {at} {min(at + part, count)}")
-            for number, at in enumerate(range(0, count, part))
-        ))  # fmt: skip
-
-    with lab(policy, facts) as swarm:
-        swarm.world.spawn("ann", window=WINDOW, returns="none")
-        asked = facts.questions(6, seed)
-        right = ask_all(swarm, [("ann", f"k{n:05d}", "", facts.values[n]) for n in asked])
-        sums = totals(swarm.world)
-        return Outcome(right / len(asked), (sums.prompt + sums.completion) / len(asked), sums.compactions)
+def _compaction(foreseen: float, share: float) -> str:
+    return f"compaction, {foreseen:.0%} foreseeable, {share:.0%} needed"
 
 
-def hire(swarm: Swarm, agents: int, count: int) -> None:
-    """Let agents read equal parts of the documents."""
-    for number in range(agents):
-        swarm.world.spawn(f"a{number:02d}", window=WINDOW, returns="none")
-        for path in reading(number * count // agents, (number + 1) * count // agents):
-            swarm.tell(f"a{number:02d}", path)
-    asyncio.run(swarm.run())
+def _short(way: str, summary: int) -> str:
+    return f"{way} 200k to {summary * 200 // WINDOW}k, all foreseeable, 5% needed"
 
 
-def persistent(agents: int, *, one_at_a_time: bool = False) -> Callable[[int, int], Outcome]:
-    """Agents that read a part each and stay; the directory says whom to ask."""
+def _ways(setting: Setting) -> tuple[dict[str, Found], dict[int, Found]]:
+    """Return what every way of keeping context can hold, and persistent agents by their number."""
+    limit = setting.pick(2.0, 32.0)
 
-    def run(count: int, seed: int) -> Outcome:
-        facts = Facts.draw(count, seed)
-        with lab(_reader, facts, compaction=Refuse()) as swarm:
-            hire(swarm, agents, count)
-            return _asked(swarm, facts, seed, "", one_at_a_time=one_at_a_time)
+    def run(way: Way, most: float = limit, seeds: Sequence[int] = (0,), start: float = 0.5) -> Found:
+        return largest(partial(outcome, way), most, seeds, start)
 
-    return run
+    found = {
+        _compaction(foreseen, share): run(chain(foreseen, share), limit, setting.seeds)
+        for foreseen in setting.pick((1.0, 0.0), (1.0, 0.5, 0.0))
+        for share in setting.pick((0.01, 0.2), (0.01, 0.05, 0.2))
+    }
+    for summary in SHORT:
+        found[_short("compaction", summary)] = run(chain(1.0, 0.05, summary), limit, setting.seeds)
+    for summary in SHORT:
+        found[_short("reports of sub-agents", summary)] = run(reports(1.0, 0.05, summary), 2 * limit)
+    found["reports of sub-agents 200k to 4k, 50% foreseeable, 5% needed"] = run(reports(0.5, 0.05, SHORT[1]))
+    found["disk, question can be searched for"] = run(disk(addressable=True), start=limit)
+    found["disk, question cannot be searched for"] = run(disk(addressable=False))
+    found["fresh sub-agents"] = largest(partial(outcome, fresh, questions=setting.pick(2, 6)), limit, (0,), limit)
+    hired = {n: run(persistent(n), 2 * n, start=n / 2) for n in setting.pick((1, 4), (1, 4, 16, 64))}
+    found |= {f"persistent, {n} agents": one for n, one in hired.items()}
+    found[TURNS] = largest(partial(outcome, persistent(4), one_at_a_time=True), 8, (0,), 2)
+    found |= {f"mesh, {n} peers who ask each other": run(mesh(n), 2 * n, start=n / 2) for n in list(hired)[1:3]}
+    return found, hired
 
 
-def _asked(swarm: Swarm, facts: Facts, seed: int, to: str, *, one_at_a_time: bool = False) -> Outcome:
-    before = totals(swarm.world)
-    asked = facts.questions(QUESTIONS, seed)
-    asks = [(to, f"k{n:05d}", path_of(n), facts.values[n]) for n in asked]
-    right = ask_all(swarm, asks, one_at_a_time=one_at_a_time)
-    after = totals(swarm.world)
-    spent = after.prompt + after.completion - before.prompt - before.completion
-    return Outcome(right / len(asked), spent / len(asked), after.compactions)
+def _claims(ways: dict[str, Found], hired: dict[int, Found]) -> tuple[Claim, ...]:
+    best, much, worst = (ways[_compaction(*key)].size for key in ((1.0, 0.01), (1.0, 0.2), (0.0, 0.01)))
+    blind, found = ways["disk, question cannot be searched for"], ways["disk, question can be searched for"]
+    per_agent = [one.size / n for n, one in hired.items()]
+    once, alone, four = ways["fresh sub-agents"], ways[TURNS].size, hired[4]
+    return (
+        judge(
+            "Compaction raises capacity above one window, and by how much depends on what must survive.",
+            f"what matters is foreseeable and little: {best:.2f} windows with 1 % needed, {much:.2f} with 20 %, "
+            f"{worst:.2f} when nothing can be foreseen",
+            held=min(best, worst, much) >= 2, partly=best >= 2,
+        ),
+        judge(
+            "On disk nothing is lost, but it has to be found and read back.",
+            f"the question names what a search can find: {found} windows against {blind}, reading back one window at "
+            "most",
+            held=blind.size >= 2, partly=found.size >= 2,
+        ),
+        judge(
+            "A fresh sub-agent need not guess what matters; it pays with reading everything again.",
+            f"{once} windows at {once.at.tokens:,.0f} tokens a question; four persistent agents take "
+            f"{four.at.tokens:,.0f}",
+            held=once.size >= 2 and once.at.tokens > 2 * four.at.tokens, partly=once.size >= 2,
+        ),
+        judge(
+            "With persistent agents capacity grows to about one window an agent.",
+            f"{min(per_agent):.2f} to {max(per_agent):.2f} windows an agent, for {', '.join(map(str, hired))} agents",
+            held=min(per_agent) > 0.8, partly=min(per_agent) > 0.5,
+        ),
+        judge(
+            "That holds also when they take turns, one at a time.",
+            f"{alone:.2f} windows one at a time, {four.size:.2f} at once",
+            held=abs(alone - four.size) < 0.26, partly=alone > 2,
+        ),
+    )  # fmt: skip
 
 
-def mesh(agents: int) -> Callable[[int, int], Outcome]:
-    """The same, but the questions come up among the agents: one of them is asked what another knows."""
-
-    def policy(view: View) -> Thought | str:
-        mail = view.mail
-        if mail.kind == "tell":
-            return read_told(view)
-        if mail.kind in {"answer", "report"}:
-            return mail.body
-        known = _know(view, mail.body)
-        if known != "unknown" or mail.hops:
-            return known
-        return "waiting" if view.results() else Thought(calls=(use("ask", question=mail.body, subject=mail.subject),))
-
-    def run(count: int, seed: int) -> Outcome:
-        facts = Facts.draw(count, seed)
-        with lab(policy, facts, compaction=Refuse()) as swarm:
-            hire(swarm, agents, count)
-            before = totals(swarm.world)
-            rng = random.Random(f"peers {seed}")
-            asked = facts.questions(QUESTIONS, seed)
-            asks = [(f"a{rng.randrange(agents):02d}", f"k{n:05d}", path_of(n), facts.values[n]) for n in asked]
-            right = ask_all(swarm, asks)
-            after = totals(swarm.world)
-            spent = after.prompt + after.completion - before.prompt - before.completion
-            return Outcome(right / len(asked), spent / len(asked), after.compactions)
-
-    return run
+def _short_claim(ways: dict[str, Found]) -> Claim:
+    chains, told = ([ways[_short(way, one)] for one in SHORT] for way in ("compaction", "reports of sub-agents"))
+    blind = ways["reports of sub-agents 200k to 4k, 50% foreseeable, 5% needed"]
+    return judge(
+        "Sub-agents that read 200k and answer in a few thousand tokens carry further than one agent that compacts.",
+        f"what a report must hold is known when it is written: reports of 2k and 4k carry {told[0]} and {told[1]} "
+        f"windows of 200k, compaction to as much {chains[0]} and {chains[1]}; with half of it foreseeable reports of "
+        f"4k carry {blind}",
+        held=min(*(one.size for one in told), blind.size) > 2 * max(one.size for one in chains),
+        partly=min(one.size for one in told) > max(one.size for one in chains),
+    )

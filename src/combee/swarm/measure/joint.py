@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 
 from combee.swarm.brain import Thought, View, use
-from combee.swarm.ledger import totals
-from combee.swarm.measure.capacity import Outcome, hire, read_told
-from combee.swarm.measure.lab import WINDOW, Facts, ask_all, facts_in, lab
+from combee.swarm.measure.capacity import largest, outcome
+from combee.swarm.measure.lab import WINDOW, Ask, Facts, facts_in, hire, key_of, lab, read_told
+from combee.swarm.measure.result import Curve, Experiment, Setting, Table, judge
+from combee.swarm.measure.ways import Way
+from combee.swarm.swarm import Swarm
 from combee.swarm.window import Refuse
 
-__all__ = ["joint"]
+__all__ = ["joint", "joints"]
 
 
-def joint(agents: int, *, compresses: bool) -> Callable[[int, int], Outcome]:
-    """A question about all documents at once: the greatest value (parts give one number), or which two are equal.
+def joint(agents: int, *, compresses: bool) -> Way:
+    """A question about all documents at once: the greatest key (parts give one fact), or which two values are equal.
 
     For the second every part has to send all its facts, for no part knows which of them matter.
     """
@@ -29,28 +33,21 @@ def joint(agents: int, *, compresses: bool) -> Callable[[int, int], Outcome]:
                 calls = [use("ask", n, to=f"a{n:02d}", question="part") for n in range(agents)]
                 return "waiting" if view.results() else Thought(calls=tuple(calls))
             return _together(view.text(), compresses=compresses)
-        known = facts_in(view.text())
-        if compresses:
-            return max((f"{key}={value[0]}" for key, value in known.items()), default="")
-        return " ".join(f"{key}={value[0]}" for key, value in sorted(known.items()))
+        facts = [f"{key}={value}" for key, (value, _) in sorted(facts_in(view.text()).items())]
+        return max(facts, default="") if compresses else " ".join(facts)
 
-    def run(count: int, seed: int) -> Outcome:
-        drawn = Facts.draw(count, seed)
+    @contextmanager
+    def way(count: int, seed: int) -> Iterator[tuple[Swarm, list[Ask]]]:
         rng = random.Random(f"joint {seed}")
         values = [f"v{n:05d}" for n in rng.sample(range(100_000), count)]
-        first, second = rng.sample(range(count), 2)
+        first, second = sorted(rng.sample(range(count), 2))
         values[second] = values[first]
-        facts = Facts(tuple(values), drawn.needed, frozenset())
-        with lab(policy, facts, compaction=Refuse()) as swarm:
+        with lab(policy, Facts(tuple(values)), compaction=Refuse()) as swarm:
             hire(swarm, agents, count)
             swarm.world.spawn("lead", role="lead", mode="serial", window=WINDOW)
-            before = totals(swarm.world)
-            right = f"k{count - 1:05d}" if compresses else f"k{min(first, second):05d} k{max(first, second):05d}"
-            found = ask_all(swarm, [("lead", "all", "", right)])
-            after = totals(swarm.world)
-            return Outcome(found, after.prompt + after.completion - before.prompt - before.completion, 0)
+            yield swarm, [Ask("lead", "all", key_of(count - 1) if compresses else f"{key_of(first)} {key_of(second)}")]
 
-    return run
+    return way
 
 
 def _together(text: str, *, compresses: bool) -> str:
@@ -63,3 +60,41 @@ def _together(text: str, *, compresses: bool) -> str:
         if other != key:
             return f"{other} {key}"
     return "none"
+
+
+def joints(setting: Setting) -> Experiment:
+    """Questions about everything at once."""
+    counts = setting.pick((2, 24), (2, 4, 8, 16, 32))
+    names = {"one number a part": True, "every fact of a part": False}
+    found = {
+        (name, n): largest(partial(outcome, joint(n, compresses=compresses)), 2 * n, (0,), n / 2).size
+        for name, compresses in names.items()
+        for n in counts
+    }
+    small, large = ({n: found[name, n] for n in counts} for name in names)
+    last = counts[-1]
+    per_agent = small[last] / last, large[last] / last
+    claim = judge(
+        "Where the parts of a task do not compress, splitting it does not help.",
+        f"what the parts must send no longer fits one window: {max(large.values()):.2f} windows at most however many "
+        f"agents, against {small[last]:.2f} where each part is one number; below that size splitting helped",
+        held=per_agent[1] < 0.5 and per_agent[0] > 0.8, partly=per_agent[1] < per_agent[0],
+    )  # fmt: skip
+    return Experiment(
+        "joint",
+        "A lead asks all agents. The last key (each part answers with one fact), or the two documents with equal "
+        "values.",
+        (
+            Table(
+                "Capacity in windows", ("agents", *names),
+                tuple((str(n), f"{small[n]:.2f}", f"{large[n]:.2f}") for n in counts),
+            ),
+        ),
+        (
+            Curve(
+                "joint", "Tasks about everything at once", "agents", "windows at 95 % right",
+                tuple((name, tuple((float(n), found[name, n]) for n in counts)) for name in names),
+            ),
+        ),
+        (claim,),
+    )  # fmt: skip

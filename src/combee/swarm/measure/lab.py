@@ -194,9 +194,7 @@ class Cost:
 def cost(swarm: Swarm) -> Cost:
     """Return what a world has spent so far."""
     sums = totals(swarm.world)
-    return Cost(
-        sums.messages, sums.prompt + sums.completion, sums.fresh + sums.completion, sums.compactions
-    )
+    return Cost(sums.messages, sums.prompt + sums.completion, sums.fresh + sums.completion, sums.compactions)
 
 
 def handled(swarm: Swarm) -> Counter[str]:

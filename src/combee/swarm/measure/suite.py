@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from combee.errors import UsageError, did_you_mean
-from combee.swarm.measure.capacity_claims import capacity, joints
-from combee.swarm.measure.growth_claims import asking, returns, staleness, structure
-from combee.swarm.measure.load_claims import loads
-from combee.swarm.measure.result import Experiment
-from combee.swarm.measure.setting import Setting
+from combee.swarm.measure.asking import asking
+from combee.swarm.measure.capacity import capacity
+from combee.swarm.measure.edits import structure
+from combee.swarm.measure.joint import joints
+from combee.swarm.measure.load import loads
+from combee.swarm.measure.result import Experiment, Setting
+from combee.swarm.measure.roles import returns
+from combee.swarm.measure.staleness import staleness
 
-__all__ = ["EXPERIMENTS", "measure"]
+__all__ = ["EXPERIMENTS", "check_names", "measure"]
 
 EXPERIMENTS: dict[str, Callable[[Setting], Experiment]] = {
     "capacity": capacity,
@@ -24,8 +27,8 @@ EXPERIMENTS: dict[str, Callable[[Setting], Experiment]] = {
 }
 
 
-def measure(names: Sequence[str] = (), *, quick: bool = False) -> Iterator[Experiment]:
-    """Run experiments, all by default, one after the other. Quick: small sizes and one seed, within a minute.
+def check_names(names: Sequence[str]) -> list[str]:
+    """Return the experiments meant: all when none is named.
 
     Raises:
         UsageError: There is no such experiment.
@@ -33,6 +36,14 @@ def measure(names: Sequence[str] = (), *, quick: bool = False) -> Iterator[Exper
     for name in names:
         if name not in EXPERIMENTS:
             raise UsageError(f"there is no experiment {name!r}", hint=did_you_mean(name, EXPERIMENTS))
-    setting = Setting((0,) if quick else (0, 1, 2), 4 if quick else 32, quick)
-    for name in names or EXPERIMENTS:
-        yield EXPERIMENTS[name](setting)
+    return list(names or EXPERIMENTS)
+
+
+def measure(names: Sequence[str] = (), *, quick: bool = False) -> Iterator[Experiment]:
+    """Run experiments, all by default, one after the other. Quick: the same code, small sizes and one seed.
+
+    Raises:
+        UsageError: There is no such experiment.
+    """
+    for name in check_names(names):
+        yield EXPERIMENTS[name](Setting(quick))

@@ -19,7 +19,6 @@ from combee.swarm.measure.lab import (
     WINDOW,
     Ask,
     Facts,
-    facts_in,
     hire,
     key_of,
     know,
