@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from combee.cli.model_options import budget_options, model_options
 from combee.errors import LockedError, UsageError
 from combee.journal.lock import RunLock
 from combee.runner import run_sync
@@ -29,7 +30,7 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print as JS
 
 @click.group(name="swarm")
 def command() -> None:
-    """Run agents that live in a shared world and ask each other."""
+    """Run agents that live in a shared world, ask each other, and learn."""
 
 
 @contextmanager
@@ -67,7 +68,44 @@ def run_command(file: Path, as_json: bool) -> None:
     click.echo(f"{handled} messages handled, {sums.prompt:,} prompt and {sums.completion:,} reply tokens.", err=True)
 
 
-@command.command("ask")
+@command.command("learn", short_help="Let the swarm of a file learn from tasks, round by round.")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--rounds", type=click.IntRange(1), help="Times all tasks are worked on. [what the file says, or 3]")
+@click.option("--controls", is_flag=True, help="At the end, show the test tasks the playbook in other ways, or none.")
+@click.option("--seed", type=int, help="Decides every shuffle. [0]")
+@model_options
+@budget_options
+@click.option("--quiet", is_flag=True, help="No progress.")
+@_json_option
+def learn_command(file: Path, **options: Any) -> None:
+    """Let the swarm of FILE work on its tasks, learn from what was done, and go on with the lessons; or go on with it.
+
+    Without a model the lessons are mined from the runs; with --model it reflects on them. The run lies in learned/
+    beside FILE: `combee report`, `versions` and `why` know it. Tasks held out are asked in a copy of the world.
+    """
+    from combee.cli.swarm_learn import learn_in_rounds, print_told, tasks_of
+
+    described = read_swarm_file(file)
+    tasks_of(described, options["seed"] or 0)  # what is wrong with them is said before anything is made
+    with _running(described) as swarm:
+        swarm.world.set_meta(_FILE, str(file.resolve()))
+        populate(described.without("task"), swarm)
+        told = learn_in_rounds(described, swarm, options)
+    print_told(told, as_json=options["as_json"])
+
+
+@command.command("init", short_help="Write an example of a swarm that learns into a folder.")
+@click.argument("folder", type=click.Path(path_type=Path))
+@_json_option
+def init_command(folder: Path, as_json: bool) -> None:
+    """Write a described swarm with documents and tasks into FOLDER: scripted agents, no model, seconds."""
+    from combee.swarm.rehearsal import write_rehearsal
+
+    path = write_rehearsal(folder)
+    click.echo(json.dumps({"file": str(path)}) if as_json else f"next: combee swarm learn {path} --controls")
+
+
+@command.command("ask", short_help="Ask an agent, as it is now, and print the answer.")
 @click.argument("agent")
 @click.argument("question")
 @_world_option
@@ -118,7 +156,7 @@ def _described(path: Path) -> SwarmFile:
     return read_swarm_file(Path(file))
 
 
-@command.command("status")
+@command.command("status", short_help="Show agents, windows, open questions and totals.")
 @_world_option
 @_json_option
 def status_command(world: Path, as_json: bool) -> None:

@@ -17,7 +17,7 @@ from combee.swarm.repository import Repository
 from combee.swarm.structure import Proposal, Structure, adopt, proposals, propose, settle, tree
 from combee.swarm.swarm import USER, Limits, Swarm
 from combee.swarm.tools import TOOL_SPECS
-from combee.swarm.traces import traces
+from combee.swarm.traces import question_trace, traces
 from combee.swarm.window import Call, Compaction, Entry, Newest, Refuse, Summarise, ToDisk, Window, count
 from combee.swarm.world import AgentRow, Event, World
 
@@ -74,6 +74,7 @@ __all__ = [
     "proposals",
     "propose",
     "publish",
+    "question_trace",
     "read",
     "recall",
     "search_notes",

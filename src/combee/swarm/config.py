@@ -2,7 +2,8 @@
 
 world = "swarm.sqlite"            # beside this file
 repository = "repo"               # optional: documents are files of this git repository
-playbook = "playbook.json"        # optional: each role gets its view of it, `playbook_tokens` large
+playbook = "playbook.json"        # optional: with each question its part for the one who is asked goes along
+playbook_tokens = 2000            # at most so many
 
 [model]
 kind = "lookup"                   # or pydantic-ai, endpoint, script
@@ -24,6 +25,13 @@ reads = ["src/http/client.py"]
 [task]
 to = "ann"
 question = "What is the retry limit?"
+
+[learn]                           # for `combee swarm learn`; its playbook is used by the other commands too
+tasks = "tasks.jsonl"             # or a folder with train, val and test
+to = "ann"                        # who is asked; a question that begins with @name goes to that agent
+view_tokens = 500                 # of the playbook, with each question
+rounds = 3
+scorer = "exact"                  # and question, answer, id: as for `combee learn`
 """
 
 from __future__ import annotations
@@ -36,18 +44,22 @@ from pathlib import Path
 from typing import Any, cast
 
 from combee.errors import UsageError, did_you_mean
+from combee.playbook import Playbook
 from combee.playbook import load as load_playbook
-from combee.playbook import to_text, view
 from combee.swarm.brain import Brain, Policy, ScriptedBrain
 from combee.swarm.brains import ModelBrain, lookup, summary_by
 from combee.swarm.directory import publish
+from combee.swarm.lessons import Lessons
 from combee.swarm.mail import join
 from combee.swarm.repository import Repository
 from combee.swarm.swarm import USER, Swarm
 from combee.swarm.window import Entry, Summarise, WriteSummary
 from combee.swarm.world import World
 
-__all__ = ["SwarmFile", "build", "populate", "read_swarm_file"]
+__all__ = ["LEARNED", "SwarmFile", "build", "populate", "read_swarm_file"]
+
+LEARNED = "learned"
+"""Folder beside the file in which a swarm that learns keeps its run: journal, playbook, report."""
 
 _TOP = {
     "world",
@@ -59,10 +71,12 @@ _TOP = {
     "agents",
     "channels",
     "task",
+    "learn",
     "options",
 }
 _AGENT = {"name", "role", "mode", "returns", "window", "instructions", "reads", "parent"}
 _OPTIONS = {"reserve", "digest_tokens", "hop_limit", "max_steps", "max_asks", "limit"}
+_LEARN = {"tasks", "to", "view_tokens", "rounds", "scorer", "question", "answer", "id"}
 _MODEL = {"kind", "name", "base_url", "api_key_env", "max_tokens"}
 
 
@@ -77,6 +91,28 @@ class SwarmFile:
     def world(self) -> Path:
         """Where the world lies."""
         return self.folder / str(self.data.get("world", "swarm.sqlite"))
+
+    def without(self, table: str) -> SwarmFile:
+        """Return the description without one of its tables."""
+        return SwarmFile(self.folder, {key: value for key, value in self.data.items() if key != table})
+
+    @property
+    def playbook(self) -> Path | None:
+        """Where the playbook lies that the agents go by; of a swarm that learns, what it learned last."""
+        if "playbook" in self.data:
+            return self.folder / str(self.data["playbook"])
+        learned = self.folder / LEARNED / "playbook.json"
+        return learned if "learn" in self.data and learned.exists() else None
+
+    @property
+    def learn(self) -> dict[str, Any]:
+        """How it learns; empty where the file does not say."""
+        return cast("dict[str, Any]", self.data.get("learn", {}))
+
+    def lessons(self, book: Playbook) -> Lessons:
+        """Return a playbook with the room that the file gives it."""
+        key = "view_tokens" if "view_tokens" in self.learn else "playbook_tokens"
+        return Lessons(book, int(self.learn.get(key, self.data.get(key, 2000))))
 
     @property
     def agents(self) -> list[dict[str, Any]]:
@@ -119,6 +155,9 @@ def read_swarm_file(path: Path) -> SwarmFile:
     task = _known(data.get("task", {}), {"to", "question", "subject"}, "[task]", path)
     if task and task.get("to") not in {agent["name"] for agent in agents}:
         raise UsageError(f"{path}: the task goes to {task.get('to')!r}, who is not described")
+    learn = _known(data.get("learn", {}), _LEARN, "[learn]", path)
+    if "learn" in data and not isinstance(learn.get("tasks"), str):
+        raise UsageError(f"{path}: [learn] names no tasks", hint='Add tasks = "tasks.jsonl".')
     return SwarmFile(path.resolve().parent, data)
 
 
@@ -131,6 +170,7 @@ def build(described: SwarmFile, world: World) -> Swarm:
     return Swarm(
         world, {"": brain}, compactions={"": Summarise(summarise, smallest // 8)},
         repository=Repository.open(described.folder / str(repository)) if repository else None,
+        lessons=described.lessons(load_playbook(described.playbook)) if described.playbook else None,
         **{"reserve": smallest // 8, **options},  # type: ignore[arg-type]  # checked names, whole numbers
     )  # fmt: skip
 
@@ -174,17 +214,12 @@ def _policy(name: str) -> Policy:
 
 
 def _instructions(described: SwarmFile) -> dict[str, str]:
-    """Return the system prompts by role: what the agents' own say, and the part of the playbook that fits the role."""
+    """Return the system prompts by role: what those of its agents say."""
     texts: dict[str, str] = {}
     for agent in described.agents:
         role = agent.get("role", "peer")
         said = str(agent.get("instructions", ""))
         texts[role] = "\n".join(dict.fromkeys(part for part in (texts.get(role, ""), said) if part))
-    if "playbook" in described.data:
-        book = load_playbook(described.folder / str(described.data["playbook"]))
-        room = int(described.data.get("playbook_tokens", 2000))
-        for role, text in texts.items():
-            texts[role] = f"{text}\n\n{to_text(view(book, f'{role} {text}', room))}".strip()
     return texts
 
 

@@ -74,7 +74,10 @@ def relay(work: Work, current: Mail) -> None:
 def fail(work: Work, why: str, *, outside: bool = False) -> None:
     """Report that no answer will come; `outside`: for a reason that says nothing about the agent."""
     with work.swarm.world.step():
-        work.swarm.world.record("failed", work.agent.name, why=why, mail=work.mail.id, outside=outside)
+        work.swarm.world.record(
+            "failed", work.agent.name, why=why, mail=work.mail.id, outside=outside,
+            ask=work.current.id if work.current is not None else None,
+        )  # fmt: skip
         finish(work.swarm.world, work.mail.id, "done")
         if work.current is not None:
             report(work.swarm, work.current, why)

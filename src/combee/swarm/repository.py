@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from combee.errors import RunError, UsageError
 
-__all__ = ["Repository"]
+__all__ = ["FrozenRepository", "Repository"]
 
 # Nothing of the user's own git setup (hooks, signing, identity) may change what agents do.
 _QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgsign=false", "-c", "core.autocrlf=false")
@@ -93,3 +93,11 @@ class Repository:
         """Return (commit, agent) of every commit, the newest first."""
         text = self._git("log", "--format=%H %(trailers:key=Combee-Agent,valueonly,separator=%x2C)", allow=(0, 128))
         return [(line[:40], line[41:]) for line in text.splitlines() if line]
+
+
+class FrozenRepository(Repository):
+    """Reads a repository and writes nothing: for a copy of a world, whose agents must leave nothing behind."""
+
+    def write(self, path: str, text: str, *, agent: str, message: str = "") -> str:
+        """Check the path, keep the file as it is, and return its last commit."""
+        return self.head(path)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 from combee.errors import UsageError
 from combee.swarm.brain import Brain, ToolSpec
@@ -21,7 +21,7 @@ from combee.swarm.directory import Document, publish, read, who_knows
 from combee.swarm.lessons import Lessons
 from combee.swarm.mail import HOP_LIMIT, About, Mail, get_mail, ready, send, unanswered
 from combee.swarm.reports import bounce
-from combee.swarm.repository import Repository
+from combee.swarm.repository import FrozenRepository, Repository
 from combee.swarm.structure import Structure, current
 from combee.swarm.tools import TOOL_SPECS
 from combee.swarm.turns import handle
@@ -83,6 +83,8 @@ class Swarm:
         self.tools = tools
         self.lessons = lessons
         self.limits = Limits(**limits)
+        self.after: Callable[[], None] = lambda: None
+        """Called whenever messages have been handled to their end."""
         self.windows: dict[tuple[str, int], Window] = {}
         self._active: dict[asyncio.Task[None], tuple[str, Mail]] = {}
         now = current(world)
@@ -90,6 +92,14 @@ class Swarm:
         with world.step():
             world.spawn(USER, role="person", mode="outside", window=0)
         self._asked = int((world.one("SELECT count(*) FROM mail WHERE sender = ?", USER) or (0,))[0])
+
+    def on(self, world: World) -> Swarm:
+        """Return the same swarm on a copy of its world. It reads the repository, and changes nothing there."""
+        repository = FrozenRepository(self.repository.root) if self.repository is not None else None
+        return Swarm(
+            world, self.brains, compactions=self.compactions, repository=repository, tools=self.tools,
+            lessons=self.lessons, **asdict(self.limits),
+        )  # fmt: skip
 
     def brain(self, role: str) -> Brain:
         """Return what thinks for a role.
@@ -215,6 +225,7 @@ class Swarm:
                         active.pop(task)
                         if not task.cancelled():  # else `kill` did that, and has seen to its mail
                             task.result()
+                    self.after()
                 elif not active and not lanes and not ready(self.world, last, 1):
                     self.world.flush()
                     return handled
@@ -251,5 +262,6 @@ class Swarm:
                 active[asyncio.create_task(handle(self, mail))] = lane, mail
             else:
                 await handle(self, mail)
+                self.after()
         await asyncio.sleep(0)
         return started

@@ -1,7 +1,7 @@
-"""Runs of agents as traces: one for each agent with its whole context, also what compaction took out.
+"""Runs as traces: one for each agent with its whole context, or one for each question with everyone who worked on it.
 
-Copies stand as traces of their own, so what they did can be learned from too. The outcome is what the world knows: an
-agent that failed or was full has failed; whoever answered only claims success.
+Both hold what compaction took out, and copies stand as who they are. The outcome of an agent is what the world knows:
+one that failed or was full has failed; whoever answered only claims success.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from combee.swarm.context import history
+from combee.swarm.window import Entry
 from combee.swarm.world import AgentRow, World
 from combee.trace import Outcome, Step, ToolCall, Trace, plain, trace_id
 
-__all__ = ["traces"]
+__all__ = ["question_trace", "traces"]
 
 
 def traces(world: World) -> Iterator[Trace]:
@@ -28,19 +29,12 @@ def traces(world: World) -> Iterator[Trace]:
 
 
 def _trace(world: World, agent: AgentRow, failure: str | None) -> Trace | None:
-    steps: list[Step] = []
     times = dict(world.rows("SELECT id, at FROM context WHERE agent = ? ORDER BY id", agent.name))
-    task = ""
-    for entry in history(world, agent):
-        text = plain(entry.text)
-        if not task and entry.kind in {"ask", "tell"}:
-            task = text
-        calls = tuple(ToolCall(call.id, call.name, plain(call.arguments)) for call in entry.calls)
-        at = datetime.fromtimestamp(times[entry.row], UTC).isoformat() if entry.row in times else None
-        wrong = text.startswith("error: ") if entry.role == "tool" else None
-        steps.append(Step(len(steps), entry.role, text, calls, entry.answers, wrong, at))
+    entries = history(world, agent)
+    steps = [_step(number, entry, times.get(entry.row)) for number, entry in enumerate(entries)]
     if not steps:
         return None
+    task = next((plain(entry.text) for entry in entries if entry.kind in {"ask", "tell"}), "")
     done = any(step.role == "assistant" for step in steps)
     outcome = (
         Outcome(success=False, detail=failure) if failure else Outcome(success=True, claimed=True) if done else None
@@ -49,3 +43,55 @@ def _trace(world: World, agent: AgentRow, failure: str | None) -> Trace | None:
     if agent.fork_of is not None:
         meta["copy_of"] = agent.fork_of
     return Trace(trace_id(task, steps, outcome, agent.name), task, tuple(steps), outcome, meta=meta)
+
+
+def _step(index: int, entry: Entry, at: float | None = None, agent: str | None = None) -> Step:
+    text = plain(entry.text)
+    calls = tuple(ToolCall(call.id, call.name, plain(call.arguments)) for call in entry.calls)
+    when = datetime.fromtimestamp(at, UTC).isoformat() if at is not None else None
+    wrong = text.startswith("error: ") if entry.role == "tool" else None
+    return Step(index, entry.role, text, calls, entry.answers, wrong, when, agent)
+
+
+def question_trace(world: World, number: int, *, name: str, task: str) -> Trace:
+    """Return what was done for one question, by the agent that took it and by all that were asked for its sake.
+
+    Steps of the others name them. Times are left out: the same work gives the same trace.
+    """
+    rows = _rows(world, number)
+    first = rows[0][0] if rows else None
+    steps = [
+        _step(index, entry, agent=None if agent is first else agent.fork_of or agent.name)
+        for index, (agent, entry) in enumerate(rows)
+    ]
+    meta = {"task_id": name}
+    if first is not None:
+        meta |= {"agent": first.fork_of or first.name, "role": first.role}
+    return Trace(name, task, tuple(steps), meta=meta)
+
+
+def _rows(world: World, number: int) -> list[tuple[AgentRow, Entry]]:
+    """Return the entries that a question led to, in the order they were written.
+
+    Messages belong to it that were caused by it, and answers to them; what an agent thinks and does belongs to the
+    message that was delivered to it last.
+    """
+    mails = {
+        int(row[0]): str(row[1])
+        for row in world.rows(
+            "WITH RECURSIVE asked (id) AS (VALUES (?1) UNION SELECT m.id FROM mail m JOIN asked a"
+            " ON m.cause = a.id OR m.origin = a.id)"
+            " SELECT id, recipient FROM mail WHERE id IN asked OR thread IN asked",
+            number,
+        )
+    }
+    found: list[tuple[AgentRow, Entry]] = []
+    names = set(mails.values()) | {f"{recipient}~{mail}" for mail, recipient in mails.items()}
+    for name in sorted(names):
+        agent = world.agent(name)
+        belongs = False
+        for entry in history(world, agent) if agent is not None and agent.mode != "outside" else ():
+            belongs = entry.mail in mails if entry.mail is not None else belongs
+            if belongs and agent is not None:
+                found.append((agent, entry))
+    return sorted(found, key=lambda one: one[1].row)

@@ -5,6 +5,7 @@ Every stretch between two thoughts is one step of the world, so a killed turn go
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from combee.errors import CallError
@@ -95,7 +96,7 @@ async def _deliver(work: Work) -> bool:
     with work.swarm.world.step():
         if finish(work.swarm.world, mail.id, "delivered"):
             if told is not None:
-                append(work.swarm.world, work.agent, work.window, told)
+                append(work.swarm.world, work.agent, work.window, replace(told, mail=mail.id))
             append(work.swarm.world, work.agent, work.window, entry)
     return True
 

@@ -162,6 +162,17 @@ class World:
             if self._db.in_transaction and not self._depth:
                 self._db.execute("COMMIT")
 
+    def copy(self, path: Path) -> World:
+        """Return a world of its own at a new path, with everything that is in this one."""
+        self.flush()
+        with boundary(path):
+            target = sqlite3.connect(path)
+            try:
+                self._db.backup(target)
+            finally:
+                target.close()
+        return World.open(path, create=False)
+
     # Agents
 
     def spawn(
