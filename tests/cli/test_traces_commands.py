@@ -103,6 +103,13 @@ def test_bad_input_to_learn_from_is_told(call: Call) -> None:
     assert call("learn", "--from", "traces", "--dry-run")["calls"] == 0
 
 
+@pytest.mark.parametrize("given", [["x"], ["=x"], ["a b=x"], ["kind="], ["kind=x", "kind=y"]])
+def test_a_pattern_without_a_kind_of_its_own_is_refused(call: Call, given: list[str]) -> None:
+    options = [word for text in given for word in ("--redact", text)]
+    for command in (["traces", "traces"], ["learn", "--from", "traces"]):
+        assert "kind" in call(*command, *options, code=2)["error"]["message"]
+
+
 def test_an_evaluation_of_a_run_on_traces_says_that_it_needs_tasks(call: Call) -> None:
     call("learn", "--from", "traces", "--name", "one")
     assert "no tasks to score" in call("eval", "one", code=2)["error"]["message"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.errors import StorageError, UsageError
-from combee.export import BEGIN, END, File, block_in, changes, diff_of, put_block, take_block, write
+from combee.export import BEGIN, END, File, block_in, changes, diff_of, put_block, write
 
 BLOCK = f"{BEGIN}\n## OTHERS\n[m-00001] helpful=0 harmful=0 :: x\n{END}\n"
 BODIES = st.text(alphabet="ab #\n\r", max_size=60).map(str.encode)
@@ -25,10 +25,9 @@ def test_the_block_goes_in_once_and_leaves_the_rest_alone(body: bytes) -> None:
     assert newer.startswith(body)
     assert newer.count(BEGIN.encode()) == 1
     assert (block_in(newer) or "").endswith(":: y\n")
-    assert take_block(newer).startswith(body)
 
 
-def test_line_ends_of_the_file_are_kept_and_taken() -> None:
+def test_line_ends_of_the_file_are_kept() -> None:
     body = b"\xef\xbb\xbf# Rules\r\n\r\nBe kind.\r\n"
     new = put_block(body, BLOCK)
     assert new.startswith(body)

@@ -25,6 +25,7 @@ def actions(command: str) -> list[str]:
         ("cmd 2>&1 | tee log", ["cmd", "tee"]),
         ("nohup ./serve > log 2>&1 &", ["./serve"]),
         ("cat <<'EOF' > a.py\nimport os; os.system('rm')\nEOF\npython3 a.py", ["cat", "python3"]),
+        ('git "a b" c', ["git a b"]),
         ("for i in 1 2; do echo $i; done", []),
         ("echo 'never closed", []),
         ("", []),
@@ -59,6 +60,8 @@ def test_files_that_are_written_and_the_names_of_packages() -> None:
 
 @given(st.text(alphabet="ab \n'\"`\\|&;<>(){}$EOF-/", max_size=120))
 def test_no_text_breaks_it(command: str) -> None:
-    parts(command)
+    for line in (command, f"git {command}"):
+        for part in parts(line):
+            assert len(part.verbs) + len(part.arguments) == len(part.words) - 1
     without_heredocs(command)
     written_files(command)

@@ -73,6 +73,18 @@ def test_a_harbor_trial_without_atif_uses_the_agents_session_or_its_log(
     assert (third.steps, third.task) == ((), "hello")
 
 
+def test_a_harbor_session_beside_a_result_that_is_no_text_is_read(
+    read_all: Read, write_lines: WriteLines, tmp_path: Path
+) -> None:
+    odd = {"exception_type": "Error", "exception_message": "half \ud800"}
+    write_lines("a/result.json", [{**RESULT, "trial_name": "x\ud800", "exception_info": odd}])
+    turn = {"type": "user", "uuid": "u", "sessionId": "s", "message": {"role": "user", "content": "go"}}
+    write_lines("a/agent/s.jsonl", [turn])
+    (trace,), report = read_all(tmp_path)
+    assert (trace.task, trace.outcome and trace.outcome.detail) == ("go", "Error: half \ufffd")
+    assert "lone surrogates were replaced" in str(report)
+
+
 def test_a_terminal_bench_trial_is_cut_at_its_prompts(read_all: Read, write_lines: WriteLines, tmp_path: Path) -> None:
     results = {
         "trial_name": "t.1",

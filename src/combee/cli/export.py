@@ -3,76 +3,99 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import update_wrapper
 from pathlib import Path
+from typing import Any
 
 import click
 
 from combee.cli.rundir import open_book
 from combee.errors import UsageError
-from combee.export import FORMS, Change, changes, export, slug, write
-from combee.playbook import tokens
+from combee.export import FORMS, Change, File, changes, export, slug, write
+from combee.playbook import Playbook, tokens
 
-__all__ = ["command", "name_of"]
+__all__ = ["Excerpt", "command", "excerpt_options"]
 
 
-def name_of(given: str | None, what: str) -> str:
-    """Return the name that was given, else one made from what the playbook is called."""
-    if given is not None:
-        return given
-    path = Path(what.split("@", maxsplit=1)[0])
-    return slug(path.parent.name if path.stem == "playbook" and path.parent.name else path.stem)
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Which version of a playbook is exported, how much of it, and under which name; the options of two commands."""
+
+    version: str
+    max_tokens: int | None
+    name: str | None
+    description: str | None
+
+    def files(self, what: str | None, form: str) -> tuple[Playbook, str, tuple[File, ...]]:
+        """Return the playbook of `what`, how it is called, and its files in that form."""
+        book, called = open_book(what, self.version)
+        name = self.name_for(called)
+        files = export(book, form, name=name, description=self.description, max_tokens=self.max_tokens)
+        return book, called, files
+
+    def name_for(self, called: str) -> str:
+        """Return the name that was given, else one made from what the playbook is called."""
+        if self.name is not None:
+            return self.name
+        path = Path(called.split("@", maxsplit=1)[0])
+        return slug(path.parent.name if path.stem == "playbook" and path.parent.name else path.stem)
+
+
+def excerpt_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of an excerpt; the command takes them as one `excerpt`."""
+
+    def gathered(**options: Any) -> Any:
+        excerpt = Excerpt(**{field.name: options.pop(field.name) for field in fields(Excerpt)})
+        return command(excerpt=excerpt, **options)
+
+    chosen: Callable[..., Any] = update_wrapper(gathered, command)
+    for option in (
+        click.option("--description", help="When the lessons are of use; agents choose skills by it."),
+        click.option("--name", help="Name of the skill or rule. [from the run]"),
+        click.option("--max-tokens", type=click.IntRange(1), help="Take the most valuable bullets that fit."),
+        click.option("--version", default="best", show_default=True, help="A label (best, last, stable) or a digest."),
+    ):
+        chosen = option(chosen)
+    return chosen
 
 
 @click.command(name="export")
 @click.argument("what", required=False)
 @click.option("--to", "form", type=click.Choice(list(FORMS)), required=True, help="What to write.")
 @click.option("--out", type=click.Path(path_type=Path), help="File, or folder for a skill. [stdout; a skill: ./NAME/]")
-@click.option("--version", default="best", show_default=True, help="A label (best, last, stable) or a digest.")
-@click.option("--max-tokens", type=click.IntRange(1), help="Take the most valuable bullets that fit.")
-@click.option("--name", help="Name of the skill or rule. [from the run]")
-@click.option("--description", help="When the lessons are of use; agents choose skills by it.")
+@excerpt_options
 @click.option("--force", is_flag=True, help="Write over a file that is not ours.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
-def command(what: str | None, form: str, out: Path | None, version: str, *, as_json: bool, **options: object) -> None:
+def command(what: str | None, form: str, out: Path | None, excerpt: Excerpt, *, force: bool, as_json: bool) -> None:
     """Write the playbook of WHAT (a run, default the latest; RUN@VERSION; or a file) in another form.
 
     What stands in the file is, byte for byte, the text that was scored.
     """
-    book, called = open_book(what, version)
-    name = name_of(_text(options["name"]), called)
-    limit = options["max_tokens"]
-    files = export(
-        book,
-        form,
-        name=name,
-        description=_text(options["description"]),
-        max_tokens=limit if isinstance(limit, int) else None,
-    )
-    if out is None and len(files) == 1 and form != "skill":
-        whole = {"form": form, "name": name, "bullets": len(book), "text": files[0].text}
-        click.echo(json.dumps(whole, ensure_ascii=False) if as_json else files[0].text, nl=as_json)
+    book, called, files = excerpt.files(what, form)
+    facts = {"form": form, "name": excerpt.name_for(called), "bullets": len(book)}
+    if out is None and form != "skill":
+        text = files[0].text
+        click.echo(json.dumps({**facts, "text": text}, ensure_ascii=False) if as_json else text, nl=as_json)
         return
-    base = Path() if out is None else out
-    written = []
-    for file in files:
-        target = base / file.path.split("/", maxsplit=1)[1] if form == "skill" and out is not None else base
-        target = base / file.path if form == "skill" and out is None else target
-        written.append(_put(target, file.text, force=bool(options["force"]), block=form == "agents"))
+    written = [_put(_target(file, form, out), file.text, force=force, block=form == "agents") for file in files]
     if as_json:
-        click.echo(json.dumps({"form": form, "name": name, "bullets": len(book), "files": written}))
+        click.echo(json.dumps({**facts, "files": written}))
     else:
         click.echo("\n".join(f"wrote {path}" for path in written))
         click.echo(f"from {called}: {len(book)} bullets, {tokens(book)} tokens")
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+def _target(file: File, form: str, out: Path | None) -> Path:
+    """Return where a file goes: `--out` itself, or below it (a skill: without its own folder's name)."""
+    if out is None:
+        return Path(file.path)
+    return out / file.path.split("/", maxsplit=1)[1] if form == "skill" else out
 
 
 def _put(target: Path, text: str, *, force: bool, block: bool) -> str:
     """Write one file, in one step; what is there and not ours is left alone."""
-    from combee.export import File
-
     if target.is_dir():
         raise UsageError(f"{target} is a folder.", hint="Name a file with --out.")
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -34,12 +35,19 @@ _SHOWN = 10
 
 
 def patterns_of(texts: tuple[str, ...]) -> dict[str, str]:
-    """Read `KIND=REGEX` options; a bare expression is of the kind `custom`."""
+    """Read `KIND=REGEX` options.
+
+    Raises:
+        UsageError: one names no kind, or a kind is given twice.
+    """
     found: dict[str, str] = {}
     for text in texts:
         kind, equals, expression = text.partition("=")
-        named = bool(equals) and kind.replace("-", "").replace("_", "").isalnum()
-        found[kind if named else f"custom-{len(found) + 1}"] = expression if named else text
+        if not equals or not expression or not re.fullmatch(r"[\w-]+", kind):
+            raise UsageError(f"--redact {text!r} names no kind.", hint=r"Write KIND=REGEX, like ticket='T-\d+'.")
+        if kind in found:
+            raise UsageError(f"--redact names the kind {kind!r} twice.", hint="Join the two with |, or name another.")
+        found[kind] = expression
     return found
 
 

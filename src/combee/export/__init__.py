@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from combee.export.applying import Change, changes, diff_of, write
-from combee.export.blocks import block_in, put_block, take_block
+from combee.export.blocks import block_in, put_block
 from combee.export.choosing import choose, value
 from combee.export.forms import BEGIN, END, FORMS, File, check_name, export, held_text, scored_text, slug
 from combee.export.own import own_skill
@@ -25,7 +25,6 @@ __all__ = [
     "put_block",
     "scored_text",
     "slug",
-    "take_block",
     "value",
     "write",
 ]

@@ -11,7 +11,7 @@ import re
 from combee.errors import UsageError
 from combee.export.forms import BEGIN, END
 
-__all__ = ["block_in", "put_block", "take_block"]
+__all__ = ["block_in", "put_block"]
 
 _BEGIN = re.compile(rb"^" + re.escape(BEGIN.encode()) + rb"[ \t]*\r?$", re.MULTILINE)
 _END = re.compile(rb"^" + re.escape(END.encode()) + rb"[ \t]*(?:\r\n|\r?$|\n)", re.MULTILINE)
@@ -52,14 +52,6 @@ def put_block(content: bytes | None, block: str, where: str = "the file") -> byt
         return content[: span[0]] + text + content[span[1] :]
     gap = b"" if content.endswith(b"\n") else ends
     return content + gap + ends + text
-
-
-def take_block(content: bytes, where: str = "the file") -> bytes:
-    """Return the file without its block. Raises as `put_block`."""
-    span = _span(content, where)
-    if span is None:
-        return content
-    return content[: span[0]] + content[span[1] :]
 
 
 def block_in(content: bytes, where: str = "the file") -> str | None:

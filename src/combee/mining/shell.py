@@ -51,23 +51,23 @@ class Part:
         return program_name(self.words[0]) if self.words else ""
 
     @property
-    def verb(self) -> str:
-        """The sub-command of programs that have them, or empty."""
+    def verbs(self) -> tuple[str, ...]:
+        """The words of the sub-command, of programs that have them."""
         if self.program not in WITH_VERB:
-            return ""
+            return ()
         found = [word for word in self.words[1:5] if not word.startswith("-") and "=" not in word]
-        return " ".join(found[: 2 if found and found[0] in TWO_WORDS else 1])
+        return tuple(found[: 2 if found and found[0] in TWO_WORDS else 1])
 
     @property
     def action(self) -> str:
         """Program and sub-command: `git merge`, `pip install`, `tar`."""
-        return f"{self.program} {self.verb}".strip()
+        return " ".join((self.program, *self.verbs))
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """What follows the program and its sub-command."""
         rest = list(self.words[1:])
-        for word in self.verb.split():
+        for word in self.verbs:
             rest.remove(word)
         return tuple(rest)
 

@@ -6,7 +6,6 @@ The transcript is the ATIF trajectory with its continuations where there is one,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from combee.readers.atif import add_trajectory
 from combee.readers.claude_code import ClaudeCodeReader
@@ -18,7 +17,7 @@ from combee.readers.outcomes import failure_detail, scored
 from combee.readers.source import Source
 from combee.readers.swe_agent import SweAgentReader
 from combee.readers.values import number, objects, table, text
-from combee.trace import Outcome, Trace, trace_id
+from combee.trace import Outcome, Trace
 
 __all__ = ["HarborReader"]
 
@@ -54,20 +53,21 @@ class HarborReader:
             "model": text(table(info.get("model_info")).get("name")),
         }
         outcome = _outcome(source, result)
+        task = ""
         homes = [f"steps/{step}/agent" for step in _below(source, "steps")] or ["agent"]
         for home in homes:
             if source.child(home).folder and not _add_atif(draft, source.child(home)):
                 session = _session(source.child(home))
                 if session is not None and not draft.steps:
-                    meta = {**session.meta, **{key: value for key, value in draft.meta.items() if value}}
-                    new_id = trace_id(session.task, session.steps, outcome, draft.run)
-                    yield replace(session, id=new_id, outcome=outcome, meta=meta)
-                    return
+                    draft.steps = list(session.steps)
+                    named = {key: value for key, value in draft.meta.items() if value}
+                    task, draft.meta = session.task, {**session.meta, **named}
+                    break
                 _add_logs(draft, source.child(home))
         if not draft.steps:
             source.note("the trial holds no transcript, only its outcome")
         first = next((step.text for step in draft.steps if step.role == "user"), "")
-        trace = draft.trace(task=first or text(result.get("task_name")), outcome=outcome)
+        trace = draft.trace(task=task or first or text(result.get("task_name")), outcome=outcome)
         if trace is not None:
             yield trace
 

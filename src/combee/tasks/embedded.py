@@ -31,7 +31,7 @@ DEFAULT_SIZES = (500, 100, 300)
 _OWN_PATTERNS = {"val": 1, "test": 2}  # patterns of a tag that only this split has; the others are shared by all three
 _OWN_SHARE = 0.15  # how often val and test use them
 _SKEW = 1.2  # as in filings, a few phrasings of a tag are common and the others rare: weight 1 / rank ** skew
-_MAX_ROWS = 1_000_000
+_MAX_ROWS = 100_000  # made in some seconds, before there is a run that could show progress
 _ABOUT = (
     "{tags} US GAAP tags in generated sentences, written for Combee: easier and more regular than real filings, so "
     "scores compare methods with each other and say nothing about FiNER. {share:.0%} of val and test sentences follow "
