@@ -6,62 +6,30 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.gepa import scripts
+from tests.gepa.scripts import Both, rows
 
-from combee.ace import Student, lesson_of
 from combee.cli import run
-from combee.gepa.student import GepaStudent
 from combee.journal import Journal
 from combee.model.mock import MockConfig, MockServer, parse_latency
-from combee.model.mock.script import whole_prompt
 from combee.playbook import load
-from combee.tasks import load as load_tasks
 
 ROWS = 24
 AT_ONCE = 4
 
 
-class Both:
-    """The student of ACE where a task is asked, that of gepa where records are; counts what it was asked."""
-
-    def __init__(self, source: Path) -> None:
-        tasks = load_tasks(source)
-        lessons = {task.id: lesson_of(task) for task in tasks}
-        self._answers, self._reflects = Student(tasks, lessons, m0=None), GepaStudent(tasks, lessons, m0=12.0)
-        self.asked: Counter[str] = Counter()
-        self._goal, self._reached = 0, asyncio.Event()
-
-    async def reached(self, count: int) -> None:
-        self._goal = count
-        await self._reached.wait()
-
-    def __call__(self, body: Mapping[str, Any]) -> str:
-        prompt = whole_prompt(body)
-        self.asked[prompt] += 1
-        if sum(self.asked.values()) == self._goal:
-            self._reached.set()
-        return self._answers(body) if "<<<task" in prompt else self._reflects(prompt)
-
-
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "gauges.jsonl"
-    rows = [{"question": f"What is the reading of gauge G-{n:03d}?", "answer": str(100 + n)} for n in range(ROWS)]
-    path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
-    return path
+    return rows(tmp_path / "gauges.jsonl", ROWS)
 
 
 def learning(url: str, name: str, *more: str) -> list[str]:
-    return [
-        "learn", "gauges.jsonl", "--val", "0", "--test", "4", "--train", "20", "--model", "student", "--base-url", url,
-        "--method", "gepa", "--batch", "10", "--epochs", "2", "--max-in-flight", str(AT_ONCE), "--name", name, "--json",
-        *more,
-    ]  # fmt: skip
+    return scripts.learning(url, name, "--max-in-flight", str(AT_ONCE), *more)
 
 
 async def combee(*arguments: str) -> asyncio.subprocess.Process:
@@ -93,7 +61,7 @@ async def test_a_run_has_a_book_events_and_a_report_like_any_other(
     with Journal.open(Path("runs/a"), create=False, read_only=True) as journal:
         kinds = Counter(event.kind for event in journal.events())
         assert len(list(journal.calls())) == paid
-        assert journal.labels().keys() == {"best", "last"}
+        assert journal.labels().keys() == {"best", "last", "stable"}
         ends = [event.data for event in journal.events() if event.kind == "GepaFinished"]
     assert kinds["GepaCandidate"] == kinds["Validated"] >= 2
     assert kinds["GepaProposal"] == kinds["StepFinished"] == 4

@@ -10,7 +10,10 @@ from tests.gepa.answers import Asked, records
 
 from combee.gepa import CombeeReflection
 from combee.gepa.delta import is_playbook
+from combee.learn import Judge
 from combee.playbook import Bullet, Playbook, from_text, to_text
+
+UNGUARDED = Judge(enabled=False)
 
 BOOK = Playbook(
     tuple(
@@ -66,7 +69,7 @@ def test_operations_of_all_leaves_reach_the_book_and_the_rest_stays_byte_for_byt
 def test_records_that_no_operation_says_are_read_again_and_right_ones_are_not() -> None:
     lm = Asked(lambda prompt: operations())
     wrong, right = records(6), [{**record, "Score": 1.0} for record in records(12)[6:]]
-    with CombeeReflection(lm) as reflection:
+    with CombeeReflection(lm, judge=UNGUARDED) as reflection:
         proposal, _ = reflection.reflect({"book": to_text(BOOK)}, {"book": [*wrong, *right]}, ["book"])
     assert proposal.metadata["combee:book"]["uncovered"] == 6
     assert len(lm.prompts) == 2
@@ -88,12 +91,30 @@ def test_a_bad_operation_is_left_out_alone_and_named() -> None:
     assert len([note for note in proposal.metadata["combee:book"]["notes"] if "r0/l0/g0" in note]) == 2
 
 
+def test_entries_are_changed_merged_and_removed_in_the_form_that_is_asked_for() -> None:
+    def change(kind: str, text: str, *ids: str) -> dict[str, object]:
+        return {"type": kind, "section": "", "content": text, "bullet_ids": list(ids), "sources": [1]}
+
+    reply = operations(
+        change("UPDATE", "Name part XK-000 first.", "calc-00001"),
+        change("MERGE", "Rules 2 and 3: parts XA-002 and XA-003 fit.", "calc-00002", "calc-00003"),
+        change("REMOVE", "", "calc-00004", "calc-00005"),
+    )
+    with CombeeReflection(lambda prompt: reply) as reflection:
+        proposal, _ = reflection.reflect({"book": to_text(BOOK)}, {"book": records(1)}, ["book"])
+    book = from_text(proposal.new_texts["book"]).playbook
+    assert book.bullets[0].text == "Name part XK-000 first."
+    assert {bullet.id for bullet in BOOK} - {bullet.id for bullet in book} >= {"calc-00004", "calc-00005"}
+    assert len(book) == len(BOOK) - 3
+    assert proposal.metadata["combee:book"]["notes"] == []
+
+
 def test_a_component_can_be_named_a_playbook_or_kept_from_being_one() -> None:
     reply = operations(add("Name part XK-000.", 1))
     with CombeeReflection(lambda prompt: reply, playbooks=["book"]) as reflection:
         proposal, _ = reflection.reflect({"book": ""}, {"book": records(1)}, ["book"])
         assert from_text(proposal.new_texts["book"]).playbook.bullets[0].text == "Name part XK-000."
-    with CombeeReflection(lambda prompt: "```\nnew\n```", playbooks=[]) as reflection:
+    with CombeeReflection(lambda prompt: "```\nnew\n```", playbooks=[], judge=UNGUARDED) as reflection:
         proposal, _ = reflection.reflect({"book": to_text(BOOK)}, {"book": records(1)}, ["book"])
         assert proposal.new_texts["book"] == "new"
 

@@ -147,9 +147,9 @@ class _Flaky:
 
 
 def test_a_rollout_that_fails_is_tried_again_and_never_scored_0(tasks: Sequence[Task]) -> None:
-    with TaskAdapter(exact, agent=_Flaky("t3", 2)) as adapter:
+    with TaskAdapter(exact, _Flaky("t3", 2)) as adapter:
         assert adapter.evaluate(tasks[:5], {"system": ""}).scores == [1.0] * 5
-    with TaskAdapter(exact, agent=_Flaky("t3", 3)) as adapter, pytest.raises(RunError, match="t3: busy"):
+    with TaskAdapter(exact, _Flaky("t3", 3)) as adapter, pytest.raises(RunError, match="t3: busy"):
         adapter.evaluate(tasks[:5], {"system": ""})
 
 

@@ -128,14 +128,15 @@ def test_too_few_reflections_say_nothing(world: ModuleType) -> None:
         assert judge(step(world, n, 0), USUAL).action == "accept"
 
 
-def test_a_book_over_its_budget_is_rejected_and_a_full_window_alerts(world: ModuleType) -> None:
+def test_a_book_over_its_budget_or_half_lost_is_rejected(world: ModuleType) -> None:
     full = judge(step(world, 40, 36, tokens=1001, token_budget=1000), GuardState())
     assert full.action == "reject"
     assert judge(step(world, 40, 36, tokens=1000, token_budget=1000), GuardState()).action == "accept"
-    window = judge(step(world, 40, 36, largest_call=7000, window=8000), GuardState())
-    assert window.action == "alert"
-    assert window.applies
-    assert judge(step(world, 40, 36, largest_call=9000, window=8000), GuardState()).action == "retry_smaller"
+    half = step(world, 40, 36, tokens=499, tokens_before=1000)
+    assert judge(half, GuardState()).action == "retry_smaller"
+    assert judge(replace(half, attempt=2), GuardState()).action == "reject"
+    assert judge(replace(half, tokens=500), GuardState()).action == "accept"
+    assert judge(replace(half, tokens=10, tokens_before=100), GuardState()).action == "accept"  # a short text
 
 
 def test_retries_are_bounded_and_end_at_one_item(world: ModuleType) -> None:

@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,8 +19,19 @@ from combee.cli.display import Display
 from combee.cli.gepa_told import COMPONENT, GepaRun
 from combee.cli.spec import Prepared, RunSpec, load_tasks
 from combee.errors import BudgetError, UsageError
+from combee.guard import Policy
 from combee.journal import Journal, Scope, hash_json
-from combee.learn import FinishReason, LearnResult, Rollout, RunFinished, RunStarted, Task
+from combee.learn import (
+    FinishReason,
+    Judge,
+    LearnConfig,
+    LearnResult,
+    Rollout,
+    RunFinished,
+    RunStarted,
+    SampleRefused,
+    Task,
+)
 from combee.playbook import Playbook, from_text, to_text
 
 if TYPE_CHECKING:
@@ -66,17 +77,19 @@ def learn_by_gepa(prepared: Prepared, start: Playbook | None, journal: Journal, 
     """Search for a playbook from the training tasks, judged on the validation tasks (without any: on the former).
 
     Raises:
-        UsageError: No model is named, gepa is not installed, or a setting has no meaning here.
+        UsageError: No model is named, gepa is not installed, or a setting or a label has no meaning here.
         RunError: Rollouts or reflections failed for outside reasons; a resume goes on from there.
     """
     options = _options(prepared)
-    from combee.gepa import Background, CombeeReflection, CombeeSampler, Recorder, TaskAdapter
+    from combee.gepa import Background, CombeeReflection, Recorder, TaskAdapter
 
-    config, tasks, models = prepared.config, prepared.tasks, prepared.agent.models
+    config, models = prepared.config, prepared.agent.models
     if models is None:
         raise UsageError("--method gepa needs a model.")
     scope = journal.scope(seed=config.seed, epoch=0, step=0, run=METHOD)
-    val = tasks.val or tasks.train
+    prepared, refused = _admitted(prepared)
+    train, val = prepared.tasks.train, prepared.tasks.val or prepared.tasks.train
+    judge = _judge(prepared, journal)
     with Background() as background:
         reflection = CombeeReflection(
             models.by_role["curator"],
@@ -85,32 +98,63 @@ def learn_by_gepa(prepared: Prepared, start: Playbook | None, journal: Journal, 
             ledger=models.ledger,
             background=background,
             tell=lambda one: run.learned(one),  # noqa: PLW0108 - it comes into being below
+            judge=judge,
         )
-        sampler = CombeeSampler(
-            config.batch,
-            candidates=config.candidates or None,
-            maximum=config.max_batch,
-            seed=config.seed,
-            scope=scope,
-            reused=lambda: journal.stats().reused,
+        sampler = _sampler(config, scope, journal)
+        recorder = Recorder(journal, train=_names(train), val=_names(val), book_of=reflection.book_of)
+        parts = [max(1, prepared.tasks.scorer(task, "").total) for task in val]
+        run = GepaRun(journal, display, recorder, reflection, judge, parts)
+        run.alert = lambda verdict, evidence, place: background.run(
+            judge.alert(verdict, evidence, scope.sub(place), "")
         )
-        recorder = Recorder(journal, train=_names(tasks.train), val=_names(val), book_of=reflection.book_of)
-        run = GepaRun(journal, display, recorder, reflection)
         adapter = TaskAdapter(
-            tasks,
-            agent=_RoleAgent(prepared),
+            prepared.tasks.scorer,
+            _RoleAgent(prepared),
             scope=scope,
             background=background,
             concurrency=config.concurrency,
             attempts=config.attempts,
         )
         begun = time.monotonic()
-        run.tell(RunStarted(len(tasks.train) * config.epochs, config.epochs, replayed=bool(journal.labels())), None)
+        run.tell(RunStarted(len(train) * config.epochs, config.epochs, replayed=bool(journal.labels())), None)
+        for event in refused:
+            run.tell(event, f"gepa/not admitted/{event.sample}")
         try:
             reason, detail = _search(prepared, to_text(start or Playbook()), adapter, run, sampler)
+            return _result(run, reason, detail + run.guarded(), time.monotonic() - begun, sampler)
         finally:
             background.run(prepared.agent.aclose())
-    return _result(run, reason, detail, time.monotonic() - begun, sampler)
+
+
+def _sampler(config: LearnConfig, scope: Scope, journal: Journal) -> CombeeSampler:
+    from combee.gepa import CombeeSampler
+
+    return CombeeSampler(
+        config.batch,
+        candidates=config.candidates or None,
+        maximum=config.max_batch,
+        seed=config.seed,
+        scope=scope,
+        reused=lambda: journal.stats().reused,
+    )
+
+
+def _admitted(prepared: Prepared) -> tuple[Prepared, list[SampleRefused]]:
+    """Leave out tasks that may not be learned from: what every record and thus every lesson of the run rests on."""
+    tasks = prepared.tasks
+    refusals = [(task, prepared.judge.refusal(task.labels)) for task in tasks.train]
+    admitted = tuple(task for task, reason in refusals if reason is None)
+    if not admitted:
+        raise UsageError("The labels of no sample allow it to reach this playbook.")
+    events = [SampleRefused(task.id, reason) for task, reason in refusals if reason is not None]
+    return replace(prepared, tasks=replace(tasks, train=admitted)), events
+
+
+def _judge(prepared: Prepared, journal: Journal) -> Judge:
+    """Return the guard of the run. Records name no task, so who may be learned from is decided before (`_admitted`)."""
+    tell, name = prepared.judge.tell, journal.path.parent.name
+    named = None if tell is None else lambda payload: tell({**payload, "run": name})
+    return replace(prepared.judge, policy=Policy(), tell=named)
 
 
 def _search(

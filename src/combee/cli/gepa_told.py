@@ -1,20 +1,27 @@
-"""What gepa's search says of itself, told as the loop's events: display, `runs` and report show it like any run."""
+"""What gepa's search says of itself, told as the loop's events: display, `runs` and report show it like any run.
+
+The guard speaks here too: of proposals, and of candidates whose validation scores fall below those of `stable`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from combee.cli.display import Display
+from combee.guard import Evidence, Rows, Trial, Verdict, after, judge
 from combee.journal import Journal
-from combee.learn import RunFinished, RunStarted, StepFinished, Validated
-from combee.playbook import tokens
+from combee.learn import Alerted, Event, Judge, StepFinished, Validated
+from combee.learn.judge import spoken
+from combee.playbook import Delta, tokens
 
 if TYPE_CHECKING:
     from combee.gepa import CombeeReflection, Recorder
+    from combee.gepa.component import Learned
 
 __all__ = ["COMPONENT", "GepaRun"]
 
@@ -23,28 +30,50 @@ COMPONENT = "playbook"
 
 @dataclass
 class GepaRun:
-    """A listener of gepa. `best` is (score, candidate, text); `seen` counts samples that parents were scored on."""
+    """A listener of gepa. `best` is (score, candidate, text); `seen` counts samples that parents were scored on.
+
+    `parts` says how many parts the answer to each validation task has.
+    """
 
     journal: Journal
     display: Display
     recorder: Recorder
     reflection: CombeeReflection
+    judge: Judge
+    parts: Sequence[int]
     steps: list[StepFinished] = field(default_factory=list)
     validations: list[Validated] = field(default_factory=list)
     best: tuple[float, int, str] | None = None
     last: str = ""
     seen: int = 0
+    alert: Callable[[Verdict, Evidence, str], Alerted | None] = lambda verdict, evidence, place: None
+    verdicts: Counter[str] = field(default_factory=Counter)
+    _stable: Rows | None = None
     _texts: dict[int, str] = field(default_factory=dict)
     _scores: list[float] = field(default_factory=list)
-    _learned: list[Any] = field(default_factory=list)
+    _learned: list[Learned[Any]] = field(default_factory=list)
     _begun: float = 0.0
 
-    def learned(self, one: Any) -> None:
-        """Take what a reflection came to."""
+    def learned(self, one: Learned[Any]) -> None:
+        """Take what a reflection came to, and what the guard said of it."""
+        number = len(self._learned)
         self._learned.append(one)
         self.recorder.learned(one)
+        for judged in one.judged:
+            evidence = judged.evidence
+            self.verdicts[judged.verdict.action] += 1
+            key = f"gepa/guard/{evidence.step}/{number}/{evidence.attempt}"
+            self.tell(spoken(evidence.step, evidence, judged.verdict), key)
+            if judged.alerted is not None:
+                self.tell(judged.alerted, f"{key}/alerted")
 
-    def tell(self, event: RunStarted | RunFinished | StepFinished | Validated, key: str | None) -> None:
+    def guarded(self) -> str:
+        """Return in words what the guard did, or nothing where it accepted all."""
+        words = {"retry_smaller": "had made again in smaller groups", "reject": "refused", "alert": "alerted of"}
+        found = [f"{said} {self.verdicts[action]}" for action, said in words.items() if self.verdicts[action]]
+        return f"; the guard {', '.join(found)}" if found else ""
+
+    def tell(self, event: Event, key: str | None) -> None:
         """Record an event and show it."""
         data = dataclasses.asdict(event)
         self.journal.record_event(type(event).__name__, data, key=key)
@@ -53,6 +82,7 @@ class GepaRun:
     def on_iteration_start(self, event: Mapping[str, Any]) -> None:
         """Begin an iteration."""
         self._scores, self._learned, self._begun = [], [], time.monotonic()
+        self.reflection.step = int(event["iteration"]) - 1
 
     def on_evaluation_end(self, event: Mapping[str, Any]) -> None:
         """Keep the scores of a parent on a minibatch."""
@@ -75,6 +105,33 @@ class GepaRun:
         told = Validated(max(0, int(event["iteration"]) - 1), self.seen, _whole(hits), total, 0, version, better)
         self.validations.append(told)
         self.tell(told, f"gepa/validated/{index}")
+        if self.judge.enabled:
+            scores = event["scores_by_val_id"].items()
+            rows = {str(key): (round(score * self.parts[key]), self.parts[key]) for key, score in scores}
+            self._compare(rows, told, index)
+
+    def _compare(self, rows: Rows, told: Validated, index: int) -> None:
+        """Compare a candidate with `stable`: the start, or the last one that was better than it beyond chance.
+
+        Not with gepa's best: that has the luckiest score of all, and every later candidate would look like a loss.
+        """
+        evidence = Evidence(told.step, {}, Delta())
+        promoted = self._stable is None
+        if self._stable is not None:
+            trials = [Trial("stable", rows, self._stable)]
+            found = judge(evidence, self.judge.state, self.judge.limits, trials=trials)
+            self.judge.state = after(self.judge.state, evidence, found)
+            promoted = found.promote
+            # gepa keeps a candidate for what it alone does right; it never becomes the best by a worse score.
+            verdict = replace(found, action="alert" if found.action == "reject" else found.action, rollback=False)
+            self.verdicts[verdict.action] += 1
+            self.tell(spoken(told.step, evidence, verdict), f"gepa/guard/validated/{index}")
+            alerted = self.alert(verdict, evidence, f"validated/{index}")
+            if alerted is not None:
+                self.tell(alerted, f"gepa/guard/validated/{index}/alerted")
+        if promoted:
+            self._stable = rows
+            self.journal.label("stable", told.version, key=f"gepa/stable/{index}")
 
     def on_iteration_end(self, event: Mapping[str, Any]) -> None:
         """Tell what an iteration came to."""
@@ -95,9 +152,9 @@ class GepaRun:
             refused=sum(note.startswith("refused") for one in self._learned for note in one.notes),
             uncovered=sum(len(scan.uncovered) for scan in found),
             failed=sum(len(scan.failed) for scan in found),
-            calls=sum(scan.calls for scan in found),
-            reads=sum(scan.reads for scan in found),
-            depth=max((scan.depth for scan in found), default=0),
+            calls=sum(one.calls for one in self._learned),
+            reads=sum(scan.reads for one in self._learned for scan in one.scans),
+            depth=max((sum(scan.depth for scan in one.scans) for one in self._learned), default=0),
             bullets=len(book),
             tokens=tokens(book),
             version=self.recorder.version(self.best[2] if self.best is not None else ""),

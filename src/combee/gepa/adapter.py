@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, cast
 
 from gepa.core.adapter import EvaluationBatch
 
-from combee.errors import RunError, UsageError
+from combee.errors import RunError
 from combee.gepa.agent import Agent, PromptAgent
-from combee.gepa.background import Background
+from combee.gepa.background import Background, Closing
 from combee.gepa.language import FunctionModel, LanguageModel, as_model
 from combee.journal import JSON, MemoryScope, Scope, hash_json
 from combee.learn.roles import Rollout, Score, Scorer, Task
-from combee.runner import LocalRunner, Runner
+from combee.model import Model
+from combee.runner import LocalRunner
 
 __all__ = ["Agent", "PromptAgent", "TaskAdapter", "Trajectory"]
 
@@ -45,24 +45,20 @@ class HasScorer(Protocol):
         ...
 
 
-class TaskAdapter:
+class TaskAdapter(Closing):
     """Evaluates candidates on Combee tasks; pass `list(tasks.train)` and `list(tasks.val)` to `gepa.optimize`.
 
     Args:
         tasks: A task set, or a scorer.
-        lm: The model that does the tasks: a Combee model, a function from prompt to text, or a name that gepa knows.
-        agent: How a candidate does a task, where one prompt is not enough; then `lm` is left out.
+        agent: Who does the tasks: a Combee model, a function from prompt to text, or a name that gepa knows; where one
+            prompt is not enough, an `Agent`.
         scope: Where in a journal rollouts are kept. None: in memory.
         background: The loop to run on; share it with a `CombeeReflection` on the same model.
-        runner: Runs the rollouts; default: `concurrency` at once on this machine.
         concurrency: Rollouts at once.
         attempts: Times a task is tried when it fails for a reason outside the task.
         feedback: What the reflection is told of a rollout; default: right, or wrong and what the right answer is.
         again: Do a task anew when a candidate meets it again (for agents that answer by chance). Else one rollout of a
             candidate on a task is enough, however often gepa asks.
-
-    Raises:
-        UsageError: Neither or both of `lm` and `agent` are given.
     """
 
     propose_new_texts = None
@@ -70,26 +66,22 @@ class TaskAdapter:
     def __init__(
         self,
         tasks: HasScorer | Scorer,
-        lm: LanguageModel | None = None,
+        agent: Agent | LanguageModel,
         *,
-        agent: Agent | None = None,
         scope: Scope | None = None,
         background: Background | None = None,
-        runner: Runner | None = None,
         concurrency: int = 64,
         attempts: int = 3,
         feedback: Feedback | None = None,
         again: bool = False,
     ) -> None:
-        if (lm is None) == (agent is None):
-            raise UsageError("a TaskAdapter needs a model or an agent", hint="Give one of lm and agent.")
         self._scorer = cast("Scorer", getattr(tasks, "scorer", tasks))
-        self._model = None if lm is None else as_model(lm, concurrency=concurrency)
-        self._agent = agent if agent is not None else PromptAgent(cast("Any", self._model))
+        self._model = None if isinstance(agent, Agent) else as_model(agent, concurrency=concurrency)
+        self._agent = agent if isinstance(agent, Agent) else PromptAgent(cast("Model", self._model))
         self._scope = scope or MemoryScope()
         self._own = background is None
         self.background = background or Background()
-        self._runner = runner or LocalRunner(concurrency)
+        self._runner = LocalRunner(concurrency)
         self._attempts = attempts
         self._feedback = feedback or tell_outcome
         self._again = again
@@ -153,14 +145,6 @@ class TaskAdapter:
             self._model.close()
         if self._own:
             self.background.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _work(self, candidate: Candidate, task: Task) -> _Rollout:
         name = hash_json(dict(candidate))[:16]

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol, runtime_checkable
 
-from combee.journal import JSON, Scope, hash_json
+from combee.journal import Scope, hash_json
 from combee.learn.roles import Rollout, Task
 from combee.model import Message, Model, Request
 from combee.model.reply import strip_thinking
+from combee.model.requesthash import model_print
 
 __all__ = ["Agent", "PromptAgent", "read_answer"]
 
 _ANSWER = re.compile(r"^\W{0,4}(?:final )?answer\W{0,3}:\W{0,3}(.+)$", re.IGNORECASE | re.MULTILINE)
 
 
+@runtime_checkable
 class Agent(Protocol):
     """Works on one task with the texts of a candidate. Raises `CallError` for reasons outside the task."""
 
@@ -46,8 +48,7 @@ class PromptAgent:
     @property
     def fingerprint(self) -> str:
         """Hash of what besides candidate and task decides an answer."""
-        parameters = dict(cast("Mapping[str, JSON]", getattr(self.model, "parameters", {})))
-        return hash_json(["prompt", self.model.name, parameters, self.max_tokens, self.temperature, self.seed])
+        return hash_json(["prompt", *model_print(self.model), self.max_tokens, self.temperature, self.seed])
 
     async def run(self, task: Task, candidate: Mapping[str, str], scope: Scope) -> Rollout:
         """Do the task."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -13,6 +12,7 @@ from combee.gepa.replies import read_text
 from combee.journal import JSON, Scope
 from combee.model import Message, Model, Request, Response, complete_json, find_json
 from combee.model.journaled import response_from_json, response_to_json
+from combee.model.requesthash import model_print, request_hash
 
 __all__ = ["Answer", "Asker"]
 
@@ -44,6 +44,11 @@ class Asker:
     max_tokens: int
     temperature: float
     seed: int = 0
+
+    @property
+    def settings(self) -> list[JSON]:
+        """What besides a prompt decides a reply."""
+        return [*model_print(self.model), self.max_tokens, self.temperature, self.seed]
 
     def request(self, prompt: str, *, role: str, item: str) -> Request:
         """Return the first request."""
@@ -112,8 +117,9 @@ class Asker:
                 raise _UsableError(response)
             return response_to_json(response)
 
+        name = request_hash(request, self.model)
         try:
-            kept = await self.scope.once(f"{request.role}/unusable", request.item, self._hash(request), first)
+            kept = await self.scope.once(f"{request.role}/unusable", request.item, name, first)
         except _UsableError as good:
             return good.response
         return response_from_json(cast("dict[str, Any]", kept))
@@ -126,11 +132,6 @@ class Asker:
             if error.kind is not CallErrorKind.EMPTY:
                 raise
             return Response("")
-
-    def _hash(self, request: Request) -> str:
-        settings = repr([self.model.name, self.max_tokens, self.temperature, self.seed])
-        text = "\0".join([settings, *(message.content for message in request.messages)])
-        return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def _problem(response: Response) -> str:

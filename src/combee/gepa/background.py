@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 from combee.errors import UsageError
 
-__all__ = ["Background"]
+__all__ = ["Background", "Closing"]
 
 T = TypeVar("T")
 
@@ -45,7 +45,23 @@ class _Thread:
                 self.thread.join(_PATIENCE)
 
 
-class Background:
+class Closing:
+    """A context manager that closes at the end."""
+
+    def close(self) -> None:
+        """Let go of what is held. May be called again."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Background(Closing):
     """Runs coroutines for synchronous callers. Share one where objects share a model: its connections are the loop's.
 
     A context manager; also closed when it is forgotten, and at the end of the interpreter. Used again, it starts again.
@@ -92,11 +108,3 @@ class Background:
             end, self._end, self._running = self._end, None, None
         if end is not None:
             end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

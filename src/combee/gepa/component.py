@@ -1,25 +1,28 @@
-"""One component of one candidate and its records: planned, scanned, and turned into a new text with its figures."""
+"""One component of one candidate and its records: planned, scanned, judged, and made a new text with its figures."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from combee.aggregate import Plan, Scan, plan, scan
+from combee.aggregate import Method, Plan, Scan, plan, scan
 from combee.errors import BudgetError, CallError, RunError, StorageError
 from combee.gepa.asking import Asker
 from combee.gepa.attempts import AttemptScope
 from combee.gepa.delta import DeltaMethod
+from combee.gepa.guarding import Judged, judge_text
 from combee.gepa.options import ReflectionOptions
-from combee.gepa.records import Record, prepare, share_of
+from combee.gepa.records import IMAGE, Record, prepare, share_of
 from combee.gepa.rewrite import RewriteMethod
-from combee.journal import canonical_json
+from combee.guard import Evidence
+from combee.journal import MemoryScope, Scope, canonical_json
+from combee.learn import Judge
 from combee.learn.codec import delta_to_json
 from combee.model import Model, StoppedError
-from combee.playbook import Playbook, apply, distinct_terms, to_text
+from combee.playbook import Applied, Delta, Playbook, apply, distinct_terms, to_text, tokens
 from combee.runner import LocalRunner
 
 __all__ = ["Learned", "Work", "learn_component"]
@@ -34,7 +37,7 @@ class Work:
     """What is to be done: a component, its text, the records of runs with it, and a place in the journal.
 
     `name` stands for component, text and records. `book` is the text as a playbook where it is one. `number` counts
-    reflections on the same text and records.
+    reflections on the same text and records, `step` reflections of the run.
     """
 
     component: str
@@ -44,6 +47,7 @@ class Work:
     scope: AttemptScope | None
     number: int = 0
     book: Playbook | None = None
+    step: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,20 +55,37 @@ class Learned(Generic[D]):
     """What became of it. `coverage` is the mean share of a record's own terms that the new text holds, 0 to 1.
 
     `mode` is "single" (one call), "tree" (map and combine), or "delta" (operations on a playbook). `book` is the new
-    playbook in delta mode. `seconds` is the wall of this component; others ran at the same time.
+    playbook in delta mode. `seconds` is the wall of this component; others ran at the same time. `scans` has one more
+    for each time that the guard had it made again, and `judged` its verdicts.
     """
 
     component: str
     text: str
     mode: str
     shape: Plan
-    scan: Scan[D]
+    scans: tuple[Scan[D], ...]
     coverage: float
     seconds: float
     prompt: str
     raw: str
     notes: tuple[str, ...] = ()
     book: Playbook | None = None
+    judged: tuple[Judged, ...] = ()
+
+    @property
+    def scan(self) -> Scan[D]:
+        """The scan that counts: the last."""
+        return self.scans[-1]
+
+    @property
+    def calls(self) -> int:
+        """Calls of all scans."""
+        return sum(found.calls for found in self.scans)
+
+    @property
+    def refused(self) -> bool:
+        """Whether the guard keeps the old text."""
+        return bool(self.judged) and not self.judged[-1].verdict.applies
 
     def metadata(self) -> dict[str, Any]:
         """Return the figures as plain data."""
@@ -75,9 +96,9 @@ class Learned(Generic[D]):
             "copies": self.shape.times,
             "groups": self.shape.groups,
             "fan_ins": list(self.shape.fan_ins),
-            "calls": found.calls,
-            "levels": found.depth,
-            "reads": found.reads,
+            "calls": self.calls,
+            "levels": sum(each.depth for each in self.scans),
+            "reads": sum(each.reads for each in self.scans),
             "coverage": round(self.coverage, 4),
             "covered": len(found.covered),
             "uncovered": len(found.uncovered),
@@ -85,11 +106,12 @@ class Learned(Generic[D]):
             "failed_calls": [f"{node.name}: {node.error}" for node in found.nodes if node.error],
             "seconds": round(self.seconds, 4),
             "notes": [*found.notes, *self.notes],
+            "guard": [one.as_data() for one in self.judged],
         }
 
 
-async def learn_component(work: Work, model: Model, options: ReflectionOptions) -> Learned[Any]:
-    """Return the new text of one component.
+async def learn_component(work: Work, model: Model, options: ReflectionOptions, judge: Judge) -> Learned[Any]:
+    """Return the new text of one component. Where the guard refuses it, the old text stands in it.
 
     Raises:
         RunError: Not one group of records could be read; the attempt is given up and recorded so.
@@ -101,8 +123,13 @@ async def learn_component(work: Work, model: Model, options: ReflectionOptions) 
     preparing = asyncio.create_task(prepare(work.records))  # it has its turn when the first calls are on their way
     try:
         if work.book is not None:
-            return await _delta(work, work.book, asker, options, begun)
-        return await _rewrite(work, asker, options, begun)
+            found = await _delta(work, work.book, asker, options, judge)
+        else:
+            found = await _rewrite(work, asker, options, judge)
+        final = found.judged[-1]
+        told = await judge.alert(final.verdict, final.evidence, work.scope or MemoryScope(), "")
+        judged = (*found.judged[:-1], replace(final, alerted=told))
+        return replace(found, judged=judged, seconds=time.monotonic() - begun, notes=(*found.notes, *_unseen(work)))
     except (BudgetError, StoppedError, StorageError):
         raise
     except CallError as error:
@@ -116,70 +143,118 @@ async def learn_component(work: Work, model: Model, options: ReflectionOptions) 
         preparing.cancel()
 
 
-async def _rewrite(work: Work, asker: Asker, options: ReflectionOptions, begun: float) -> Learned[Any]:
+def _unseen(work: Work) -> list[str]:
+    images = sum(record.text.count(IMAGE) for record in work.records)
+    return [f"{images} images in the records were not shown to the model"] if images else []
+
+
+async def _rewrite(work: Work, asker: Asker, options: ReflectionOptions, judge: Judge) -> Learned[Any]:
     template = options.template_of(work.component)
     method = RewriteMethod(work.text, asker, template=template, combine_template=options.combine_template)
     n = len(work.records)
     shape = _plan(work, options, copies=options.copies_of(n), chances=options.second_chances or 0, by_model=True)
-    found = await scan(
-        work.records, method, shape, scope=work.scope, runner=LocalRunner(_CALLS_AT_ONCE), seed=asker.seed
-    )
+    found = await _scan(work, method, shape, work.scope, asker.seed)
     draft = found.delta
     shares = [share_of(record.terms, draft.terms) for record in work.records]
     root = found.nodes[-1].name if found.nodes else ""
+    judged = judge_text(judge, work.step, work.text, draft.text)
     return Learned(
         component=work.component,
-        text=draft.text,
+        text=draft.text if judged.verdict.applies else work.text,
         mode="tree" if shape.groups > 1 else "single",
         shape=shape,
-        scan=found,
+        scans=(found,),
         coverage=sum(shares) / len(shares),
-        seconds=time.monotonic() - begun,
+        seconds=0.0,
         prompt=method.prompts.get(root) or next(reversed(method.prompts.values()), ""),
         raw=draft.raw,
+        judged=(judged,),
     )
 
 
-async def _delta(work: Work, book: Playbook, asker: Asker, options: ReflectionOptions, begun: float) -> Learned[Any]:
+async def _delta(work: Work, book: Playbook, asker: Asker, options: ReflectionOptions, judge: Judge) -> Learned[Any]:
     method = DeltaMethod(book, asker)
     chances = 1 if options.second_chances is None else options.second_chances
-    shape = _plan(work, options, copies=options.copies, chances=chances, by_model=False)
-    found = await scan(
-        work.records, method, shape, scope=work.scope, runner=LocalRunner(_CALLS_AT_ONCE), seed=asker.seed
-    )
-    applied = apply(book, found.delta, budget=options.token_budget, near=options.near)
-    text = to_text(applied.playbook)
-    refused = [f"refused: {refusal.reason}" for refusal in applied.refused]
+    size = judge.ceiling if judge.ceiling is not None and judge.ceiling < options.max_items else None
+    scans: list[Scan[Delta]] = []
+    judged: list[Judged] = []
+    while True:
+        scope = work.scope.sub(f"retry{len(scans)}") if scans and work.scope is not None else work.scope
+        shape = _plan(work, options, copies=options.copies, chances=chances, by_model=False, size=size)
+        scans.append(await _scan(work, method, shape, scope, asker.seed))
+        applied = _applied(book, scans[-1].delta, options)
+        evidence = _evidence(work, book, scans, shape, applied)
+        verdict = judge.on_evidence(evidence)
+        judged.append(Judged(evidence, verdict))
+        if verdict.max_items is None:
+            break
+        size = verdict.max_items
+    applied = _applied(book, verdict.delta, options)
     terms = frozenset(term for bullet in applied.playbook for term in distinct_terms(bullet.text))
     shares = [1.0 if record.right else share_of(record.terms, terms) for record in work.records]
     return Learned(
         component=work.component,
-        text=text,
+        text=to_text(applied.playbook) if verdict.applies else work.text,
         mode="delta",
         shape=shape,
-        scan=found,
+        scans=tuple(scans),
         coverage=sum(shares) / len(shares),
-        seconds=time.monotonic() - begun,
+        seconds=0.0,
         prompt=next(iter(method.prompts.values()), ""),
-        raw=canonical_json(delta_to_json(found.delta)),
-        notes=(*method.problems, *refused),
-        book=applied.playbook,
+        raw=canonical_json(delta_to_json(scans[-1].delta)),
+        notes=(*method.problems, *(f"refused: {refusal.reason}" for refusal in applied.refused)),
+        book=applied.playbook if verdict.applies else None,
+        judged=tuple(judged),
     )
 
 
-def _plan(work: Work, options: ReflectionOptions, *, copies: int | None, chances: int, by_model: bool) -> Plan:
-    paper = options.preset == "paper"
+def _applied(book: Playbook, delta: Delta, options: ReflectionOptions) -> Applied:
+    return apply(book, delta, budget=options.token_budget, near=options.near)
+
+
+def _evidence(work: Work, book: Playbook, scans: Sequence[Scan[Delta]], shape: Plan, applied: Applied) -> Evidence:
+    """Return what the guard looks at: records that were right, or that the book says already, cannot be lost."""
+    found = scans[-1]
+    known = found.covered - found.claimed
+    return Evidence(
+        step=work.step,
+        items={record.key: record.text for record in work.records if not record.right and record.key not in known},
+        delta=found.delta,
+        covered=found.covered,
+        max_items=-(-shape.n * shape.times // shape.groups),
+        attempt=len(scans) - 1,
+        tokens=tokens(applied.playbook),
+        tokens_before=tokens(book),
+    )
+
+
+async def _scan(work: Work, method: Method[Record, D], shape: Plan, scope: Scope | None, seed: int) -> Scan[D]:
+    return await scan(work.records, method, shape, scope=scope, runner=LocalRunner(_CALLS_AT_ONCE), seed=seed)
+
+
+def _plan(
+    work: Work,
+    options: ReflectionOptions,
+    *,
+    copies: int | None,
+    chances: int,
+    by_model: bool,
+    size: int | None = None,
+) -> Plan:
+    """Return the shape of the tree; `size` is what the guard asked for, in the place of what the options say."""
+    preset, max_items = (options.preset, options.max_items) if size is None else (None, size)
+    paper = preset == "paper"
     weights = [record.weight for record in sorted(work.records, key=lambda record: record.key)]
-    most = options.max_items * max(weights)
+    most = max_items * max(weights)
     # Where no group can be too heavy, nobody needs to weigh.
     max_tokens = None if paper or options.max_tokens is None or most <= options.max_tokens else options.max_tokens
     return plan(
         len(weights),
         weights=None if max_tokens is None else weights,
         copies=copies,
-        max_items=options.max_items,
+        max_items=max_items,
         max_tokens=max_tokens,
-        preset=options.preset,
+        preset=preset,
         second_chances=chances,
         cost=options.cost,
         retention=options.retention,

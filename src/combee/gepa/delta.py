@@ -9,12 +9,12 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from combee.gepa.asking import Asker
 from combee.gepa.prompts import delta_prompt
 from combee.gepa.records import Record, share_of
-from combee.journal import JSON, hash_json
+from combee.journal import hash_json
 from combee.learn.operations import OperationsMethod
 from combee.playbook import (
     Delta,
@@ -79,10 +79,7 @@ class DeltaMethod(OperationsMethod):
     @property
     def fingerprint(self) -> str:
         """Return the hash of what besides the records decides a result."""
-        asker = self._asker
-        settings: list[JSON] = [asker.model.name, asker.max_tokens, asker.temperature, asker.seed]
-        parameters = cast("Mapping[str, JSON]", getattr(asker.model, "parameters", {}))
-        return hash_json(["gepa delta", settings, dict(parameters), delta_prompt("", ()), digest(self.book)])
+        return hash_json(["gepa delta", self._asker.settings, delta_prompt("", ()), digest(self.book)])
 
     def key(self, item: Record) -> str:
         """Return the key of the record, which names its content."""
@@ -100,7 +97,7 @@ class DeltaMethod(OperationsMethod):
         """
         prompt = self.prompts[node] = delta_prompt(self._shown, items)
         raw = await self._asker.json(prompt, role="reflection/delta", item=node, required="operations", schema=SCHEMA)
-        named = [_with_keys(part, items) for part in raw]
+        named = [form for part in raw for form in _forms(part, items)]
         found, problems = parse_operations(
             named, sources=[item.key for item in items], known_ids=[bullet.id for bullet in self.book]
         )
@@ -134,12 +131,21 @@ class DeltaMethod(OperationsMethod):
         return any(share_of(item.terms, terms) >= _KNOWN for terms in self._known)
 
 
-def _with_keys(raw: object, items: Sequence[Record]) -> object:
-    """Put record keys in the place of the numbers in `sources`; without a number that exists, all records stand."""
+def _forms(raw: object, items: Sequence[Record]) -> list[object]:
+    """Return an operation as the playbook reads it; one on several entries is several, or a merge.
+
+    Record keys stand in the place of the numbers in `sources`; without a number that exists, all records stand.
+    """
     if not isinstance(raw, Mapping):
-        return raw
+        return [raw]
     given = raw.get("sources", raw.get("source", raw.get("records")))
     numbers = [int(number) for number in _NUMBER.findall(str(given))] if given is not None else []
     keys = [items[number - 1].key for number in numbers if 1 <= number <= len(items)]
     rest = {key: value for key, value in raw.items() if key not in ("sources", "source", "records")}
-    return {**rest, "sources": keys} if keys else rest
+    plain = {**rest, "sources": keys} if keys else rest
+    kind, ids = str(raw.get("type")).strip().upper(), raw.get("bullet_ids")
+    if kind not in {"UPDATE", "REMOVE"} or not isinstance(ids, list) or not ids:
+        return [plain]
+    if kind == "UPDATE" and len(ids) > 1:
+        return [{**plain, "type": "MERGE"}]
+    return [{**plain, "id": one} for one in ids]

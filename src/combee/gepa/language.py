@@ -5,7 +5,6 @@ Functions that block run in threads, a bounded number at once. Every call is boo
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import time
@@ -17,6 +16,7 @@ from combee.errors import CallError, CallErrorKind, CombeeError, UsageError
 from combee.model import CallRow, Fault, Ledger, Model, Price, Request, Response, StoppedError, Timing, Usage
 from combee.model.ledger import prompt_characters
 from combee.model.reply import read_reply
+from combee.model.requesthash import request_hash
 
 __all__ = ["Booked", "FunctionModel", "LanguageModel", "as_model"]
 
@@ -147,7 +147,7 @@ class Booked:
         self.ledger = kept or Ledger()
         self._books = kept is None
         self._failed = 0
-        self._memory: dict[bytes, Response] | None = {} if remember else None
+        self._memory: dict[tuple[str, str, str], Response] | None = {} if remember else None
 
     @property
     def name(self) -> str:
@@ -175,11 +175,10 @@ class Booked:
         Raises:
             StoppedError: The last 20 calls failed.
         """
-        memory, key = self._memory, b""
-        if memory is not None:
-            key = _key(request)
-            if key in memory:
-                return memory[key]
+        memory = self._memory
+        key = ("", "", "") if memory is None else (request.role, request.item, request_hash(request, self.model))
+        if memory is not None and key in memory:
+            return memory[key]
         if self._failed >= _STOP_AFTER:
             raise StoppedError(
                 f"stopped: {self._failed} calls of the reflection model in a row failed",
@@ -217,10 +216,3 @@ class Booked:
                 at=time.time(),
             )
             self.ledger.record(row)
-
-
-def _key(request: Request) -> bytes:
-    """Return what stands for a call: what it is for, and all that its reply depends on."""
-    parts = (request.role, request.item, str((request.seed, request.max_tokens, request.temperature)))
-    text = "\0".join([*parts, *(message.content for message in request.messages)])
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()

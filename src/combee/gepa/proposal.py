@@ -32,11 +32,11 @@ def proposal_of(parts: Sequence[Learned[Any] | Failed], model: Model) -> Reflect
             metadata[f"combee:{one.component}"] = {"error": one.reason}
     if learned:
         metadata["combee:model"] = model.name
-        metadata["combee:calls"] = sum(one.scan.calls for one in learned)
+        metadata["combee:calls"] = sum(one.calls for one in learned)
         metadata["combee:coverage"] = round(sum(one.coverage for one in learned) / len(learned), 4)
         metadata["combee:seconds"] = round(max(one.seconds for one in learned), 4)
     return ReflectionProposal(
-        new_texts={one.component: one.text for one in learned},
+        new_texts={one.component: one.text for one in learned if not one.refused},
         prompts={one.component: one.prompt for one in learned},
         raw_lm_outputs={one.component: one.raw for one in learned},
         metadata=metadata,

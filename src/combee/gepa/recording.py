@@ -62,20 +62,20 @@ class Recorder:
 
     def learned(self, one: Learned[Any]) -> None:
         """Keep the figures and the tree of a reflection."""
+        number = sum(len(each.scans) for each in self._reflections)
         self._reflections.append(one)
-        number = len(self._reflections) - 1
-        scan = one.scan
-        tree = {
-            "epoch": 0,
-            "step": max(0, self._iteration - 1),
-            "attempt": number,
-            "nodes": [_plain(asdict(node)) for node in scan.nodes],
-            "uncovered": list(scan.uncovered),
-            "failed": list(scan.failed),
-            "covered": len(scan.covered),
-            "claimed": len(scan.claimed),
-        }
-        self._write("Scan", tree, f"scan/0/{self._iteration}/{number}")
+        for place, scan in enumerate(one.scans, start=number):
+            tree = {
+                "epoch": 0,
+                "step": max(0, self._iteration - 1),
+                "attempt": place,
+                "nodes": [_plain(asdict(node)) for node in scan.nodes],
+                "uncovered": list(scan.uncovered),
+                "failed": list(scan.failed),
+                "covered": len(scan.covered),
+                "claimed": len(scan.claimed),
+            }
+            self._write("Scan", tree, f"scan/0/{self._iteration}/{place}")
 
     def version(self, text: str) -> str:
         """Keep a playbook in the journal and return its digest."""

@@ -1,6 +1,7 @@
 """The records of a reflective dataset as items of an aggregation: a key, a text, and the terms that must survive.
 
-Adapters put anything into a record; it is rendered as plain text, in the order of its keys.
+Adapters put anything into a record; it is rendered as plain text, in the order of its keys. Models here read text: in
+the place of an image stands that there is one.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from combee.errors import UsageError
 from combee.playbook import count_tokens, distinct_terms
 
-__all__ = ["Record", "prepare", "read_records", "share_of", "shown", "shown_records"]
+__all__ = ["IMAGE", "Record", "prepare", "read_records", "share_of", "shown", "shown_records"]
+
+IMAGE = "[an image that is not shown"
+"""How the place of an image begins."""
 
 _TICKS = re.compile(r"`+")
 _COMMON = 0.5
@@ -80,11 +83,7 @@ class Record:
 
 
 def read_records(raw: Iterable[object]) -> list[Record]:
-    """Return the records of one component. Equal records get different keys, since each is a case of its own.
-
-    Raises:
-        UsageError: A record holds an image.
-    """
+    """Return the records of one component. Equal records get different keys, since each is a case of its own."""
     texts: list[str] = []
     feedback: list[str] = []
     right: list[bool] = []
@@ -136,11 +135,20 @@ def _is_right(fields: Mapping[object, object]) -> bool:
     return False
 
 
+def _image(value: object) -> str:
+    """Name an image by what tells it from others: its place, or else its content."""
+    place = getattr(value, "path", None) or getattr(value, "url", None) or ""
+    if not place or place.startswith("data:"):
+        data = place or str(getattr(value, "base64_data", ""))
+        place = hashlib.blake2b(data.encode("utf-8", "replace"), digest_size=4).hexdigest()
+    return f"{IMAGE}: {place}]"
+
+
 def _shown(value: object, depth: int = 0) -> str:
     if type(value) is str and "\n" not in value:  # nearly always
         return value.strip()
     if type(value).__module__ == "gepa.image":
-        raise UsageError("a record holds an image", hint="Describe it in words, or use gepa's own reflection.")
+        return _image(value)
     pad = "  " * (depth + 1)
     if isinstance(value, Mapping):
         return "".join(f"\n{pad}{key}: {_shown(part, depth + 1)}" for key, part in value.items()) or "(none)"

@@ -7,35 +7,36 @@ came of a reflection, gepa gets the error in a way that its own rule for errors 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from combee.errors import RunError
 from combee.gepa.attempts import AttemptScope
-from combee.gepa.background import Background
+from combee.gepa.background import Background, Closing
+from combee.gepa.books import Books, text_digest
 from combee.gepa.component import Learned, Work, learn_component
 from combee.gepa.delta import is_playbook
 from combee.gepa.language import Booked, FunctionModel, LanguageModel, as_model
 from combee.gepa.options import ReflectionOptions
 from combee.gepa.proposal import Failed, ReflectionProposal, failing_proposal, proposal_of
-from combee.gepa.records import read_records
+from combee.gepa.records import IMAGE, read_records
+from combee.guard import from_json as guard_from_json
+from combee.guard import to_json as guard_to_json
 from combee.journal import JSON, Scope
+from combee.learn import Judge
 from combee.model import Ledger, Price
-from combee.playbook import Playbook, from_json, from_text, to_json
+from combee.playbook import Playbook
 
 __all__ = ["CombeeReflection"]
 
 Job = tuple[Mapping[str, str], Mapping[str, Sequence[Mapping[str, Any]]], Sequence[str]]
 
 _LOG = logging.getLogger("combee")
-_BOOKS = 256  # newest playbooks whose lossless form is kept
 
 
-class CombeeReflection:
+class CombeeReflection(Closing):
     """Proposes new texts from minibatches of any size; pass it as `reflection_strategy=` to `gepa.optimize`.
 
     A context manager; `close` ends its thread. It holds no other state than what `get_state` returns.
@@ -49,6 +50,8 @@ class CombeeReflection:
         background: The loop to run on; share it with a `TaskAdapter` on the same model.
         lm_kwargs: Settings for gepa's `LM` where `lm` is a name.
         tell: Called with each `Learned` component, from the calling thread.
+        judge: The guard: what it refuses is made again in smaller groups, or not proposed. None: one with the usual
+            limits; `Judge(enabled=False)` looks for secrets only.
 
     Raises:
         UsageError: An option or the model cannot be used.
@@ -65,6 +68,7 @@ class CombeeReflection:
         background: Background | None = None,
         lm_kwargs: Mapping[str, Any] | None = None,
         tell: Callable[[Learned[Any]], None] | None = None,
+        judge: Judge | None = None,
         **single: Any,
     ) -> None:
         self.options = (options or ReflectionOptions()).but(**single)
@@ -74,10 +78,13 @@ class CombeeReflection:
         self._own = background is None
         self._background = background or Background()
         self._tell = tell
+        self._judge = judge or Judge()
+        self.step = 0
+        """The number that the guard's verdicts carry; counts reflections unless it is set."""
         self._log: Callable[[str], object] | None = None
         self._seen: Counter[str] = Counter()
         self._failed: set[str] = set()
-        self._books: dict[str, Playbook] = {}
+        self._books = Books()
         self._spent_before = 0.0
 
     def _as_booked(self, ledger: Ledger | None) -> Booked:
@@ -178,17 +185,19 @@ class CombeeReflection:
                     self._say(f"Component {component!r} has no records, or no text: it is left as it is.")
                     continue
                 records, text = read_records(raw), candidate[component]
-                name = _name(component, text, sorted(record.key for record in records))
+                if any(IMAGE in record.text for record in records):
+                    self._say(f"Records of {component!r} hold images, which are not shown; describe them in words.")
+                name = text_digest("\0".join([component, text, *sorted(record.key for record in records)]))[:16]
                 number, counted[name] = counted[name], counted[name] + 1
                 place = self._place(f"reflect/{component}/{name}/{number}")
                 book = self.book_of(text) if self._is_book(component, text) else None
-                parts.append(Work(component, text, name, records, place, number, book))
+                parts.append(Work(component, text, name, records, place, number, book, self.step))
             works.append(parts)
         return works
 
     async def _learn(self, works: Sequence[Work]) -> list[Learned[Any] | Failed]:
         """Do all at once; what failed alone is told, what ends everything is raised after the rest has settled."""
-        asked = (learn_component(work, self._model, self.options) for work in works)
+        asked = (learn_component(work, self._model, self.options, self._judge) for work in works)
         found = await asyncio.gather(*asked, return_exceptions=True)
         ends = [one for one in found if isinstance(one, BaseException) and type(one) is not RunError]
         if ends:
@@ -217,11 +226,13 @@ class CombeeReflection:
                     continue
                 self._seen[work.name] += 1
                 if one.book is not None:
-                    self._books[_text_digest(one.text)] = one.book
+                    self._books.keep(one.text, one.book)
+                if one.mode == "delta":
+                    final = one.judged[-1]
+                    self._judge.settle(final.evidence, final.verdict, Playbook(), leafwise=True)
                 if self._tell is not None:
                     self._tell(one)
-        while len(self._books) > _BOOKS:
-            del self._books[next(iter(self._books))]
+        self.step += 1
 
     def _place(self, name: str) -> AttemptScope | None:
         return None if self._scope is None else AttemptScope(self._scope.sub(name))
@@ -232,8 +243,7 @@ class CombeeReflection:
 
     def book_of(self, text: str) -> Playbook:
         """Return a text as a playbook: with its sources where we wrote it, else what the text alone says."""
-        known = self._books.get(_text_digest(text))
-        return known if known is not None else from_text(text).playbook
+        return self._books.of(text)
 
     def _say(self, message: str) -> None:
         if self._log is not None:
@@ -243,15 +253,18 @@ class CombeeReflection:
 
     def get_state(self) -> dict[str, JSON]:
         """Return what a resumed run needs, as JSON: see `keep_state`."""
-        books: dict[str, JSON] = {name: to_json(book) for name, book in self._books.items()}
         spent = self.total_cost if self.supports_cost_tracking() else 0.0
-        return {"seen": dict(self._seen), "books": books, "spent": spent}
+        guard = cast("JSON", guard_to_json(self._judge.state))
+        said: dict[str, JSON] = {"guard": guard, "ceiling": self._judge.ceiling}
+        return {"seen": dict(self._seen), "books": self._books.as_json(), "spent": spent, **said}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on from what `get_state` returned."""
         self._seen = Counter(state.get("seen", {}))
-        self._books = {name: from_json(book) for name, book in state.get("books", {}).items()}
+        self._books = Books(state.get("books"))
         self._spent_before = float(state.get("spent", 0.0))
+        if "guard" in state:
+            self._judge.state, self._judge.ceiling = guard_from_json(state["guard"]), state["ceiling"]
 
     def bind_logger(self, logger: Any) -> None:
         """Take gepa's logger (later versions give it)."""
@@ -276,25 +289,9 @@ class CombeeReflection:
         if self._own:
             self._background.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def _text_digest(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
-
-
-def _name(component: str, text: str, keys: Sequence[str]) -> str:
-    return _text_digest("\0".join([component, text, *keys]))[:16]
-
 
 def _digest(job: Job) -> str:
     """Return what tells one job from another within a run."""
     candidate, dataset, components = job
     parts = [(name, candidate.get(name, ""), repr(dataset.get(name))) for name in components]
-    return _text_digest(repr(parts))
+    return text_digest(repr(parts))

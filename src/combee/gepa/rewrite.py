@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -49,11 +49,8 @@ class RewriteMethod:
     @property
     def fingerprint(self) -> str:
         """Return the hash of what besides the records decides a result."""
-        asker = self._asker
-        settings: list[JSON] = [asker.model.name, asker.max_tokens, asker.temperature, asker.seed]
-        parameters = cast("Mapping[str, JSON]", getattr(asker.model, "parameters", {}))
         prompts = [rewrite_prompt("", (), self._templates[0]), combine_prompt("", (), self._templates[1])]
-        return hash_json(["gepa", settings, dict(parameters), prompts, self.current])
+        return hash_json(["gepa", self._asker.settings, prompts, self.current])
 
     def key(self, item: Record) -> str:
         """Return the key of the record, which names its content."""

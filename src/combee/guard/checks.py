@@ -1,4 +1,4 @@
-"""The checks of one reduce that need no score: entries, verified coverage, specificity, sources, tokens, window."""
+"""The checks of one reduce that need no score: entries, verified coverage, specificity, sources, tokens."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ __all__ = ["check", "yield_of"]
 
 FEW = 3  # with fewer reflections nothing can be said about a share
 SOME = 8  # from here on shares of reflections mean something
+LONG = 200  # tokens of a text from which losing half of it is a loss and not a better wording
 
 
 def yield_of(evidence: Evidence) -> Yield:
@@ -31,7 +32,7 @@ def check(evidence: Evidence, usual: Sequence[Yield], limits: Limits) -> tuple[F
         *_entries(got, usual, limits),
         *_specificity(got, usual, limits),
         *_sources(evidence, limits),
-        *_sizes(evidence),
+        *_sizes(evidence, limits),
     ]
     return tuple(found)
 
@@ -117,22 +118,18 @@ def _sources(evidence: Evidence, limits: Limits) -> list[Finding]:
     return found
 
 
-def _sizes(evidence: Evidence) -> list[Finding]:
-    found = []
-    tokens, budget = evidence.tokens, evidence.token_budget
-    if tokens is not None and budget:
+def _sizes(evidence: Evidence, limits: Limits) -> list[Finding]:
+    tokens, before, budget = evidence.tokens, evidence.tokens_before, evidence.token_budget
+    found: list[Finding] = []
+    if tokens is None:
+        return found
+    if before is not None and before >= LONG and tokens < limits.min_left * before:
+        message = f"of {before} tokens {tokens} would be left"
+        found.append(Finding("tokens", "retry", message, tokens / before, limits.min_left))
+    if budget and tokens > budget:
+        message = f"the book would have {tokens} tokens, over the budget of {budget}"
+        found.append(Finding("tokens", "reject", message, tokens / budget, 1.0))
+    elif budget and tokens > 0.9 * budget:
         share = tokens / budget
-        if share > 1:
-            message = f"the book would have {tokens} tokens, over the budget of {budget}"
-            found.append(Finding("tokens", "reject", message, share, 1.0))
-        elif share > 0.9:
-            found.append(Finding("tokens", "note", f"the book uses {share:.0%} of its {budget} tokens", share, 1.0))
-    call, window = evidence.largest_call, evidence.window
-    if call is not None and window:
-        share = call / window
-        if share > 1:
-            message = f"an aggregator call had {call} tokens, more than its window of {window}"
-            found.append(Finding("window", "retry", message, share, 1.0))
-        elif share > 0.8:
-            found.append(Finding("window", "alert", f"an aggregator call used {share:.0%} of its window", share, 0.8))
+        found.append(Finding("tokens", "note", f"the book uses {share:.0%} of its {budget} tokens", share, 1.0))
     return found

@@ -21,7 +21,7 @@ class Evidence:
 
     `items` maps reflection ids to the text the curator read, `covered` are the ids whose content was verified to be in
     the delta (None where nobody checked), `max_items` the leaf size used, `attempt` counts retries of this step.
-    `tokens` is the size of the book after the delta; `largest_call` and `window` are tokens of one aggregator call.
+    `tokens` is the size of the book or text afterwards, `tokens_before` what it was.
     """
 
     step: int
@@ -31,9 +31,8 @@ class Evidence:
     max_items: int | None = None
     attempt: int = 0
     tokens: int | None = None
+    tokens_before: int | None = None
     token_budget: int | None = None
-    largest_call: int | None = None
-    window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +64,8 @@ class Limits:
     """Share of lessons that hold a distinctive term of a reflection they cite, while there is no history."""
     min_cited: float = 0.25
     """Share of reflections that some lesson cites, from eight reflections on."""
+    min_left: float = 0.5
+    """Share of its tokens that a book or text of some length must keep."""
     usual_share: float = 0.5
     """A yield below this share of the usual one is a loss, if chance does not explain it."""
     retries: int = 2

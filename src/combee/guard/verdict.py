@@ -119,9 +119,9 @@ def _action(evidence: Evidence, findings: Sequence[Finding], limits: Limits) -> 
         size = min(evidence.max_items or len(evidence.items), len(evidence.items))
         if evidence.attempt < limits.retries and size > 1:
             return "retry_smaller", max(1, size // 2)
-        # No smaller group helped. Lessons that are few are still lessons; platitudes are not, and a collapsed
-        # aggregation must not rewrite or remove what the book has.
-        empty = any(finding.level == "retry" and finding.check == "specificity" for finding in findings)
+        # No smaller group helped. Lessons that are few are still lessons; platitudes and half a text are not, and a
+        # collapsed aggregation must not rewrite or remove what the book has.
+        empty = any(each.level == "retry" and each.check in {"specificity", "tokens"} for each in findings)
         rewrites = any(not isinstance(operation, Add) for operation in evidence.delta)
         return ("reject" if empty or rewrites else "alert"), None
     return ("alert" if "alert" in levels else "accept"), None
