@@ -45,7 +45,7 @@ def main() -> None:
     print("sequential", round(one, 3))
     line_plot(
         series,
-        title="FiNER, simulated forgetting (m0 = 40): accuracy by batch, 5 seeds",
+        title="FiNER under simulated forgetting (m0 = 40): accuracy by samples a step, mean and range of five orders",
         x="samples a step",
         y="accuracy on 220 test rows",
         log_x=True,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from combee.errors import UsageError
 from combee.report import Mark, Plot, Series, bar_plot, line_plot
-from combee.report.scale import make_axis, number
+from combee.report.scale import make_axis, number, text_width
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True, width=32)
 POINTS = st.lists(st.tuples(FLOATS, FLOATS), max_size=8)
@@ -111,3 +111,15 @@ def test_a_logarithmic_axis_has_a_handful_of_ticks() -> None:
     for low, high in ((2, 64), (1, 1e6), (5, 9), (0.001, 0.002), (3, 3)):
         axis = make_axis([low, high], 0, 100, log=True)
         assert 2 <= len(axis.ticks) <= 8
+
+
+def test_a_long_title_takes_lines_and_nothing_is_cut() -> None:
+    title = "Accuracy on held-out rows by samples a step, under simulated forgetting, the mean and range of five orders"
+    short, long = (
+        line_plot([Series("a", [(1, 1), (2, 2)]), Series("b", [(1, 2), (2, 1)])], title=one, x="x", y="y")
+        for one in ("Accuracy", title)
+    )
+    rows = re.findall(r'class="title"[^>]*>([^<]*)<', str(long.body))
+    assert " ".join(rows) == title
+    assert all(text_width(row, 13) <= long.width - 10 for row in rows)
+    assert long.height > short.height

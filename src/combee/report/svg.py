@@ -7,6 +7,7 @@ out.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,7 +103,7 @@ def line_plot(
     """
     kept = [_drawable(one, log_x=log_x, log_y=log_y) for one in series]
     legend = [one.name for one in kept] if len(kept) > 1 else []
-    top = 28 + _legend_height(legend) + 8
+    heading, top = _heading(title, legend, lines=True)
     height = top + 190 + 44
     values = [value for one in kept for _, value in one.points] + [
         v for one in kept for pair in one.spread for v in pair
@@ -113,9 +114,8 @@ def line_plot(
     across = [place for one in kept for place, _ in one.points] + [mark.value for mark in marks if mark.axis == "x"]
     horizontal = make_axis(across, left, WIDTH - 18, log=log_x, whole=whole_x)
     parts = [
-        el("text", title, x=10, y=18, class_="title"),
+        heading,
         _frame(x, y, horizontal, vertical, height),
-        _legend(legend, lines=True),
         *(_mark(mark, horizontal, vertical) for mark in marks),
         *(_series(one, i, horizontal, vertical) for i, one in enumerate(kept)),
     ]
@@ -208,20 +208,20 @@ def _legend_places(names: Sequence[str]) -> list[tuple[float, int]]:
     return places
 
 
-def _legend_height(names: Sequence[str]) -> float:
-    return _ROW * (_legend_places(names)[-1][1] + 1) if names else 0
-
-
-def _legend(names: Sequence[str], *, lines: bool) -> Html:
-    parts = []
-    for index, (name, (x, row)) in enumerate(zip(names, _legend_places(names), strict=True)):
-        y = 36 + row * _ROW
+def _heading(title: str, names: Sequence[str], *, lines: bool) -> tuple[Html, float]:
+    """Return the title, in as many lines as it takes, with the legend under it, and the place where axes may begin."""
+    rows = textwrap.wrap(title, int((WIDTH - 20) / text_width("x", 13.5)))
+    parts = [el("text", row, x=10, y=18 + i * _ROW, class_="title") for i, row in enumerate(rows)]
+    top = 18 + _ROW * max(len(rows) - 1, 0)
+    places = _legend_places(names)
+    for index, (name, (x, row)) in enumerate(zip(names, places, strict=True)):
+        y = top + 18 + row * _ROW
         if lines:
             sign = [el("path", d=f"M{x:g} {y}h20", class_="path"), el("path", d=_dot(index, x + 10, y), class_="dot")]
         else:
             sign = [el("rect", x=x + 4, y=y - 5, width=12, height=10, rx=2, class_="bar")]
         parts.append(el("g", *sign, el("text", name, x=x + 26, y=y + 4, class_="label"), class_=f"c{index % SERIES}"))
-    return join(parts)
+    return join(parts), top + 18 + (_ROW * (places[-1][1] + 1) if places else 0)
 
 
 def bar_plot(
@@ -244,7 +244,7 @@ def bar_plot(
         spread: For each name of a series, (low, high) of each bar, drawn as a whisker.
     """
     names = list(series)
-    top = 28 + _legend_height(names if len(names) > 1 else []) + 8
+    heading, top = _heading(title, names if len(names) > 1 else [], lines=False)
     thick = _BAR + 3
     step = thick * len(names) + 12
     height = top + step * len(categories) + 44
@@ -254,7 +254,7 @@ def bar_plot(
     exact = any(not value.is_integer() for value in values) and max(map(abs, values)) < 10
     left = min(max([text_width(name) for name in categories], default=0) + 22, WIDTH / 2)
     horizontal = make_axis(values, left, WIDTH - 56, zero=True, limits=x_limits)
-    parts = [el("text", title, x=10, y=18, class_="title"), _legend(names if len(names) > 1 else [], lines=False)]
+    parts = [heading]
     bottom = height - 44
     for tick in horizontal.ticks:
         at = horizontal.at(tick)
