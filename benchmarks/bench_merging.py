@@ -1,0 +1,191 @@
+"""Merging by code with a model on conflicts, against the paper's model call over all updates, at equal budgets.
+
+SIMULATED FORGETTING: a call over m inputs keeps each lesson with probability exp(-m/40); in the paper's top call m
+counts updates (an assumption). Where a budget is given, each side has the best shape that stays inside it, chosen with
+seeds of its own: any number of groups and copies for the paper, any leaf size and number of second chances for ours.
+Run: python -m benchmarks.bench_merging
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from statistics import fmean
+
+from combee.ace.prompts import Prompts
+from combee.aggregate import Plan, Scan, plan, scan
+from combee.guard import count_specific
+from combee.journal import MemoryScope
+from combee.learn import Reflection
+from combee.learn.calibration import planted
+from combee.learn.conflicts import settle_conflicts
+from combee.lexical import LexicalCurator
+from combee.lexical.curator import LexicalMethod
+from combee.lexical.loss import OPERATION_TOKENS, remembered
+from combee.model import Price, Usage
+from combee.playbook import Add, Delta, Operation, Playbook, apply, count_tokens, delta_of, distinct_terms
+from combee.runner import LocalRunner
+
+SEEDS = range(100, 105)
+CHOOSING = range(2)
+M0 = 40.0
+TWINS = 0.2
+PRICE = Price(1.0, 4.0)
+"""Dollars for a million tokens read and written; only the relation matters here."""
+LEAF, COMBINE = (
+    sum(count_tokens(message.content) for message in Prompts.load()[name].render({})) for name in ("curator", "combine")
+)
+"""Tokens of instructions that every call reads."""
+
+
+@dataclass(frozen=True)
+class Resolving(LexicalMethod):
+    """The forgetting curator that also settles conflict clusters: one text for lessons that say nearly the same."""
+
+    settled: list[tuple[int, int]] = field(default_factory=list)
+    """Operations read and written by each call."""
+
+    async def resolve(self, cluster: Sequence[Operation], node: str) -> Delta:
+        """Keep of each set of equal terms the first text; each lesson is forgotten as in any call."""
+        kept: dict[frozenset[str], Add] = {}
+        for op in cluster:
+            if not isinstance(op, Add) or not remembered(f"{self.place}/{node}", op.text, len(cluster), M0):
+                continue
+            terms = distinct_terms(op.text)
+            known = kept.get(terms)
+            names = op.sources if known is None else tuple(sorted({*known.sources, *op.sources}))
+            kept[terms] = replace(known or op, sources=names)
+        self.settled.append((len(cluster), len(kept)))
+        return delta_of(kept.values())
+
+
+@dataclass(frozen=True)
+class Row:
+    """Share of facts kept, entries of the book, specific share of them, tokens read and written, calls."""
+
+    kept: float
+    entries: float
+    specific: float
+    read: float
+    written: float
+    calls: float
+
+    @property
+    def tokens(self) -> float:
+        """Tokens read and written."""
+        return self.read + self.written
+
+    @property
+    def cost(self) -> float:
+        """Dollars at `PRICE`."""
+        return PRICE.cost(Usage(round(self.read), round(self.written)))
+
+
+def reflections(n: int, seed: int) -> list[Reflection]:
+    """One fact a reflection; a fifth of the facts are said twice, in nearly the same words."""
+    rng = random.Random(seed)
+    facts = [planted(number) for number in rng.sample(range(100_000), n)]
+    for index in range(int(n * TWINS)):
+        lesson = facts[index].lessons[0].replace("When a", "Whenever any")
+        twin = facts[n - 1 - index]
+        facts[n - 1 - index] = replace(twin, lessons=(lesson,), text=f"The answer was wrong again. {lesson}")
+    return facts
+
+
+def spent(found: Scan[Delta], items: Sequence[Reflection], *, by_model: bool) -> tuple[float, float]:
+    """Return tokens read and written by the calls of the tree, their instructions included."""
+    weight = {item.id: count_tokens(item.text) for item in items}
+    operation = OPERATION_TOKENS + fmean(count_tokens(item.lessons[0]) for item in items)
+    read = written = 0.0
+    for node in found.nodes:
+        if node.level == 0:
+            read += LEAF + sum(weight[key] for key in node.inputs)
+        elif by_model:
+            read += COMBINE + node.entries_in * operation
+        if node.level == 0 or by_model:
+            written += node.entries_out * operation
+    return read, written
+
+
+async def merged(shape: Plan, seed: int) -> Row:
+    """Aggregate once in this shape and return what came of it."""
+    items = reflections(shape.n, seed)
+    method = Resolving(LexicalCurator(forget=M0, seed=seed), MemoryScope(seed=seed).address)
+    by_model = shape.preset == "paper"
+    found = await scan(items, method, shape, seed=seed)
+    read, written = spent(found, items, by_model=by_model)
+    if not by_model:
+        found = await settle_conflicts(
+            found, method, items, scope=MemoryScope(seed=seed), runner=LocalRunner(), max_items=16
+        )
+        operation = OPERATION_TOKENS + fmean(count_tokens(item.lessons[0]) for item in items)
+        read += sum(COMBINE + size * operation for size, _ in method.settled)
+        written += sum(size * operation for _, size in method.settled)
+    book = apply(Playbook(), found.delta, near=None).playbook
+    covered = len(method.coverage(items, found.delta)) / shape.n
+    specific = count_specific(found.delta, {item.id: item.text for item in items}) / max(1, len(found.delta))
+    return Row(covered, len(book), specific, read, written, found.calls)
+
+
+def mean(shape: Plan, seeds: Iterable[int]) -> Row:
+    """Return the means over seeds."""
+    rows = [asyncio.run(merged(shape, seed)) for seed in seeds]
+    return Row(*(fmean(getattr(row, name) for row in rows) for name in Row.__dataclass_fields__))
+
+
+def papers(n: int) -> list[Plan]:
+    """Shapes of the paper's tree: copies, and groups of a size."""
+    shapes = [plan(n, preset="paper")]
+    for copies, size in product((1, 2, 3, 4), (3, 4, 6, 8, 12, 16, 24, 32, 48)):
+        if size * copies <= n:
+            shapes.append(plan(n, preset="paper", copies=copies, group_size=size))
+    return shapes
+
+
+def ours(n: int) -> list[Plan]:
+    """Shapes of ours: leaf sizes and second chances."""
+    return [plan(n, max_items=size, second_chances=times) for size, times in product((8, 16, 24, 32, 48), (0, 1, 3, 5))]
+
+
+def best(shapes: Sequence[Plan], *, tokens: float | None = None, calls: float | None = None) -> Row | None:
+    """Measure the shape that keeps most within a budget, chosen with other seeds; None where none fits."""
+    tried = [(mean(shape, CHOOSING), number) for number, shape in enumerate(shapes)]
+    fits = [
+        (row.kept, number)
+        for row, number in tried
+        if (tokens is None or row.tokens <= tokens) and (calls is None or row.calls <= calls)
+    ]
+    return mean(shapes[max(fits)[1]], SEEDS) if fits else None
+
+
+def main() -> None:
+    """Print the table."""
+    print(f"{TWINS:.0%} twins; SIMULATED FORGETTING m0 = {M0:.0f}; means over {len(SEEDS)} seeds")
+    print(f"{'n':>6}  {'way':<46}{'kept':>7}{'entries':>9}{'specific':>10}{'tokens':>11}{'calls':>7}{'cost':>9}")
+    for n in (125, 500, 2000):
+        own, paper = plan(n, second_chances=3), plan(n, preset="paper")
+        mine, theirs = mean(own, SEEDS), mean(paper, SEEDS)
+        rows = {
+            "ours: code, model on conflicts": mine,
+            "paper, as published": theirs,
+            "paper, best within our tokens": best(papers(n), tokens=mine.tokens),
+            "paper, best within our calls": best(papers(n), calls=mine.calls),
+            "ours, best within the paper's tokens": best(ours(n), tokens=theirs.tokens),
+            "ours, best within the paper's calls": best(ours(n), calls=theirs.calls),
+        }
+        for name, row in rows.items():
+            if row is None:
+                print(f"{n:>6}  {name:<46} no shape fits")
+                continue
+            print(
+                f"{n:>6}  {name:<46}{row.kept:>7.3f}{row.entries:>9.0f}{row.specific:>10.2f}"
+                f"{row.tokens:>11,.0f}{row.calls:>7.0f}{row.cost:>9.4f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
