@@ -1,6 +1,6 @@
 """A described swarm to learn with, written into a folder: no model, seconds, and everything it does hangs on its views.
 
-Twelve desks answer questions from handbooks that were moved. An agent looks where the handbook used to lie, then
+Some desks answer questions from handbooks that were moved. An agent looks where the handbook used to lie, then
 guesses a shelf twice, then gives up. What one finds is in its trace; what all need is in the view: the policy knows no
 place but those that the text before it names. Real agents get the same texts.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from combee.errors import UsageError
@@ -18,15 +19,12 @@ from combee.swarm.lessons import LESSONS
 
 __all__ = ["agent", "write_rehearsal"]
 
-DESKS = (
-    "billing", "cargo", "claims", "customs", "energy", "fleet", "harbour", "laundry", "permits", "stables", "transit",
-    "weather",
-)  # fmt: skip
+DESKS = ("billing", "cargo", "customs", "energy", "fleet", "harbour", "permits", "weather")
 BOOKS = ("fees", "hours", "limits", "owners", "routes")
-CASES = 8  # of each handbook
+CASES = 7  # of each handbook
 SHELVES = ("archive", "cellar", "depot", "ledger", "loft", "vault")
 GUESSES = 2
-TRAIN, VAL = 3, 1  # questions of each handbook; those on its other cases are the test
+TRAIN, VAL = 3, 2  # questions of each handbook; those on its other cases are the test
 WINDOW, VIEW = 2_000, 160  # tokens
 
 _LESSON = re.compile(r"\[([^\]\s]+)\] The tool `read` failed.*? when `path` was `([^`]+)` instead of `([^`]+)`")
@@ -64,7 +62,7 @@ def _place(shelf: str, desk: str, book: str) -> str:
     return f"{shelf}/{desk}/{book}.md"
 
 
-def write_rehearsal(folder: Path, seed: int = 0) -> Path:
+def write_rehearsal(folder: Path, *, seed: int = 0, desks: Sequence[str] = DESKS) -> Path:
     """Write the description, the handbooks and the tasks; returns the description's path.
 
     Raises:
@@ -74,8 +72,8 @@ def write_rehearsal(folder: Path, seed: int = 0) -> Path:
         raise UsageError(f"{folder} is there already", hint="Name a new folder.")
     draw = random.Random(f"rehearsal {seed}")
     rows: dict[str, list[str]] = {"train": [], "val": [], "test": []}
-    cases = iter(draw.sample(range(1000, 10_000), len(DESKS) * len(BOOKS) * CASES))
-    for desk in DESKS:
+    cases = iter(draw.sample(range(1000, 10_000), len(desks) * len(BOOKS) * CASES))
+    for desk in desks:
         for book in BOOKS:
             facts = {next(cases): f"{draw.randrange(10_000, 100_000)}" for _ in range(CASES)}
             text = "".join(f"case {case}: {value}\n" for case, value in facts.items())
@@ -87,7 +85,7 @@ def write_rehearsal(folder: Path, seed: int = 0) -> Path:
     for split, lines in rows.items():
         _write(folder / "tasks" / f"{split}.jsonl", "\n".join(lines) + "\n")
     path = folder / "swarm.toml"
-    _write(path, _DESCRIPTION + "".join(_AGENT.format(desk=desk, window=WINDOW) for desk in DESKS))
+    _write(path, _DESCRIPTION + "".join(_AGENT.format(desk=desk, window=WINDOW) for desk in desks))
     return path
 
 
@@ -97,7 +95,7 @@ def _write(path: Path, text: str) -> None:
 
 
 _DESCRIPTION = f"""\
-# Twelve desks whose handbooks were moved. Learn with:  combee swarm learn swarm.toml --controls
+# Desks whose handbooks were moved. Learn with:  combee swarm learn swarm.toml --controls
 
 [model]
 kind = "script"                 # scripted agents; real ones: kind = "endpoint" or "pydantic-ai"
