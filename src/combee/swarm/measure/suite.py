@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from combee.errors import UsageError, did_you_mean
 from combee.swarm.measure.asking import asking
+from combee.swarm.measure.budget import budget
 from combee.swarm.measure.capacity import capacity
 from combee.swarm.measure.edits import structure
+from combee.swarm.measure.errors import errors
 from combee.swarm.measure.joint import joints
+from combee.swarm.measure.layers import teams
 from combee.swarm.measure.load import loads
 from combee.swarm.measure.result import Experiment, Setting
 from combee.swarm.measure.roles import returns
@@ -18,9 +21,12 @@ __all__ = ["EXPERIMENTS", "check_names", "measure"]
 
 EXPERIMENTS: dict[str, Callable[[Setting], Experiment]] = {
     "capacity": capacity,
+    "budget": budget,
     "joint": joints,
     "load": loads,
+    "team": teams,
     "returns": returns,
+    "errors": errors,
     "staleness": staleness,
     "structure": structure,
     "asking": asking,
