@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from combee.cli.model_options import budget_options, model_options
+from combee.cli.swarm_measure import measure_command
 from combee.errors import LockedError, UsageError
 from combee.journal.lock import RunLock
 from combee.runner import run_sync
@@ -246,24 +247,4 @@ def traces_command(world: Path, out: Path, as_json: bool) -> None:
     click.echo(json.dumps({"traces": len(lines), "file": str(out)}) if as_json else f"{out}: {len(lines)} traces")
 
 
-@command.command("measure", short_help="Test what is said of swarms; each claim gets its verdict.")
-@click.argument("names", nargs=-1)
-@click.option("--quick", is_flag=True, help="Small sizes and one seed: seconds instead of minutes.")
-@click.option("--out", type=click.Path(path_type=Path), help="Markdown file to write; plots go into plots/ beside it.")
-@_json_option
-def measure_command(names: tuple[str, ...], quick: bool, out: Path | None, as_json: bool) -> None:
-    """Run the experiments NAMES (default: all) on what is said of swarms, and give each claim its verdict."""
-    from combee.cli.swarm_measure import as_markdown, as_text, save_plots
-    from combee.files import write_whole
-    from combee.swarm.measure import measure
-
-    done = []
-    for experiment in measure(names, quick=quick):
-        done.append(experiment)
-        if as_json:
-            click.echo(json.dumps(asdict(experiment), ensure_ascii=False))
-        else:
-            click.echo(as_text(experiment))
-    if out is not None:
-        save_plots(done, out.parent / "plots")
-        write_whole(out, as_markdown(done, "plots"))
+command.add_command(measure_command)

@@ -1,25 +1,57 @@
-"""What `combee swarm measure` shows: tables and verdicts as text, JSON, or Markdown with plots beside it."""
+"""`combee swarm measure`: tables and verdicts as text, JSON, or Markdown with plots beside it; kept as they come."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
-from combee.report.svg import Series, line_plot
-from combee.swarm.measure import Experiment, Table
+import click
 
-__all__ = ["as_markdown", "as_text", "save_plots"]
+from combee.cli.words import counted
+from combee.files import write_whole
+from combee.swarm.measure import Experiment, Table, check_names, measure
+
+__all__ = ["as_markdown", "as_text", "measure_command", "save_plots"]
+
+
+@click.command("measure", short_help="Test what is said of swarms; each claim gets its verdict.")
+@click.argument("names", nargs=-1)
+@click.option("--quick", is_flag=True, help="Small sizes and one seed, the same code: QUICK_TIME.")
+@click.option("--out", type=click.Path(path_type=Path), help="Markdown file to write; plots go into plots/ beside it.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON, one experiment a line.")
+def measure_command(names: tuple[str, ...], quick: bool, out: Path | None, as_json: bool) -> None:
+    """Run the experiments NAMES (default: all) on what is said of swarms, and give each claim its verdict.
+
+    All of them take WHOLE_TIME on two cores. Ctrl-C keeps those that are done.
+    """
+    chosen = check_names(names)
+    done: list[Experiment] = []
+    began = time.monotonic()
+    try:
+        for name in chosen:
+            click.echo(f"[{len(done) + 1}/{len(chosen)}] {name} ({time.monotonic() - began:.0f} s so far)", err=True)
+            done += measure([name], quick=quick)
+            click.echo(json.dumps(asdict(done[-1]), ensure_ascii=False) if as_json else as_text(done[-1]))
+            if out is not None:
+                save_plots(done[-1:], out.parent / "plots")
+                write_whole(out, as_markdown(done, "plots"))
+    except KeyboardInterrupt:
+        where = f" and kept in {out}" if out and done else ""
+        click.echo(f"{len(done)} of {counted(len(chosen), 'experiment')} done{where}.", err=True)
+        raise
 
 
 def as_text(experiment: Experiment) -> str:
     """Return an experiment for a terminal."""
     lines = [f"\n== {experiment.name}: {experiment.setting}"]
     for table in experiment.tables:
-        wide = [max(len(row[n]) for row in (table.columns, *table.rows)) for n in range(len(table.columns))]
-        lines += [
-            "  ".join(cell.ljust(wide[n]) for n, cell in enumerate(row)).rstrip()
-            for row in (table.columns, *table.rows)
-        ]
+        cells = (table.columns, *table.rows)
+        wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines.append(f"-- {table.title}")
+        lines += ["  ".join(map(str.ljust, row, wide)).rstrip() for row in cells]
     for claim in experiment.claims:
         lines += [f"{claim.verdict.upper()}: {claim.text}", f"    {claim.condition}"]
     return "\n".join(lines)
@@ -34,23 +66,22 @@ def _markdown(table: Table) -> str:
 
 def as_markdown(experiments: Sequence[Experiment], plots: str) -> str:
     """Return all experiments as Markdown; `plots` is the way from the page to the drawings."""
-    claims = [(claim, one.name) for one in experiments for claim in one.claims]
-    parts = [
-        _markdown(
-            Table(
-                "", ("claim", "verdict", "numbers"), tuple((c.text, f"**{c.verdict}**", c.condition) for c, _ in claims)
-            )
-        )
-    ]
+    claims = [claim for one in experiments for claim in one.claims]
+    rows = tuple((claim.text, f"**{claim.verdict}**", claim.condition) for claim in claims)
+    parts = [_markdown(Table("", ("claim", "verdict", "numbers"), rows))]
     for one in experiments:
         parts.append(f"### {one.name.capitalize()}\n\n{one.setting}")
-        parts += [_markdown(table) for table in one.tables]
+        for table in one.tables:
+            parts += [f"{table.title}:"] if len(one.tables) > 1 else []
+            parts.append(_markdown(table))
         parts += [f"![{curve.title}]({plots}/swarm-{curve.name}.svg)" for curve in one.curves]
     return "\n\n".join(parts) + "\n"
 
 
 def save_plots(experiments: Sequence[Experiment], folder: Path) -> list[Path]:
     """Draw every curve into a folder."""
+    from combee.report.svg import Series, line_plot
+
     folder.mkdir(parents=True, exist_ok=True)
     return [
         line_plot(
