@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from combee.guard import Evidence, GuardState, Rows, Spending, Trial, Verdict, after, compare, judge, p_not_above
+from combee.guard import Evidence, GuardState, Rows, Spending, Trial, Verdict, after, compare, judge
+from combee.guard.exact import p_not_above
 from combee.playbook import Add, Delta
 
 Aggregator = Callable[[Mapping[str, str], int, random.Random], Delta]

@@ -2,13 +2,14 @@
 
 SIMULATED FORGETTING: a call over m inputs keeps each lesson with probability exp(-m/40); in the paper's top call m
 counts updates (an assumption). Where a budget is given, each side has the best shape that stays inside it, chosen with
-seeds of its own: any number of groups and copies for the paper, any leaf size and number of second chances for ours.
+seeds of its own: groups and copies for the paper; for ours leaf size, second chances, a model on conflicts or none.
 Run: python -m benchmarks.bench_merging
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from statistics import fmean
 
 from combee.ace.prompts import Prompts
 from combee.aggregate import Plan, Scan, plan, scan
-from combee.guard import count_specific
+from combee.guard.specific import count_specific
 from combee.journal import MemoryScope
 from combee.learn import Reflection
 from combee.learn.calibration import planted
@@ -110,14 +111,14 @@ def spent(found: Scan[Delta], items: Sequence[Reflection], *, by_model: bool) ->
     return read, written
 
 
-async def merged(shape: Plan, seed: int) -> Row:
-    """Aggregate once in this shape and return what came of it."""
+async def merged(shape: Plan, seed: int, *, conflicts: bool) -> Row:
+    """Aggregate once in this shape, with or without a model on conflicts, and return what came of it."""
     items = reflections(shape.n, seed)
     method = Resolving(LexicalCurator(forget=M0, seed=seed), MemoryScope(seed=seed).address)
     by_model = shape.preset == "paper"
     found = await scan(items, method, shape, seed=seed)
     read, written = spent(found, items, by_model=by_model)
-    if not by_model:
+    if conflicts and not by_model:
         found = await settle_conflicts(
             found, method, items, scope=MemoryScope(seed=seed), runner=LocalRunner(), max_items=16
         )
@@ -130,35 +131,46 @@ async def merged(shape: Plan, seed: int) -> Row:
     return Row(covered, len(book), specific, read, written, found.calls)
 
 
-def mean(shape: Plan, seeds: Iterable[int]) -> Row:
+def mean(shape: Plan, seeds: Iterable[int], *, conflicts: bool = True) -> Row:
     """Return the means over seeds."""
-    rows = [asyncio.run(merged(shape, seed)) for seed in seeds]
+    rows = [asyncio.run(merged(shape, seed, conflicts=conflicts)) for seed in seeds]
     return Row(*(fmean(getattr(row, name) for row in rows) for name in Row.__dataclass_fields__))
 
 
-def papers(n: int) -> list[Plan]:
-    """Shapes of the paper's tree: copies, and groups of a size."""
+@dataclass(frozen=True)
+class Tried:
+    """A shape, whether a model settles conflicts, and what came of it with the seeds for choosing."""
+
+    shape: Plan
+    conflicts: bool
+    row: Row
+
+
+def papers(n: int) -> list[Tried]:
+    """Try shapes of the paper's tree: copies, and groups of a size."""
     shapes = [plan(n, preset="paper")]
     for copies, size in product((1, 2, 3, 4), (3, 4, 6, 8, 12, 16, 24, 32, 48)):
         if size * copies <= n:
             shapes.append(plan(n, preset="paper", copies=copies, group_size=size))
-    return shapes
+    return [Tried(shape, False, mean(shape, CHOOSING)) for shape in shapes]
 
 
-def ours(n: int) -> list[Plan]:
-    """Shapes of ours: leaf sizes and second chances."""
-    return [plan(n, max_items=size, second_chances=times) for size, times in product((8, 16, 24, 32, 48), (0, 1, 3, 5))]
+def ours(n: int) -> list[Tried]:
+    """Try shapes of ours: leaf sizes, second chances, and whether a model settles conflicts."""
+    found = []
+    for size, times, conflicts in product((8, 16, 24, 32, 48), (0, 1, 3), (True, False)):
+        shape = plan(n, max_items=size, second_chances=times)
+        found.append(Tried(shape, conflicts, mean(shape, CHOOSING, conflicts=conflicts)))
+    return found
 
 
-def best(shapes: Sequence[Plan], *, tokens: float | None = None, calls: float | None = None) -> Row | None:
+def best(tried: Sequence[Tried], *, tokens: float = math.inf, calls: float = math.inf) -> Row | None:
     """Measure the shape that keeps most within a budget, chosen with other seeds; None where none fits."""
-    tried = [(mean(shape, CHOOSING), number) for number, shape in enumerate(shapes)]
-    fits = [
-        (row.kept, number)
-        for row, number in tried
-        if (tokens is None or row.tokens <= tokens) and (calls is None or row.calls <= calls)
-    ]
-    return mean(shapes[max(fits)[1]], SEEDS) if fits else None
+    fits = [one for one in tried if one.row.tokens <= tokens and one.row.calls <= calls]
+    if not fits:
+        return None
+    chosen = max(fits, key=lambda one: one.row.kept)
+    return mean(chosen.shape, SEEDS, conflicts=chosen.conflicts)
 
 
 def main() -> None:
@@ -168,13 +180,14 @@ def main() -> None:
     for n in (125, 500, 2000):
         own, paper = plan(n, second_chances=3), plan(n, preset="paper")
         mine, theirs = mean(own, SEEDS), mean(paper, SEEDS)
+        theirs_tried, ours_tried = papers(n), ours(n)
         rows = {
             "ours: code, model on conflicts": mine,
             "paper, as published": theirs,
-            "paper, best within our tokens": best(papers(n), tokens=mine.tokens),
-            "paper, best within our calls": best(papers(n), calls=mine.calls),
-            "ours, best within the paper's tokens": best(ours(n), tokens=theirs.tokens),
-            "ours, best within the paper's calls": best(ours(n), calls=theirs.calls),
+            "paper, best within our tokens": best(theirs_tried, tokens=mine.tokens),
+            "paper, best within our calls": best(theirs_tried, calls=mine.calls),
+            "ours, best within the paper's tokens": best(ours_tried, tokens=theirs.tokens),
+            "ours, best within the paper's calls": best(ours_tried, calls=theirs.calls),
         }
         for name, row in rows.items():
             if row is None:

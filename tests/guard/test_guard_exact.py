@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.errors import UsageError
-from combee.guard import Spending, Trial, compare, p_not_above, smallest_drop
+from combee.guard import Spending, Trial, compare
+from combee.guard.exact import p_not_above, smallest_drop
 
 
 @given(st.lists(st.integers(-4, 4), max_size=9))

@@ -6,17 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from combee.guard import (
-    Evidence,
-    GuardState,
-    HeldOut,
-    LeakIndex,
-    Limits,
-    distinctive,
-    find_secrets,
-    judge,
-    screen,
-)
+from combee.guard import Evidence, GuardState, HeldOut, LeakIndex, Limits, find_secrets, judge, screen
+from combee.guard.leaks import distinctive
 from combee.playbook import Add, Delta, Operation, Remove, Update, delta_of
 
 LABELS = ["DebtInstrumentFaceAmount", "LineOfCredit", "InterestExpense", "Revenues", "OperatingLeaseCost"]

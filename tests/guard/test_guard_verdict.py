@@ -17,15 +17,14 @@ from combee.guard import (
     LeakIndex,
     Limits,
     Trial,
-    Yield,
     after,
     alert_payload,
-    count_specific,
     from_json,
     judge,
-    specific_terms,
     to_json,
 )
+from combee.guard.history import Yield
+from combee.guard.specific import count_specific, specific_terms
 from combee.playbook import Add, Delta, Remove, Update
 
 USUAL = GuardState(usual=tuple(Yield(40, 36 + i % 3, 36, 36) for i in range(6)))

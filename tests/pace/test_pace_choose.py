@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.errors import UsageError
-from combee.pace import Delay, Fit, choose, clean_candidates, curve, explain, fit_curve, fit_delays
+from combee.pace import Delay, Fit, curve, explain
+from combee.pace.choose import choose, clean_candidates
+from combee.pace.fit import fit_curve, fit_delays
 
 CASE_26 = fit_curve([2, 4, 8, 16, 32], [100 / b for b in (2, 4, 8, 16, 32)])
 
@@ -66,10 +68,8 @@ def test_a_flat_curve_asks_for_a_large_batch_and_says_so() -> None:
     [
         ({"maximum": 10}, 10, "maximum"),
         ({"minimum": 20}, 20, "minimum"),
-        ({"calibration": 12}, 12, "calibration"),
-        ({"calibration": 12, "maximum": 14}, 12, "calibration"),
-        ({"minimum": 20, "calibration": 12}, 12, "calibration"),
-        ({"minimum": 5, "maximum": 30, "calibration": 40}, 16, None),
+        ({"minimum": 12, "maximum": 14}, 14, "maximum"),
+        ({"minimum": 5, "maximum": 30}, 16, None),
     ],
 )
 def test_bounds_cut_in_a_stated_order(bounds: dict[str, int], batch: int, bound: str | None) -> None:
@@ -150,14 +150,13 @@ def test_the_explanation_names_everything_that_led_to_the_size() -> None:
     n=st.integers(1, 500),
     minimum=st.integers(1, 50),
     extra=st.integers(0, 100),
-    calibration=st.none() | st.integers(1, 200),
     fallback=st.integers(1, 100),
 )
 def test_the_batch_never_leaves_its_bounds(
-    *, samples: list[tuple[int, float]], n: int, minimum: int, extra: int, calibration: int | None, fallback: int
+    *, samples: list[tuple[int, float]], n: int, minimum: int, extra: int, fallback: int
 ) -> None:
     maximum = minimum + extra
     law = fit_delays([Delay(b, s) for b, s in samples], n)
-    batch = choose(law, n, minimum=minimum, maximum=maximum, calibration=calibration, fallback=fallback).batch
-    top = min(maximum, n, calibration or n)
+    batch = choose(law, n, minimum=minimum, maximum=maximum, fallback=fallback).batch
+    top = min(maximum, n)
     assert min(minimum, top) <= batch <= top

@@ -10,17 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.errors import DataError, UsageError
-from combee.pace import (
-    Delay,
-    PaceState,
-    default_candidates,
-    from_json,
-    lower,
-    next_batch,
-    start,
-    state_choice,
-    to_json,
-)
+from combee.pace import Delay, PaceState, from_json, lower, next_batch, start, state_choice, to_json
+from combee.pace.controller import default_candidates
 
 
 def law(batch: int, n: int = 1000, alpha: float = 0.8) -> Delay:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.errors import UsageError
-from combee.pace import Delay, Fit, Unfit, fit_curve, fit_delays
+from combee.pace import Delay, Fit, Unfit
+from combee.pace.fit import fit_curve, fit_delays
 
 SIZES = [2, 4, 8, 16, 32, 64]
 

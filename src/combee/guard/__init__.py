@@ -5,28 +5,12 @@ Pure functions over plain data (`notify` alone starts a program). See `judge`, `
 
 from __future__ import annotations
 
-from combee.guard.checks import check, yield_of
-from combee.guard.evidence import Evidence, Finding, Limits, lessons
-from combee.guard.exact import p_not_above, smallest_drop
+from combee.guard.evidence import Evidence, Finding, Limits
 from combee.guard.gate import Gate, GateLimits, Metrics, gate
-from combee.guard.history import Yield
-from combee.guard.isolation import (
-    Admission,
-    Labels,
-    Policy,
-    Violation,
-    admit,
-    admitted,
-    check_book,
-    check_delta,
-    labels_of,
-    propagate,
-    readable,
-)
-from combee.guard.leaks import HeldOut, LeakIndex, distinctive, find_secrets, screen
+from combee.guard.isolation import Admission, Policy, Violation, admit, check_book, check_delta, readable
+from combee.guard.leaks import HeldOut, LeakIndex, find_secrets, screen
 from combee.guard.notify import Notified, notify
 from combee.guard.regression import Comparison, Rows, Spending, Trial, compare
-from combee.guard.specific import count_specific, specific_terms
 from combee.guard.verdict import GuardState, Verdict, after, alert_payload, from_json, judge, to_json
 
 __all__ = [
@@ -38,7 +22,6 @@ __all__ = [
     "GateLimits",
     "GuardState",
     "HeldOut",
-    "Labels",
     "LeakIndex",
     "Limits",
     "Metrics",
@@ -49,30 +32,18 @@ __all__ = [
     "Trial",
     "Verdict",
     "Violation",
-    "Yield",
     "admit",
-    "admitted",
     "after",
     "alert_payload",
-    "check",
     "check_book",
     "check_delta",
     "compare",
-    "count_specific",
-    "distinctive",
     "find_secrets",
     "from_json",
     "gate",
     "judge",
-    "labels_of",
-    "lessons",
     "notify",
-    "p_not_above",
-    "propagate",
     "readable",
     "screen",
-    "smallest_drop",
-    "specific_terms",
     "to_json",
-    "yield_of",
 ]

@@ -1,7 +1,7 @@
 """Which traces may reach which playbook: labels (tenant, clearance), a policy per book, and refusal with a reason.
 
-Labels travel with the text: what was made from several sources belongs to all their tenants and needs their highest
-clearance. So no merge, duplicate, rewrite or view can widen who may read a lesson.
+Sources travel with the text: what was made from several may be read only where each of them may. So no merge,
+duplicate, rewrite or view can widen who may read a lesson.
 """
 
 from __future__ import annotations
@@ -15,15 +15,11 @@ from combee.playbook import Delta, Playbook
 __all__ = [
     "DEFAULT_CLEARANCES",
     "Admission",
-    "Labels",
     "Policy",
     "Violation",
     "admit",
-    "admitted",
     "check_book",
     "check_delta",
-    "labels_of",
-    "propagate",
     "readable",
 ]
 
@@ -58,19 +54,6 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
-    """The labels of a text made from any number of sources; not complete where one of them had no label of that kind.
-
-    `clearances` are all that occurred; a policy's order decides which is the highest.
-    """
-
-    tenants: frozenset[str] = frozenset()
-    clearances: frozenset[str] = frozenset()
-    tenant_complete: bool = True
-    clearance_complete: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Admission:
     """Whether an item may enter, and why not (empty when it may)."""
 
@@ -86,52 +69,22 @@ class Violation:
     reason: str
 
 
-def labels_of(labels: Mapping[str, str]) -> Labels:
-    """Read the `tenant` and `clearance` of one trace, task or reflection; an empty text is no label."""
+def admit(labels: Mapping[str, str], policy: Policy) -> Admission:
+    """Return whether an item with these labels may reach the playbook of this policy; an empty label is none."""
     tenant, clearance = labels.get("tenant", "").strip(), labels.get("clearance", "").strip()
-    return Labels(
-        frozenset({tenant} - {""}),
-        frozenset({clearance} - {""}),
-        tenant_complete=bool(tenant),
-        clearance_complete=bool(clearance),
-    )
-
-
-def propagate(sources: Iterable[Labels]) -> Labels:
-    """Return the labels of a text made from these sources: all tenants, all clearances, complete if each one is."""
-    given = list(sources)
-    return Labels(
-        frozenset().union(*(each.tenants for each in given)),
-        frozenset().union(*(each.clearances for each in given)),
-        tenant_complete=bool(given) and all(each.tenant_complete for each in given),
-        clearance_complete=bool(given) and all(each.clearance_complete for each in given),
-    )
-
-
-def admit(labels: Mapping[str, str] | Labels, policy: Policy) -> Admission:
-    """Return whether an item with these labels may reach the playbook of this policy."""
-    if not isinstance(labels, Labels):
-        labels = labels_of(labels)
     if policy.tenants is not None:
-        if not labels.tenant_complete:
+        if not tenant:
             return Admission(ok=False, reason="it has no tenant label and the playbook is for named tenants only")
-        if foreign := labels.tenants - policy.tenants:
-            return Admission(ok=False, reason=f"tenant {', '.join(sorted(foreign))} is not allowed")
+        if tenant not in policy.tenants:
+            return Admission(ok=False, reason=f"tenant {tenant} is not allowed")
     if policy.clearance is not None:
-        if not labels.clearance_complete:
+        if not clearance:
             return Admission(ok=False, reason=f"it has no clearance label and the playbook is for {policy.clearance}")
-        if unknown := labels.clearances - set(policy.order):
-            return Admission(ok=False, reason=f"clearance {', '.join(sorted(unknown))} is not in the order")
-        highest = max(labels.clearances, key=policy.order.index)
-        if policy.order.index(highest) > policy.order.index(policy.clearance):
-            return Admission(ok=False, reason=f"clearance {highest} is above {policy.clearance}")
+        if clearance not in policy.order:
+            return Admission(ok=False, reason=f"clearance {clearance} is not in the order")
+        if policy.order.index(clearance) > policy.order.index(policy.clearance):
+            return Admission(ok=False, reason=f"clearance {clearance} is above {policy.clearance}")
     return Admission(ok=True)
-
-
-def admitted(items: Mapping[str, Mapping[str, str]], policy: Policy) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Split items (id -> labels) into the ids that may enter, in order, and the refused ones with their reasons."""
-    answers = {item: admit(labels, policy) for item, labels in items.items()}
-    return tuple(i for i, a in answers.items() if a.ok), {i: a.reason for i, a in answers.items() if not a.ok}
 
 
 def check_delta(delta: Delta, labels: Mapping[str, Mapping[str, str]], policy: Policy) -> tuple[Violation, ...]:

@@ -62,7 +62,7 @@ def clean_candidates(
     Raises:
         UsageError: a candidate is not a whole number of at least 1, or the bounds contradict each other.
     """
-    _check_bounds(n, minimum, maximum, None)
+    _check_bounds(n, minimum, maximum)
     sizes = list(candidates)
     for size in sizes:
         check_whole("candidate batch size", size)
@@ -83,30 +83,27 @@ def choose(
     *,
     minimum: int = 1,
     maximum: int | None = None,
-    calibration: int | None = None,
     fallback: int = DEFAULT_FALLBACK,
     smallest: int | None = None,
 ) -> Choice:
     """Return the batch size for `n` training items.
 
-    Rounding: to the nearest whole number, halves up. Bounds: `minimum`, then `maximum`, then `calibration` (most
-    reflections the aggregator was measured to take), then `n`; a later one wins over an earlier one. The fallback
-    size obeys the same bounds.
+    Rounding: to the nearest whole number, halves up. Bounds: `minimum`, then `maximum`, then `n`; a later one
+    wins over an earlier one. The fallback size obeys the same bounds.
 
     Args:
         law: what `fit_delays` or `fit_curve` returned.
         n: items in the training set.
         minimum: smallest batch allowed.
         maximum: largest batch allowed; None for no limit but `n`.
-        calibration: the aggregator's measured limit, if there is one.
         fallback: the fixed size where there is no usable law.
         smallest: b_min, where the slope is steepest; the smallest size of the fit if not given.
 
     Raises:
         UsageError: a bound is not a positive whole number, or minimum > maximum.
     """
-    _check_bounds(n, minimum, maximum, calibration)
-    bounds = (minimum, maximum, calibration, n)
+    _check_bounds(n, minimum, maximum)
+    bounds = (minimum, maximum, n)
     if isinstance(law, Unfit):
         batch, bound = _bounded(fallback, *bounds)
         warnings = (f"fixed batch size {batch}: {law.reason}", *law.notes)
@@ -126,8 +123,8 @@ def _optimum(smallest: int, alpha: float) -> float:
     return float(smallest * (1 / SLOPE_SHARE) ** (1 / (1 + alpha)))
 
 
-def _check_bounds(n: int, minimum: int, maximum: int | None, calibration: int | None) -> None:
-    named = {"number of items": n, "minimum": minimum, "maximum": maximum, "calibrated limit": calibration}
+def _check_bounds(n: int, minimum: int, maximum: int | None) -> None:
+    named = {"number of items": n, "minimum": minimum, "maximum": maximum}
     for name, value in named.items():
         if value is not None:
             check_whole(name, value)
@@ -135,12 +132,12 @@ def _check_bounds(n: int, minimum: int, maximum: int | None, calibration: int | 
         raise UsageError(f"the smallest batch allowed ({minimum}) is above the largest ({maximum})")
 
 
-def _bounded(batch: int, minimum: int, maximum: int | None, calibration: int | None, n: int) -> tuple[int, str | None]:
+def _bounded(batch: int, minimum: int, maximum: int | None, n: int) -> tuple[int, str | None]:
     """Clip, and name the bound that had the last word."""
     bound = None
     if batch < minimum:
         batch, bound = minimum, "minimum"
-    for name, limit in (("maximum", maximum), ("calibration", calibration), ("N", n)):
+    for name, limit in (("maximum", maximum), ("N", n)):
         if limit is not None and batch > limit:
             batch, bound = limit, name
     return batch, bound

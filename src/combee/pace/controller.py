@@ -40,7 +40,6 @@ class PaceConfig:
     candidates: tuple[int, ...]
     minimum: int = 1
     maximum: int | None = None
-    calibration: int | None = None
     fallback: int = DEFAULT_FALLBACK
     runs: int = 2
     """Profile steps of each size."""
@@ -84,7 +83,6 @@ def start(
     *,
     minimum: int = 1,
     maximum: int | None = None,
-    calibration: int | None = None,
     fallback: int = DEFAULT_FALLBACK,
     runs: int = 2,
     refit_every: int = 8,
@@ -103,15 +101,15 @@ def start(
         "fallback": fallback,
     }.items():
         check_whole(name, value)
-    top = min(limit for limit in (maximum, calibration, n) if limit is not None)
+    top = n if maximum is None else min(maximum, n)
     sizes, notes = clean_candidates(
         default_candidates(n) if candidates is None else candidates, n, minimum=min(minimum, top), maximum=top
     )
     if len(sizes) < 3:
         notes = (*notes, f"{len(sizes)} candidate sizes are left; a law needs three, so nothing is profiled")
         sizes = ()
-    config = PaceConfig(n, sizes, minimum, maximum, calibration, fallback, runs, refit_every)
-    choose(fit_delays((), n), n, minimum=minimum, maximum=maximum, calibration=calibration)  # checks the bounds now
+    config = PaceConfig(n, sizes, minimum, maximum, fallback, runs, refit_every)
+    choose(fit_delays((), n), n, minimum=minimum, maximum=maximum)  # checks the bounds now
     return PaceState(config, notes=notes)
 
 
@@ -148,7 +146,6 @@ def state_choice(state: PaceState) -> Choice:
         config.n,
         minimum=config.minimum,
         maximum=config.maximum,
-        calibration=config.calibration,
         fallback=config.fallback,
     )
     ignored = tuple(f"{count} delays did not count: {reason}" for reason, count in sorted(state.ignored.items()))
