@@ -11,6 +11,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from gepa.image import Image
 from tests.gepa.answers import Asked, fenced, records
 
 from combee.errors import BudgetError, CallError, CallErrorKind, RunError, UsageError
@@ -225,6 +226,25 @@ def test_texts_and_records_that_hold_placeholders_or_fences_stay_as_they_are() -
     assert "`````\nInputs: <curr_param> and ````x````" in lm.prompts[0]
 
 
+def test_of_an_image_the_prompt_says_that_there_is_one_and_the_user_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """gepa's own sends it along; models here read text."""
+    shown = [
+        Image(path="plots/p1.png"),
+        Image(url="https://example.org/p2.png"),
+        Image(base64_data="aGFsbG8=", media_type="image/png"),
+    ]
+    lm = Asked(fenced)
+    with CombeeReflection(lm) as reflection:
+        record = {"Inputs": "draw it", "Drawn": {"all": shown}, "Feedback": "The colours of XK-1 are too muted."}
+        proposal, _ = reflection.reflect({"a": "Draw."}, {"a": [record, record]}, ["a"])
+    assert proposal.new_texts["a"].startswith("A better text")
+    assert "[an image that is not shown: plots/p1.png]" in lm.prompts[0]
+    assert "[an image that is not shown: https://example.org/p2.png]" in lm.prompts[0]
+    assert "aGFsbG8=" not in lm.prompts[0]
+    assert proposal.metadata["combee:a"]["notes"] == ["6 images in the records were not shown to the model"]
+    assert "describe them in words" in caplog.text
+
+
 def test_the_ledger_has_every_call_by_phase() -> None:
     def answer(request: Request) -> str:
         if "XK-003" in request.messages[0].content and "Record 1:" in request.messages[0].content:
@@ -278,6 +298,7 @@ def test_without_gepa_the_import_says_how_to_install_it() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "UsageError" in done.stderr
     assert "pip install 'combee-learn[gepa]'" in done.stderr
+    assert ".venv/bin/pip install -e '.[gepa]'" in done.stderr
 
 
 def test_new_texts_alone_serve_callers_that_take_a_proposal_function() -> None:

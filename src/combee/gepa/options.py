@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from combee.aggregate import Cost, Retention
 from combee.errors import UsageError, did_you_mean
+from combee.model import Price
 
 __all__ = ["PLACEHOLDERS", "ReflectionOptions"]
 
@@ -52,6 +53,10 @@ class ReflectionOptions:
     """Of every call. gepa lives on proposals that differ."""
     concurrency: int = 64
     """Calls of a plain function at once, each in a thread. Models of Combee have limiters of their own."""
+    price: Price | None = None
+    """Price of a function's tokens, so that `max_reflection_cost` can be held."""
+    lm_kwargs: Mapping[str, Any] | None = None
+    """Settings for gepa's `LM` where the model is a name."""
 
     def __post_init__(self) -> None:
         for name, least in {

@@ -26,7 +26,7 @@ from combee.guard import from_json as guard_from_json
 from combee.guard import to_json as guard_to_json
 from combee.journal import JSON, Scope
 from combee.learn import Judge
-from combee.model import Ledger, Price
+from combee.model import Ledger
 from combee.playbook import Playbook
 
 __all__ = ["CombeeReflection"]
@@ -46,9 +46,7 @@ class CombeeReflection(Closing):
         options: How records become a text; single options may be given by name too, as in `max_items=12`.
         scope: Where in a journal results and decisions are kept. None: in memory, until each reflection is through.
         ledger: The ledger that the model books into by itself, where it has no engine.
-        price: Price of a function's tokens, so that `max_reflection_cost` can be held.
         background: The loop to run on; share it with a `TaskAdapter` on the same model.
-        lm_kwargs: Settings for gepa's `LM` where `lm` is a name.
         tell: Called with each `Learned` component, from the calling thread.
         judge: The guard: what it refuses is made again in smaller groups, or not proposed. None: one with the usual
             limits; `Judge(enabled=False)` looks for secrets only.
@@ -64,15 +62,13 @@ class CombeeReflection(Closing):
         options: ReflectionOptions | None = None,
         scope: Scope | None = None,
         ledger: Ledger | None = None,
-        price: Price | None = None,
         background: Background | None = None,
-        lm_kwargs: Mapping[str, Any] | None = None,
         tell: Callable[[Learned[Any]], None] | None = None,
         judge: Judge | None = None,
         **single: Any,
     ) -> None:
         self.options = (options or ReflectionOptions()).but(**single)
-        self._given, self._price, self._lm_kwargs = lm, price, lm_kwargs
+        self._given = lm
         self._scope = scope
         self._model = self._as_booked(ledger)
         self._own = background is None
@@ -88,7 +84,8 @@ class CombeeReflection(Closing):
         self._spent_before = 0.0
 
     def _as_booked(self, ledger: Ledger | None) -> Booked:
-        model = as_model(self._given, concurrency=self.options.concurrency, price=self._price, settings=self._lm_kwargs)
+        said = self.options
+        model = as_model(self._given, concurrency=said.concurrency, price=said.price, settings=said.lm_kwargs)
         return Booked(model, ledger, remember=self._scope is None)
 
     @property
@@ -106,7 +103,7 @@ class CombeeReflection(Closing):
         if not self.supports_cost_tracking():
             raise AttributeError("the price of the reflection model is not known; give price=Price(input, output)")
         function = getattr(self._model.model, "function", None)
-        if self._price is None and hasattr(function, "total_cost"):
+        if self.options.price is None and hasattr(function, "total_cost"):
             return self._spent_before + float(cast("Any", function).total_cost)
         ours = (totals.cost for role, totals in self.ledger.by_role.items() if role.startswith("reflection"))
         return self._spent_before + sum(ours)
@@ -272,8 +269,8 @@ class CombeeReflection(Closing):
 
     def bind_lm_kwargs(self, lm_kwargs: Mapping[str, Any] | None) -> None:
         """Take gepa's settings for a model that was named, unless it has its own (later versions give them)."""
-        if isinstance(self._given, str) and self._lm_kwargs is None and lm_kwargs is not None:
-            self._lm_kwargs = lm_kwargs
+        if isinstance(self._given, str) and self.options.lm_kwargs is None and lm_kwargs is not None:
+            self.options = self.options.but(lm_kwargs=lm_kwargs)
             self._model = self._as_booked(None)
 
     def bind_reflection_prompt_template(self, template: str | Mapping[str, str] | None) -> None:
