@@ -46,6 +46,14 @@ def _running(described: SwarmFile) -> Iterator[Swarm]:
         lock.release()
 
 
+async def _to_the_end(swarm: Swarm) -> int:
+    """Handle messages until none is left, then close the connections in the loop that used them."""
+    try:
+        return await swarm.run()
+    finally:
+        await swarm.aclose()
+
+
 @command.command("run", short_help="Start the swarm of a file, or go on with it.")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @_json_option
@@ -55,7 +63,7 @@ def run_command(file: Path, as_json: bool) -> None:
     with _running(described) as swarm:
         swarm.world.set_meta(_FILE, str(file.resolve()))
         task = populate(described, swarm)
-        handled = run_sync(swarm.run())
+        handled = run_sync(_to_the_end(swarm))
         found = swarm.answer(task) if task else None
         sums = totals(swarm.world)
     if as_json:
@@ -128,7 +136,7 @@ def _ask(world: Path, agent: str, question: str, subject: str) -> Mail | None:
     try:
         with _running(described) as swarm:
             number = _send(swarm, agent, question, subject)
-            run_sync(swarm.run())
+            run_sync(_to_the_end(swarm))
             return swarm.answer(number)
     except LockedError:  # another process runs the agents: it will take the question up
         with World.open(world, create=False) as opened:

@@ -188,6 +188,7 @@ async def _learn(parts: _Parts, swarm: Swarm, journal: Journal, display: Display
         found = [one async for one in _controls(parts, swarm, result.last, place)] if controls and tasks.test else []
     finally:
         await crew.aclose()
+        await swarm.aclose()
         if parts.agent is not None:
             await parts.agent.aclose()
     stats = journal.stats()

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from combee.model import Message, Model, Request, complete_json
-from combee.swarm.brain import Brain, Thought, View, use
+from combee.model import Message, Model, Request, Response, Usage, complete_json
+from combee.swarm.brain import Brain, Thought, ToolSpec, View, use
 from combee.swarm.mail import Mail
 from combee.swarm.window import Call, Entry, WriteSummary
 from combee.swarm.world import AgentRow
@@ -53,9 +53,14 @@ def summary_by(brain: Brain, role: str = "") -> WriteSummary:
 
 @dataclass(frozen=True)
 class ModelBrain:
-    """Thinks with a model of `combee.model`, so its limiter, ledger, budget and retries hold. Usage is measured here.
+    """Thinks with a model of `combee.model`, so its limiter, ledger, budget and retries hold.
 
-    `instructions` are the system prompts by role; "" stands for every other role.
+    Tools are called in the JSON of the reply, which any model can be asked for.
+
+    Attributes:
+        model: The model.
+        instructions: System prompts by role; "" stands for every other role.
+        max_tokens: Most that one reply may have.
     """
 
     model: Model
@@ -64,27 +69,65 @@ class ModelBrain:
     slow: bool = field(default=True, init=False)
 
     async def think(self, view: View) -> Thought:
-        """Return the model's reply. Raises `CallError` when it gave nothing usable."""
+        """Return the model's reply, with what the endpoint charged for it.
+
+        Raises:
+            CallError: The model gave nothing usable.
+            BudgetError: A limit is used up; nothing of the thought is booked, and the run ends.
+        """
         text = self.instructions.get(view.agent.role, self.instructions.get("", "You are one of several agents."))
-        tools = "\n".join(
-            f"- {tool.name}({', '.join(f'{name}: {about}' for name, about in tool.parameters.items())}): {tool.about}"
-            for tool in view.tools
-        )
-        form = '{"text": "...", "calls": [{"tool": "...", "arguments": {}}]}'
-        how = f"Reply with one JSON object {form}. Tools:\n{tools}"
-        messages = [Message("system", f"{text}\n\n{how}")]
-        for entry in view.entries:
-            if entry.role == "assistant":
-                said = "".join(f"\n[{call.name} {call.arguments}]" for call in entry.calls)
-                messages.append(Message("assistant", entry.text + said))
-            else:
-                messages.append(Message("user", entry.text))
+        messages = [Message("system", f"{text}\n\n{_how(view.tools)}"), *map(_message, view.entries)]
         request = Request(
             tuple(messages), _SCHEMA, self.max_tokens, role=f"swarm/{view.agent.role}", item=view.agent.name
         )
-        reply = await complete_json(self.model, request, required=("text",))
+        metered = _Metered(self.model)
+        reply = await complete_json(metered, request, required=("text",))
         calls = reply.get("calls")
-        return Thought(str(reply["text"] or ""), _calls(calls if isinstance(calls, list) else []))
+        return Thought(str(reply["text"] or ""), _calls(calls if isinstance(calls, list) else []), metered.usage)
+
+    async def aclose(self) -> None:
+        """Close the model's connections."""
+        close = getattr(self.model, "aclose", None)
+        if close is not None:
+            await close()
+
+
+class _Metered:
+    """A model that adds up what its replies took: a thought may need a second call to be in form."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.usage: Usage | None = None
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def complete(self, request: Request) -> Response:
+        response = await self._model.complete(request)
+        new, old = response.usage, self.usage or Usage(0, 0)
+        if new is not None:
+            self.usage = Usage(
+                old.prompt + new.prompt, old.completion + new.completion, old.cached + new.cached,
+                old.estimated or new.estimated,
+            )  # fmt: skip
+        return response
+
+
+def _how(tools: Sequence[ToolSpec]) -> str:
+    lines = "\n".join(
+        f"- {tool.name}({', '.join(f'{name}: {about}' for name, about in tool.parameters.items())}): {tool.about}"
+        for tool in tools
+    )
+    form = '{"text": "...", "calls": [{"tool": "...", "arguments": {}}]}'
+    return f"Reply with one JSON object {form}. Without a call your text ends the turn. Tools:\n{lines}"
+
+
+def _message(entry: Entry) -> Message:
+    if entry.role == "assistant":
+        said = "".join(f"\n[{call.name} {call.arguments}]" for call in entry.calls)
+        return Message("assistant", entry.text + said)
+    return Message("user", entry.text)
 
 
 def _calls(raw: list[object]) -> tuple[Call, ...]:

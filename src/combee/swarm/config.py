@@ -6,9 +6,15 @@ playbook = "playbook.json"        # optional: with each question its part for th
 playbook_tokens = 2000            # at most so many
 
 [model]
-kind = "lookup"                   # or pydantic-ai, endpoint, script
-name = "openai:gpt-5"             # script: "package.module:function"
-base_url = "..."                  # endpoint only
+kind = "lookup"                   # no model; or endpoint (Combee's client), pydantic-ai, script
+name = "deepseek-chat"            # local/smollm2: in this process; script: "package.module:function"
+base_url = "..."                  # any OpenAI-compatible endpoint; pydantic-ai: or a name like "openai:gpt-5" alone
+api_key_env = "OPENAI_API_KEY"    # the NAME of the variable
+max_tokens = 2048                 # of one reply
+price = "0.28/0.42"               # dollars per million tokens, in and out (endpoint)
+
+[budget]                          # of one process, for kind = "endpoint": max_cost, max_calls, max_tokens, max_minutes
+max_calls = 500
 
 [documents]
 folder = "docs"                   # text files to publish; `glob` says which
@@ -36,9 +42,8 @@ scorer = "exact"                  # and question, answer, id: as for `combee lea
 
 from __future__ import annotations
 
-import importlib
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -46,14 +51,13 @@ from typing import Any, cast
 from combee.errors import UsageError, did_you_mean
 from combee.playbook import Playbook
 from combee.playbook import load as load_playbook
-from combee.swarm.brain import Brain, Policy, ScriptedBrain
-from combee.swarm.brains import ModelBrain, lookup, summary_by
 from combee.swarm.directory import publish
 from combee.swarm.lessons import Lessons
 from combee.swarm.mail import join
 from combee.swarm.repository import Repository
 from combee.swarm.swarm import USER, Swarm
-from combee.swarm.window import Entry, Summarise, WriteSummary
+from combee.swarm.thinking import BUDGET, MODEL, brain_of
+from combee.swarm.window import Summarise
 from combee.swarm.world import World
 
 __all__ = ["LEARNED", "SwarmFile", "build", "populate", "read_swarm_file"]
@@ -72,12 +76,12 @@ _TOP = {
     "channels",
     "task",
     "learn",
+    "budget",
     "options",
 }
 _AGENT = {"name", "role", "mode", "returns", "window", "instructions", "reads", "parent"}
 _OPTIONS = {"reserve", "digest_tokens", "hop_limit", "max_steps", "max_asks", "limit"}
 _LEARN = {"tasks", "to", "view_tokens", "rounds", "scorer", "question", "answer", "id"}
-_MODEL = {"kind", "name", "base_url", "api_key_env", "max_tokens"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,7 @@ class SwarmFile:
         return cast("list[dict[str, Any]]", self.data["agents"])
 
 
-def _known(table: object, allowed: set[str], where: str, path: Path) -> dict[str, Any]:
+def _known(table: object, allowed: Set[str], where: str, path: Path) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise UsageError(f"{path}: {where} is not a table")
     for key in table:
@@ -140,7 +144,8 @@ def read_swarm_file(path: Path) -> SwarmFile:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", hint="See docs/swarm.md for an example.") from error
     _known(data, _TOP, "the file", path)
-    _known(data.get("model", {}), _MODEL, "[model]", path)
+    _known(data.get("model", {}), MODEL, "[model]", path)
+    _known(data.get("budget", {}), BUDGET, "[budget]", path)
     _known(data.get("options", {}), _OPTIONS, "[options]", path)
     agents = data.get("agents")
     if not isinstance(agents, list) or not agents:
@@ -163,7 +168,8 @@ def read_swarm_file(path: Path) -> SwarmFile:
 
 def build(described: SwarmFile, world: World) -> Swarm:
     """Return the swarm of a description on an open world. Nothing is sent yet."""
-    brain, summarise = _brain(described)
+    data = described.data
+    brain, summarise = brain_of(data.get("model", {}), data.get("budget", {}), _instructions(described))
     options = {str(key): int(value) for key, value in described.data.get("options", {}).items()}
     smallest = min(int(agent.get("window", 100_000)) for agent in described.agents)
     repository = described.data.get("repository")
@@ -173,44 +179,6 @@ def build(described: SwarmFile, world: World) -> Swarm:
         lessons=described.lessons(load_playbook(described.playbook)) if described.playbook else None,
         **{"reserve": smallest // 8, **options},  # type: ignore[arg-type]  # checked names, whole numbers
     )  # fmt: skip
-
-
-async def _first_words(entries: Sequence[Entry], tokens: int) -> str:
-    """Sum up without a model: what was asked and said, the newest first."""
-    return "\n".join(entry.text for entry in reversed(entries) if entry.role != "tool" and entry.text)
-
-
-def _brain(described: SwarmFile) -> tuple[Brain, WriteSummary]:
-    model = described.data.get("model", {})
-    kind, name = model.get("kind", "lookup"), str(model.get("name", ""))
-    instructions = _instructions(described)
-    if kind == "lookup":
-        return ScriptedBrain(lookup), _first_words
-    if kind == "script":
-        return ScriptedBrain(_policy(name)), _first_words
-    if kind == "pydantic-ai":
-        from combee.swarm.llm import PydanticBrain
-
-        brain: Brain = PydanticBrain(name, instructions, model.get("max_tokens"))
-        return brain, summary_by(brain)
-    if kind == "endpoint":
-        from combee.model import OpenAIModel
-
-        client = OpenAIModel(model.get("base_url"), name, model.get("api_key_env", "OPENAI_API_KEY"))
-        brain = ModelBrain(client, instructions)
-        return brain, summary_by(brain)
-    raise UsageError(
-        f"a model of the kind {kind!r}", hint=did_you_mean(kind, {"lookup", "script", "pydantic-ai", "endpoint"})
-    )
-
-
-def _policy(name: str) -> Policy:
-    module, _, function = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(f"there is no {name!r}: {error}", hint='Give name = "package.module:function".') from error
-    return cast("Policy", found)
 
 
 def _instructions(described: SwarmFile) -> dict[str, str]:

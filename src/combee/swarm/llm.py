@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.models.function import AgentInfo
 
-__all__ = ["PydanticBrain", "policy_brain"]
+__all__ = ["PydanticBrain", "at_endpoint", "policy_brain"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,22 @@ class PydanticBrain:
         except AgentRunError as error:
             raise CallError(f"{type(error).__name__}: {error}", kind=_kind(error)) from error
         return _thought(reply)
+
+
+def at_endpoint(name: str, base_url: str, key: str | None) -> Model:
+    """Return pydantic-ai's model for any endpoint that speaks OpenAI's chat completions, tools included.
+
+    Raises:
+        UsageError: The package `openai`, which pydantic-ai calls endpoints with, is not installed.
+    """
+    try:
+        from pydantic_ai.models.openai import OpenAIChatModel
+        from pydantic_ai.providers.openai import OpenAIProvider
+    except ImportError as error:
+        hint = "pip install 'pydantic-ai-slim[openai]', or use kind = \"endpoint\", which needs no more than Combee."
+        raise UsageError("pydantic-ai calls endpoints with the package openai", hint=hint) from error
+    # Endpoints on this machine want no key, the client wants one.
+    return OpenAIChatModel(name, provider=OpenAIProvider(base_url=base_url, api_key=key or "none"))
 
 
 def _kind(error: Exception) -> CallErrorKind:

@@ -203,6 +203,13 @@ class Swarm:
             if name in {lane, mail.recipient}:
                 task.cancel()
 
+    async def aclose(self) -> None:
+        """Close the connections of the brains that have any; to be called in the event loop that used them."""
+        for brain in self.brains.values():
+            close = getattr(brain, "aclose", None)
+            if close is not None:
+                await close()
+
     # The loop
 
     async def run(self) -> int:
