@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from combee.ace import (
 from combee.errors import BudgetError, UsageError
 from combee.journal import Journal
 from combee.learn import LearnConfig
-from combee.model import Budget, Message, Request, Usage
+from combee.model import Budget, Message, OpenAIModel, Request, Usage
+from combee.model.local import LocalModel
 from combee.model.mock import MockConfig, MockServer, parse_latency
 
 ASK = Request((Message("user", "hello"),), max_tokens=8, role="generator", item="t")
@@ -51,8 +53,9 @@ def test_roles_share_endpoint_limiter_and_engine_unless_they_differ(monkeypatch:
     models = open_models(table).by_role
     inner = {role: model.inner for role, model in models.items()}
     assert inner["generator"].engine is inner["reflector"].engine
-    assert inner["generator"].endpoint is inner["reflector"].endpoint
-    assert inner["curator"].endpoint is not inner["generator"].endpoint
+    endpoints = {role: one.endpoint for role, one in inner.items() if isinstance(one, OpenAIModel)}
+    assert endpoints["generator"] is endpoints["reflector"]
+    assert endpoints["curator"] is not endpoints["generator"]
     assert inner["curator"].engine.limiter is not inner["generator"].engine.limiter
     assert inner["curator"].engine.ledger is inner["generator"].engine.ledger
     assert inner["curator"].engine.budget is inner["generator"].engine.budget
@@ -129,6 +132,70 @@ async def test_what_was_spent_before_counts_and_every_call_is_booked(tmp_path: P
                 await models.aclose()
         with Journal.open(tmp_path) as journal:
             assert len(list(journal.calls())) == server.stats.requests == 3
+
+
+def test_local_models_are_free_and_share_weights_ledger_and_budget(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    weights = tmp_path / "any.gguf"
+    weights.write_bytes(b"GGUF")
+    table = {"name": f"local/{weights}", "reflector": {"max_in_flight": 3, "extra": {"top_k": 1}}}
+    models = open_models(table, budget={"max_cost": 0.01, "curator": {"max_calls": 5}})
+    inner = {role: model.inner for role, model in models.by_role.items()}
+    local = {role: one for role, one in inner.items() if isinstance(one, LocalModel)}
+    assert len({id(one.server) for one in local.values()}) == 1
+    assert len(local) == len({id(one) for one in local.values()}) == 3
+    assert local["generator"].server.slots == 3
+    assert {one.engine.ledger for one in local.values()} == {models.ledger}
+    assert local["generator"].engine.budget is models.budget
+    assert models.settings["generator"].max_output_tokens < ModelSettings(name="m").max_output_tokens
+    found = price_of(models.settings["generator"].name, None, {})
+    assert found is not None
+    assert found.cost(Usage(10**6, 10**6)) == 0
+
+
+async def test_a_resumed_run_asks_for_nothing_that_the_endpoint_has_refused(tmp_path: Path) -> None:
+    config = MockConfig(schema="refuse", json_mode="refuse")
+    table = {"name": "m", "api_key_env": "NO_SUCH_VARIABLE"}
+    asked = Request((Message("user", "hello"),), {"type": "object", "properties": {}}, role="generator", item="t")
+    async with MockServer(config) as server:
+        seen = []
+        for role in ("generator", "reflector", "generator"):
+            with Journal.open(tmp_path) as journal:
+                models = open_models(table | {"base_url": server.url})
+                models.attach(journal)
+                before = server.stats.requests
+                await models.by_role[role].complete(asked)
+                await models.by_role["curator"].complete(asked)
+                seen.append(server.stats.requests - before)
+                await models.aclose()
+    assert seen == [4, 2, 2]
+
+
+async def test_minutes_count_over_all_processes_of_a_run_and_not_between_them(tmp_path: Path) -> None:
+    now = time.time()
+    with Journal.open(tmp_path) as journal:
+        journal.set_meta("begun", [now - 9000, now - 3000])
+        for at in (now - 8940, now - 2940, now - 2970):
+            journal.record_call({"role": "generator", "at": at, "paid": "yes"})
+        async with MockServer() as server:
+            table = {"name": "m", "api_key_env": "NO_SUCH_VARIABLE", "base_url": server.url}
+            for limit, fits in ((1.9, False), (100.0, True)):
+                models = open_models(table, budget={"max_minutes": limit})
+                models.attach(journal)
+                model = models.by_role["reflector"]
+                if fits:
+                    await model.complete(ASK)
+                else:
+                    with pytest.raises(BudgetError, match="minutes"):
+                        await model.complete(ASK)
+                await models.aclose()
+        assert len(list(journal.calls())) == 4
+        begun = journal.meta("begun")
+        assert isinstance(begun, list)
+        assert len(begun) == 4
 
 
 WORK = Workload(samples=100, validation=20, question_tokens=50, book_tokens=0)

@@ -1,4 +1,4 @@
-"""The other models: scripted, faulty, any function, journaled, local; and the doctor."""
+"""The other models: scripted, faulty, any function, journaled; and the doctor."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ from combee.model import (
     ScriptedModel,
     Usage,
     check_endpoint,
-    complete_json,
 )
-from combee.model.local import LocalModel, find_weights
 from combee.model.mock import MockConfig, MockServer, Rules, sample
 
 
@@ -317,59 +315,6 @@ async def test_the_mock_can_be_changed_and_read_while_it_runs() -> None:
         stats = await endpoint.get("/stats")
         assert b'"requests": 0' in getattr(stats, "body", b"")
         await endpoint.aclose()
-
-
-# --- the local model ------------------------------------------------------------------------------------------------
-
-
-def weights() -> Path:
-    pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
-    try:
-        return find_weights()
-    except UsageError as error:
-        pytest.skip(str(error))
-
-
-def test_missing_weights_say_where_to_get_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("COMBEE_GGUF", str(tmp_path / "none.gguf"))
-    with pytest.raises(UsageError, match="no model file"):
-        find_weights()
-    fake = tmp_path / "some.gguf"
-    fake.write_bytes(b"GGUF")
-    assert find_weights(fake) == fake
-
-
-async def test_the_local_model_answers_by_schema_off_the_loop_and_refuses_what_is_too_long() -> None:
-    path = weights()
-    schema = {
-        "type": "object",
-        "properties": {"city": {"type": "string", "maxLength": 12}, "size": {"type": "integer", "maximum": 99}},
-        "required": ["city", "size"],
-    }
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0.01)
-
-    async with LocalModel(path, slots=2, context=512) as model:
-        ticker = asyncio.ensure_future(tick())
-        request = ask("Name a city and its size.", schema=schema, max_tokens=40)
-        answers = await asyncio.gather(complete_json(model, request), complete_json(model, request))
-        ticker.cancel()
-        for answer in answers:
-            assert isinstance(answer["city"], str)
-            assert isinstance(answer["size"], int)
-        assert ticks > 10
-        assert model.engine.ledger.total.prompt > 20
-        assert model.engine.ledger.total.estimated == 0
-        with pytest.raises(CallError) as caught:
-            await model.complete(ask("word " * 2000))
-        assert caught.value.kind is CallErrorKind.CONTEXT_TOO_LONG
-    with pytest.raises(CallError, match="closed"):
-        await model.complete(ask())
 
 
 @pytest.mark.parametrize("name", ["rate", "burst", "hang", "cached"])

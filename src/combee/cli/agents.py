@@ -57,7 +57,7 @@ def agent_of(
     prices: Mapping[str, Any],
     learn: Mapping[str, Any],
 ) -> Agent:
-    """Make the agent that the settings name; without a word on it: ACE where a model is named, else the embedded one.
+    """Make the agent that the settings name; without a word on it the embedded one.
 
     Raises:
         UsageError: There is no such agent, or a setting of it cannot be used.

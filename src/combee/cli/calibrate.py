@@ -58,7 +58,7 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
     )
     name = model_of(spec)
     if spec.agent.get("kind") == "ace":
-        _agree(_price(price, spec), yes=yes, as_json=as_json)
+        _agree(spec, price, yes=yes, as_json=as_json)
     agent = make_agent(spec)
 
     async def measure() -> Calibration:
@@ -138,20 +138,19 @@ def _sizes(text: str) -> tuple[int, ...]:
         raise UsageError(f"{text!r} are no sizes.", hint='Give whole numbers, such as "1 2 4 8 16".') from None
 
 
-def _price(price: CalibrationPrice, spec: RunSpec) -> str:
+def _agree(spec: RunSpec, price: CalibrationPrice, *, yes: bool, as_json: bool) -> None:
+    """Say what the calls take and cost, and ask for leave unless they are free."""
     from combee.ace import price_of, settings_of
 
     settings = settings_of(spec.model, "curator")
     known = price_of(settings.name, settings.base_url, spec.prices)
     reply = price.facts * REPLY_TOKENS
     text = f"{price.calls:,} calls, about {price.tokens:,} tokens to {settings.name} and {reply:,} back"
-    if known is None:
-        return f"{text}; its price is not known"
-    return f"{text}; about ${(price.tokens * known.prompt + reply * known.completion) / 1e6:.2f}"
-
-
-def _agree(cost: str, *, yes: bool, as_json: bool) -> None:
-    click.echo(f"This buys {cost}.", err=True)
+    if known is not None and known.prompt == known.completion == 0:
+        click.echo(f"{text}: free ({known.source}).", err=True)
+        return
+    cost = f"; about ${(price.tokens * known.prompt + reply * known.completion) / 1e6:.2f}" if known else ""
+    click.echo(f"This buys {text}{cost or '; its price is not known'}.", err=True)
     if yes:
         return
     if as_json or not sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""`combee doctor`: is this installation whole, and does the configured endpoint answer?"""
+"""`combee doctor`: is this installation whole, and does the configured model answer?"""
 
 from __future__ import annotations
 
@@ -8,16 +8,24 @@ import platform
 import sqlite3
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from combee import __version__
-from combee.cli.config import ProjectConfig, read_config
+from combee.cli.config import read_config
+from combee.cli.model_options import endpoint_options, tables_of
+from combee.cli.spec import RunSpec
 from combee.errors import CombeeError
 from combee.journal import Journal
 from combee.runner import run_sync
+
+if TYPE_CHECKING:
+    from combee.ace import RoleModel
+    from combee.model import EndpointReport, LocalModel, OpenAIModel
 
 __all__ = ["command"]
 
@@ -35,11 +43,12 @@ class Check:
 
 
 @click.command(name="doctor")
+@endpoint_options
 @click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file. [combee.toml if there]")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
-def command(config_path: Path | None, as_json: bool) -> int:
-    """Check this installation and, if one is configured, the model endpoint."""
-    checks = [_python(), _sqlite(), _disk(), *_extras(), *_endpoint(config_path)]
+def command(as_json: bool, **options: Any) -> int:
+    """Check this installation and, if one is named or configured, the model: does it answer, and what can it do?"""
+    checks = [_python(), _sqlite(), _disk(), *_extras(), *_models(options)]
     if as_json:
         click.echo(json.dumps([asdict(check) for check in checks], ensure_ascii=False))
     else:
@@ -81,32 +90,44 @@ def _extras() -> list[Check]:
     ]
 
 
-def _endpoint(config_path: Path | None) -> list[Check]:
-    config = read_config(config_path)
-    if not config.model:
+def _models(options: Mapping[str, Any]) -> list[Check]:
+    config = read_config(options["config_path"])
+    tables = tables_of(options, config.model)
+    spec = RunSpec.of(config, model=tables["model"], prices=tables["prices"])
+    if not spec.model:
         return [Check("endpoint", ok=True, found="none configured; the embedded agent needs none")]
     try:
-        return run_sync(_reach(config))
+        return run_sync(_reach(spec))
     except CombeeError as error:
         return [Check("endpoint", ok=False, found=error.message, fix=error.hint or "")]
 
 
-async def _reach(config: ProjectConfig) -> list[Check]:
-    """Make a few small calls to each endpoint that the roles use, once where they are the same."""
+async def _reach(spec: RunSpec) -> list[Check]:
+    """Make a few small calls to each model that the roles use, once where they are the same."""
     from combee.ace import open_models
-    from combee.model import check_endpoint
+    from combee.ace.clients import place_of
 
-    models = open_models(config.model, prices=config.prices)
+    models = open_models(spec.model, prices=spec.prices)
     seen: dict[tuple[str, str], list[str]] = {}
     for role, model in models.by_role.items():
-        seen.setdefault((model.inner.endpoint.base_url, model.name), []).append(role)
+        seen.setdefault((place_of(model.inner), model.name), []).append(role)
     found: list[Check] = []
     try:
-        for (url, name), roles in seen.items():
-            report = await check_endpoint(models.by_role[roles[0]].inner)
-            found.append(Check("endpoint", report.ok, f"{name} at {url} for {', '.join(roles)}"))
+        for (place, name), roles in seen.items():
+            report = await _report(models.by_role[roles[0]])
+            where = f"at {place}" if "://" in place else f"in {place}"
+            found.append(Check("endpoint", report.ok, f"{name} {where} for {', '.join(roles)}"))
             for check in report.checks:
                 found.append(Check(check.name, check.ok is not False, check.detail, check.hint or ""))  # noqa: PERF401
     finally:
         await models.aclose()
     return found
+
+
+async def _report(model: RoleModel) -> EndpointReport:
+    from combee.model.doctor import check_endpoint, check_local
+    from combee.model.local import is_local
+
+    if is_local(model.name):
+        return await check_local(cast("LocalModel", model.inner))
+    return await check_endpoint(cast("OpenAIModel", model.inner))

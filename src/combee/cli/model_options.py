@@ -10,8 +10,9 @@ import click
 
 from combee.cli.options import Number
 from combee.errors import UsageError
+from combee.model.local import is_local
 
-__all__ = ["budget_options", "model_options", "tables_of"]
+__all__ = ["budget_options", "endpoint_options", "model_options", "tables_of"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,12 +20,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 def model_options(command: F) -> F:
     """Add the options that say which model is called, and how."""
     options = [
-        click.option("--model", "model_name", metavar="NAME", help="Model to call, as the endpoint names it."),
+        click.option("--max-in-flight", type=click.IntRange(1), help="Calls in flight at most. [found by itself]"),
+        click.option("--prompts", type=click.Path(path_type=Path), help="Folder with prompts of your own."),
+    ]
+    return endpoint_options(_with(command, options))
+
+
+def endpoint_options(command: F) -> F:
+    """Add the options that say which model is called, and where."""
+    options = [
+        click.option("--model", "model_name", metavar="NAME", help="Model at the endpoint; local/smollm2: in here."),
         click.option("--base-url", help="Endpoint, like https://api.deepseek.com/v1. [$OPENAI_BASE_URL]"),
         click.option("--api-key-env", metavar="VARIABLE", help="NAME of the variable with the key. [OPENAI_API_KEY]"),
-        click.option("--max-in-flight", type=click.IntRange(1), help="Calls in flight at most. [found by itself]"),
         click.option("--price", metavar="IN/OUT", help="US dollars per million tokens, like 0.28/0.42[/cached]."),
-        click.option("--prompts", type=click.Path(path_type=Path), help="Folder with prompts of your own."),
     ]
     return _with(command, options)
 
@@ -49,6 +57,9 @@ def _with(command: F, options: Sequence[Callable[[Any], Any]]) -> F:
 def tables_of(options: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the tables [model], [budget], [prices] and [agent] that the options fill; `model` is that of the file."""
     name = options.get("model_name")
+    idle = [option for option in ("base_url", "api_key_env") if options.get(option) is not None]
+    if name is not None and is_local(name) and idle:
+        raise UsageError(f"--{idle[0].replace('_', '-')} does nothing with {name}, which runs in this process.")
     prompts = options.get("prompts")
     tables: dict[str, dict[str, Any]] = {
         "model": {

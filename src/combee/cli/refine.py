@@ -101,7 +101,7 @@ def _of_run(what: str | None, spec: RunSpec, options: dict[str, Any]) -> Refined
 def _refined(spec: RunSpec, options: dict[str, Any], *, book_json: str, journal: Journal | None) -> Refined:
     models = open_models(spec.model, budget=spec.budget, prices=spec.prices)
     if journal is not None:
-        models.sink.journal = journal
+        models.attach(journal, goes_on=False)
     book = from_json(book_json)
     step = max((bullet.created for bullet in book), default=0)
 

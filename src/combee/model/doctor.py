@@ -1,4 +1,4 @@
-"""Reaches an endpoint and says what it can do, what a call costs and takes, and how to mend what fails."""
+"""Reaches a model and says what it can do, what a call costs and takes, and how to mend what fails."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from combee.errors import BudgetError, CallError, CallErrorKind, RunError, did_y
 from combee.model.dialect import Capabilities
 from combee.model.engine import Engine, RetryPolicy
 from combee.model.limiter import Limiter
+from combee.model.local import LocalModel
 from combee.model.openai import OpenAIModel
 from combee.model.outcome import Fault
 from combee.model.structured import find_json
-from combee.model.types import Message, Request, Response
+from combee.model.types import Message, Model, Request, Response
 
-__all__ = ["Check", "EndpointReport", "check_endpoint"]
+__all__ = ["Check", "EndpointReport", "check_endpoint", "check_local"]
 
 _SCHEMA = {
     "type": "object",
@@ -25,6 +26,13 @@ _SCHEMA = {
     "required": ["city", "people"],
     "additionalProperties": False,
 }
+# A small model need not end a text or a number by itself.
+_BOUNDED = {
+    **_SCHEMA,
+    "properties": {"city": {"type": "string", "maxLength": 20}, "people": {"type": "integer", "maximum": 99_000_000}},
+}
+_WRITTEN = 32
+_LONG = (Message("user", "The ledger is closed on the last day of the month. " * 20),)
 _ASK = (Message("user", "Name one large city and how many people live there."),)
 
 
@@ -83,7 +91,39 @@ async def check_endpoint(model: OpenAIModel) -> EndpointReport:
     return EndpointReport(probe.name, probe.endpoint.base_url, tuple(checks), can, known, cost, names)
 
 
-async def _try(model: OpenAIModel, request: Request) -> tuple[Response | CallError | RunError, float]:
+async def check_local(model: LocalModel) -> EndpointReport:
+    """Make four small calls and return what they showed; nothing is raised for a model that fails."""
+    engine = Engine(limiter=Limiter(1))
+    probe = model.sibling(engine)
+    weights = model.server.weights
+    checks = [Check("weights", True, f"{weights} ({weights.stat().st_size / 1e6:,.0f} MB)")]
+    reply, took = await _try(probe, Request(_ASK, max_tokens=1, role="doctor", accept_cut=True))
+    known = None
+    if isinstance(reply, Response):
+        checks.append(Check("runs", True, f"loaded and answered in {took:.1f} s"))
+        written, _ = await _try(probe, Request(_ASK, max_tokens=_WRITTEN, role="doctor", accept_cut=True))
+        read, _ = await _try(probe, Request(_LONG, max_tokens=1, role="doctor", accept_cut=True))
+        if isinstance(written, Response) and isinstance(read, Response):
+            checks.append(_speed_check(written, read))
+            known = written.timing.wire
+        obeyed, _ = await _try(probe, Request(_ASK, _BOUNDED, max_tokens=64, role="doctor", accept_cut=True))
+        checks.append(_obeyed(obeyed, "json_schema", "JSON schema"))
+    else:
+        checks.append(Check("runs", False, reply.message, reply.hint))
+    checks.append(_price_check(model))
+    can = _settle(Capabilities(), checks)
+    return EndpointReport(probe.name, "this process", tuple(checks), can, known, engine.ledger.total.cost)
+
+
+def _speed_check(written: Response, read: Response) -> Check:
+    """Say how quick a model is, from a reply that was long and a prompt that was."""
+    tokens = written.usage.completion if written.usage else 0
+    prompt = read.usage.prompt - read.usage.cached if read.usage else 0
+    said = f"{prompt / max(read.timing.wire, 1e-3):.0f} tokens a second read"
+    return Check("speed", None, f"{said}, {tokens / max(written.timing.wire, 1e-3):.0f} written, one call at a time")
+
+
+async def _try(model: Model, request: Request) -> tuple[Response | CallError | RunError, float]:
     began = time.monotonic()
     try:
         return await model.complete(request), time.monotonic() - began
@@ -144,16 +184,20 @@ async def _structured(model: OpenAIModel, form: str) -> Check:
         return Check(
             form, None, f"the endpoint refuses {label}", "It is asked for in another form, and in words at last."
         )
+    return _obeyed(reply, form, label)
+
+
+def _obeyed(reply: Response | CallError | RunError, form: str, label: str) -> Check:
     if not isinstance(reply, Response):
         return Check(form, None, f"{label} failed: {reply.message}", "Structured replies are asked for in words.")
     if find_json(reply.text, ("city", "people")) is None:
         return Check(
-            form, None, f"the endpoint takes {label} but does not obey it", "Replies are parsed, and re-asked once."
+            form, None, f"it takes {label} but does not obey it", "Replies are parsed, and re-asked once."
         )
     return Check(form, True, f"{label} is obeyed")
 
 
-def _price_check(model: OpenAIModel) -> Check:
+def _price_check(model: OpenAIModel | LocalModel) -> Check:
     price = model.price
     if price is None:
         return Check(

