@@ -8,7 +8,7 @@ from combee.errors import UsageError
 
 __all__ = ["INSTALL", "require_gepa"]
 
-INSTALL = "pip install 'combee-learn[gepa]' (in a clone: .venv/bin/pip install -e '.[gepa]')"
+INSTALL = ".venv/bin/pip install -e '.[gepa]' (in a clone; from an index: pip install 'combee-learn[gepa]')"
 _SEAM = "gepa.proposer.reflective_mutation.reflection_lm"
 
 
