@@ -17,28 +17,11 @@ from combee.trace import Trace, clean, redact, to_jsonl
 
 MEGABYTE = 1_000_000
 SIZES = (100, 500, 2000)
-WORDS = [
-    "make",
-    "error:",
-    "undefined reference",
-    "the",
-    "test_add",
-    "src/calc.py",
-    "line 12",
-    "passed",
-    "pip install",
-    "returned",
-    "ModuleNotFoundError",
-    "assert",
-    "config.yaml",
-    "None",
-    "port 8080",
-    "retry",
-    "/app/data",
-    "value=3",
-    "tokens",
-    "def run():",
-]
+_WORDS = (
+    "make|error:|undefined reference|the|test_add|src/calc.py|line 12|passed|pip install|returned|"
+    "ModuleNotFoundError|assert|config.yaml|None|port 8080|retry|/app/data|value=3|tokens|def run():"
+)
+WORDS = _WORDS.split("|")
 
 
 def a_conversation(chance: random.Random, at: int) -> dict[str, object]:

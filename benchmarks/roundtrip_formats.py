@@ -23,20 +23,8 @@ from combee.readers import read
 from combee.trace import Trace
 
 RUNS = 200
-WORDS = (
-    "build",
-    "test",
-    "/app/x.py",
-    "line-7",
-    "Error:",
-    "no such file",
-    "caf\u00e9",
-    "\U0001f41d",
-    "{braces}",
-    "<tag>",
-    "'q'",
-    '"d"',
-)
+_WORDS = "build|test|/app/x.py|line-7|Error:|no such file|{braces}|<tag>|'q'|\"d\"|caf\u00e9|\U0001f41d"
+WORDS = _WORDS.split("|")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from combee.cli import run
-from combee.export import block_in, scored_text
+from combee.export import BEGIN, END, scored_text
 from combee.playbook import load
 
 Call = Callable[..., Any]
@@ -145,7 +145,8 @@ def test_apply_shows_a_diff_and_writes_only_when_told(
     assert call("apply", "one", "repo", "--yes")["written"] is True
     content = (repo / "AGENTS.md").read_bytes()
     assert content.startswith(b"# Rules\r\nBe kind.\r\n")
-    assert block_in(content) == scored_text(load(project / "runs/one/playbook.json"))
+    scored = scored_text(load(project / "runs/one/playbook.json"))
+    assert content.endswith(f"{BEGIN}\n{scored}{END}\n".replace("\n", "\r\n").encode())
     assert call("apply", "one", "repo", "--yes") == {"files": [], "written": False, "diff": ""}
     call("apply", "one", "repo", "--yes", "--to", "skill")
     assert (repo / ".claude/skills/one/SKILL.md").is_file()

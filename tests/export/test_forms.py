@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from combee.errors import UsageError
-from combee.export import FORMS, choose, export, held_text, own_skill, scored_text
+from combee.export import BEGIN, END, FORMS, choose, export, own_skill, scored_text
 from combee.playbook import SECTIONS, Bullet, Playbook, from_json, from_text, tokens
 
+PART = re.compile(r"^- .*\]\((references/[^)]+\.md)\): \d+ lessons$", re.MULTILINE)
 TEXTS = st.text(min_size=1, max_size=40).filter(lambda text: bool(text.strip()))
 
 
@@ -21,6 +25,15 @@ def book(count: int, *, sections: int = 2) -> Playbook:
         for n in range(count)
     ]
     return Playbook(tuple(bullets), count)
+
+
+def held_text(files: Mapping[str, str]) -> str:
+    """Return the scored text that exported files (path to content) hold, put together again."""
+    path = next((path for path in files if path.endswith("SKILL.md")), next(iter(files)))
+    folder = path.rpartition("/")[0]
+    parts = PART.findall(files[path])
+    texts = [files[f"{folder}/{part}" if folder else part] for part in parts] or [files[path]]
+    return "\n".join(text.split(f"{BEGIN}\n", 1)[1].rsplit(f"{END}\n", 1)[0] for text in texts)
 
 
 @pytest.mark.parametrize("form", ["skill", "agents", "cursor", "prompt"])

@@ -71,6 +71,10 @@ def test_reading_is_a_stream() -> None:
         ('{"combee_trace": 1, "id": "a", "task": "b", "steps": [{"i": 0, "role": "x", "text": ""}]}', "steps[0].role"),
         ('{"combee_trace": 1, "id": "a", "task": "b", "steps": [{"i": true}]}', "steps[0].role is not text"),
         ('{"combee_trace": 1, "id": "a", "task": "b", "outcome": {"score": [1]}}', "outcome.score is not a number"),
+        (
+            '{"combee_trace": 1, "id": "a", "task": "b", "outcome": {"score": 1' + "0" * 400 + "}}",
+            "outcome.score is not a number",
+        ),
         ('{"combee_trace": 1, "id": "a", "task": "b", "meta": {"x": 1}}', "trace.meta is not an object of texts"),
         ("[" * 100_000, ""),
     ],

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from combee.export.applying import Change, changes, diff_of, write
-from combee.export.blocks import block_in, put_block
+from combee.export.blocks import put_block
 from combee.export.choosing import choose, value
-from combee.export.forms import BEGIN, END, FORMS, File, check_name, export, held_text, scored_text, slug
+from combee.export.forms import BEGIN, END, FORMS, File, check_name, export, scored_text, slug
 from combee.export.own import own_skill
 
 __all__ = [
@@ -14,13 +14,11 @@ __all__ = [
     "FORMS",
     "Change",
     "File",
-    "block_in",
     "changes",
     "check_name",
     "choose",
     "diff_of",
     "export",
-    "held_text",
     "own_skill",
     "put_block",
     "scored_text",

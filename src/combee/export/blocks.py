@@ -11,7 +11,7 @@ import re
 from combee.errors import UsageError
 from combee.export.forms import BEGIN, END
 
-__all__ = ["block_in", "put_block"]
+__all__ = ["put_block"]
 
 _BEGIN = re.compile(rb"^" + re.escape(BEGIN.encode()) + rb"[ \t]*\r?$", re.MULTILINE)
 _END = re.compile(rb"^" + re.escape(END.encode()) + rb"[ \t]*(?:\r\n|\r?$|\n)", re.MULTILINE)
@@ -52,12 +52,3 @@ def put_block(content: bytes | None, block: str, where: str = "the file") -> byt
         return content[: span[0]] + text + content[span[1] :]
     gap = b"" if content.endswith(b"\n") else ends
     return content + gap + ends + text
-
-
-def block_in(content: bytes, where: str = "the file") -> str | None:
-    """Return the text between the marks, with plain line ends; None where there is no block. Raises as `put_block`."""
-    span = _span(content, where)
-    if span is None:
-        return None
-    lines = content[span[0] : span[1]].decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
-    return "\n".join(lines[1:-2]) + "\n" if len(lines) > 3 else ""

@@ -18,12 +18,11 @@ from combee.export.choosing import choose
 from combee.guard import find_secrets
 from combee.playbook import Playbook, to_json, to_text
 
-__all__ = ["BEGIN", "END", "FORMS", "File", "check_name", "export", "held_text", "scored_text", "slug"]
+__all__ = ["BEGIN", "END", "FORMS", "File", "check_name", "export", "scored_text", "slug"]
 
 BEGIN = "<!-- combee:begin -->"
 END = "<!-- combee:end -->"
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_PART = re.compile(r"^- .*\]\((references/[^)]+\.md)\): \d+ lessons$", re.MULTILINE)
 _MOST_LINES = 400  # of 500: the rest is for what stands around
 _READ = (
     "Lessons from earlier runs, one a line: `[id] helpful=N harmful=N :: lesson`. The counts say how often a lesson "
@@ -96,15 +95,6 @@ def export(
 
 def _marked(text: str) -> str:
     return f"{BEGIN}\n{text}{END}\n"
-
-
-def held_text(files: Mapping[str, str]) -> str:
-    """Return the scored text that exported files (path to content) hold, put together again."""
-    path = next((path for path in files if path.endswith("SKILL.md")), next(iter(files)))
-    folder = path.rpartition("/")[0]
-    parts = _PART.findall(files[path])
-    texts = [files[f"{folder}/{part}" if folder else part] for part in parts] or [files[path]]
-    return "\n".join(text.split(f"{BEGIN}\n", 1)[1].rsplit(f"{END}\n", 1)[0] for text in texts)
 
 
 def _front(fields: Mapping[str, str | bool | dict[str, str]]) -> str:

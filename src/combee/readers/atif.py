@@ -50,9 +50,7 @@ class AtifReader:
         for line, value in source.records():
             draft = Draft(source)
             add_trajectory(draft, table(value), line=line)
-            trace = draft.trace(outcome=_claimed(table(value)), line=line)
-            if trace is not None:
-                yield trace
+            yield from draft.trace(outcome=_claimed(table(value)), line=line)
 
 
 def _claimed(record: dict[str, object]) -> Outcome | None:

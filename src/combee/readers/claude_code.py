@@ -131,9 +131,7 @@ def _finish(source: Source, session: _Session) -> Iterator[Trace]:
     if not any(text(record.get("type")) in _TURNS for _, record in session.records):
         source.skip("a session without a turn", session.records[0][0])
         return
-    trace = draft.trace(task=task, meta={"agent": "claude-code", "session": session.id}, line=session.records[0][0])
-    if trace is not None:
-        yield trace
+    yield from draft.trace(task=task, meta={"agent": "claude-code", "session": session.id}, line=session.records[0][0])
 
 
 def _identify(draft: Draft, record: dict[str, object]) -> None:

@@ -72,9 +72,7 @@ def _team(source: Source, team: str) -> Iterator[Trace]:
         "members": ", ".join(sorted(names)),
         "cost_cents": f"{sum(costs):g}" if costs else "",
     }
-    trace = draft.trace(task=_goal(config, draft), outcome=_outcome(tasks), meta=meta)
-    if trace is not None:
-        yield trace
+    yield from draft.trace(task=_goal(config, draft), outcome=_outcome(tasks), meta=meta)
 
 
 def _records(folder: Source, pattern: re.Pattern[str]) -> Iterator[tuple[str, dict[str, object]]]:

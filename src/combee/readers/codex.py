@@ -77,9 +77,7 @@ class CodexReader:
                 draft.piece(piece, timestamp=event.time, line=event.line)
                 if task is None and piece.role == "user":
                     task = piece.text
-        trace = draft.trace(task=task)
-        if trace is not None:
-            yield trace
+        yield from draft.trace(task=task)
 
 
 def _events(source: Source) -> Iterator[_Event]:

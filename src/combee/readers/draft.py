@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from combee.readers.messages import Piece
 from combee.readers.source import Source
@@ -94,10 +95,7 @@ class Draft:
                 ordered += early.pop(call.id, [])
         if ordered != self.steps:
             self.source.note("results recorded before their calls were put after them")
-            self.steps = [
-                Step(at, s.role, s.text, s.tool_calls, s.answers, s.is_error, s.timestamp, s.agent)
-                for at, s in enumerate(ordered)
-            ]
+            self.steps = [replace(step, index=at) for at, step in enumerate(ordered)]
 
     def trace(
         self,
@@ -106,14 +104,14 @@ class Draft:
         meta: Mapping[str, str] | None = None,
         *,
         line: int | None = None,
-    ) -> Trace | None:
-        """Return the trace, or None (named) where there is neither a step nor an outcome.
+    ) -> Iterator[Trace]:
+        """Yield the trace, or nothing (named) where there is neither a step nor an outcome.
 
         The task is the first message of the user where none is given. Empty values of `meta` are left out.
         """
         if not self.steps and outcome is None:
             self.source.skip("no steps in it", line)
-            return None
+            return
         if task is None:
             task = next((step.text for step in self.steps if step.role == "user" and step.answers is None), "")
         task = self._plain(task, line)
@@ -122,7 +120,7 @@ class Draft:
             outcome = Outcome(outcome.success, outcome.score, outcome.claimed, tests, self._plain(outcome.detail))
         steps = tuple(self.steps)
         kept = {key: self._plain(value) for key, value in {**self.meta, **(meta or {})}.items() if value}
-        return Trace(trace_id(task, steps, outcome, self._plain(self.run)), task, steps, outcome, meta=kept)
+        yield Trace(trace_id(task, steps, outcome, self._plain(self.run)), task, steps, outcome, meta=kept)
 
     def _plain(self, text: str, line: int | None = None) -> str:
         clean = plain(text)

@@ -67,9 +67,7 @@ class HarborReader:
         if not draft.steps:
             source.note("the trial holds no transcript, only its outcome")
         first = next((step.text for step in draft.steps if step.role == "user"), "")
-        trace = draft.trace(task=task or first or text(result.get("task_name")), outcome=outcome)
-        if trace is not None:
-            yield trace
+        yield from draft.trace(task=task or first or text(result.get("task_name")), outcome=outcome)
 
 
 def _result(source: Source) -> dict[str, object]:

@@ -127,9 +127,7 @@ def _sample(source: Source, sample: dict[str, object], log: dict[str, object], l
         "target": target if isinstance(target, str) else compact(target),
         "started": when(sample.get("started_at")) or "",
     }
-    trace = draft.trace(task=task, outcome=_outcome(sample, log, attachments), meta=meta, line=line)
-    if trace is not None:
-        yield trace
+    yield from draft.trace(task=task, outcome=_outcome(sample, log, attachments), meta=meta, line=line)
 
 
 def _grade(value: object) -> float | None:

@@ -100,9 +100,7 @@ def _trace(source: Source, group: Group) -> Iterator[Trace]:
     feedback = [record for _, record in group.records if "run_type" not in record]
     outcome = _outcome(root, feedback)
     meta = {"session": text(root.get("session_name")), "agent": text(root.get("name")), "run": text(root.get("id"))}
-    trace = draft.trace(task=task or None, outcome=outcome, meta=meta, line=root_line)
-    if trace is not None:
-        yield trace
+    yield from draft.trace(task=task or None, outcome=outcome, meta=meta, line=root_line)
 
 
 def _shown(value: object, keys: tuple[str, ...]) -> str:

@@ -39,20 +39,9 @@ _RESULTS = frozenset(
 _THINKING = frozenset({"thinking", "reasoning"})
 _HIDDEN = frozenset({"redacted_thinking", "cache_point"})
 _MEDIA = frozenset(
-    {
-        "image",
-        "image_url",
-        "input_image",
-        "audio",
-        "input_audio",
-        "file",
-        "input_file",
-        "document",
-        "video",
-        "blob",
-        "uri",
-    }
-)
+    {"image", "image_url", "input_image", "audio", "input_audio", "file", "input_file", "document", "video", "blob",
+     "uri"}
+)  # fmt: skip
 
 
 @dataclass(slots=True)

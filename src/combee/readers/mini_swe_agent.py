@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from combee.readers.draft import Draft
 from combee.readers.messages import Piece, pieces
 from combee.readers.openai_chat import is_messages
-from combee.readers.outcomes import claim
+from combee.readers.outcomes import submitted
 from combee.readers.source import Source
 from combee.readers.values import number, objects, rows, table, text, when
-from combee.trace import Outcome, ToolCall, Trace
+from combee.trace import ToolCall, Trace
 
 __all__ = ["MiniSweAgentReader"]
 
@@ -64,15 +64,7 @@ class MiniSweAgentReader:
                 "task_id": text(record.get("instance_id")),
                 "submission": text(info.get("submission")),
             }
-            trace = draft.trace(outcome=_outcome(text(info.get("exit_status"))), meta=meta, line=line)
-            if trace is not None:
-                yield trace
-
-
-def _outcome(status: str) -> Outcome | None:
-    if not status:
-        return None
-    return claim(True, status) if status.lower() == "submitted" else Outcome(detail=status)
+            yield from draft.trace(outcome=submitted(text(info.get("exit_status"))), meta=meta, line=line)
 
 
 def _fill(draft: Draft, messages: list[object], line: int) -> None:

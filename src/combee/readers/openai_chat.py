@@ -89,9 +89,7 @@ def _finished(source: Source, conversation: _Conversation) -> Iterator[Trace]:
     draft = Draft(source)
     draft.pieces(conversation.said, line=conversation.line)
     meta = {key: value for key, value in conversation.meta.items() if key != "request"}
-    trace = draft.trace(outcome=conversation.outcome, meta=meta, line=conversation.line)
-    if trace is not None:
-        yield trace
+    yield from draft.trace(outcome=conversation.outcome, meta=meta, line=conversation.line)
 
 
 def _conversation(source: Source, value: object, line: int) -> _Conversation | None:

@@ -51,9 +51,7 @@ class OpenClawReader:
                 _message(draft, table(record.get("message")), stamp, agent, line)
             elif kind in {"compaction", "branch_summary"}:
                 draft.add("system", f"[{kind}] {text(record.get('summary'))}", timestamp=stamp, line=line)
-        trace = draft.trace()
-        if trace is not None:
-            yield trace
+        yield from draft.trace()
 
 
 def _active(events: list[tuple[int, dict[str, object]]]) -> set[str]:

@@ -123,9 +123,7 @@ def _conversation(
         "model": text(table(table(row.get("metadata")).get("llm_config")).get("model")),
         "error": text(row.get("error"))[:500],
     }
-    trace = draft.trace(outcome=verdict, meta=meta, line=line)
-    if trace is not None:
-        yield trace
+    yield from draft.trace(outcome=verdict, meta=meta, line=line)
 
 
 def _verdict(row: dict[str, object]) -> Outcome | None:

@@ -126,9 +126,7 @@ def _trace(source: Source, group: Group) -> Iterator[Trace]:
         "trace_id": group.key,
         "session": next((name for span in spans if (name := text(span.attributes.get("gen_ai.conversation.id")))), ""),
     }
-    trace = draft.trace(outcome=_outcome(root, spans), meta=meta, line=root.line)
-    if trace is not None:
-        yield trace
+    yield from draft.trace(outcome=_outcome(root, spans), meta=meta, line=root.line)
 
 
 def _model(span: _Span) -> str:

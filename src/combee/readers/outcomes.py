@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from combee.readers.values import flag, number, table, text
 from combee.trace import Outcome
 
-__all__ = ["claim", "failure_detail", "recorded", "scored"]
+__all__ = ["claim", "failure_detail", "recorded", "scored", "submitted"]
 
 _DETAIL = 4000
 
@@ -21,6 +21,13 @@ def scored(score: float | None, *, tests: Mapping[str, bool] | None = None, deta
 def claim(success: bool | None, detail: str = "") -> Outcome:
     """Return an outcome that only the agent states."""
     return Outcome(success=success, claimed=success is not None, detail=detail[:_DETAIL])
+
+
+def submitted(status: str) -> Outcome | None:
+    """Return the outcome of an exit status: that the agent handed something in is its own claim of success."""
+    if not status:
+        return None
+    return claim(True, status) if status.lower() == "submitted" else Outcome(detail=status)
 
 
 def failure_detail(value: object) -> str:

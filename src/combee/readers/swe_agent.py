@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from combee.readers.draft import Draft
 from combee.readers.messages import Piece, content_text, pieces
-from combee.readers.outcomes import claim
+from combee.readers.outcomes import submitted
 from combee.readers.source import Source
 from combee.readers.values import objects, rows, table, text
-from combee.trace import Outcome, ToolCall, Trace
+from combee.trace import ToolCall, Trace
 
 __all__ = ["SweAgentReader"]
 
@@ -53,15 +53,7 @@ class SweAgentReader:
                 "task_id": text(record.get("instance_id")) or text(info.get("instance_id")),
                 "submission": text(info.get("submission")),
             }
-            trace = draft.trace(outcome=_outcome(text(info.get("exit_status"))), meta=meta, line=line)
-            if trace is not None:
-                yield trace
-
-
-def _outcome(status: str) -> Outcome | None:
-    if not status:
-        return None
-    return claim(True, status) if status == "submitted" else Outcome(detail=status)
+            yield from draft.trace(outcome=submitted(text(info.get("exit_status"))), meta=meta, line=line)
 
 
 def _opening(draft: Draft, history: list[dict[str, object]], line: int) -> None:

@@ -103,9 +103,7 @@ def _trial(source: Source, result: dict[str, object], *, transcript: bool) -> It
         "trial": text(result.get("trial_name")),
         "failure_mode": _mode(result),
     }
-    trace = draft.trace(task=instruction, outcome=_outcome(result), meta=meta)
-    if trace is not None:
-        yield trace
+    yield from draft.trace(task=instruction, outcome=_outcome(result), meta=meta)
 
 
 def _mode(result: dict[str, object]) -> str:

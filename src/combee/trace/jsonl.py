@@ -121,19 +121,23 @@ def _step(value: object, position: int) -> Step:
     )
 
 
-def _outcome(value: object) -> Outcome | None:
-    if value is None:
+def _outcome(data: object) -> Outcome | None:
+    if data is None:
         return None
-    fields = _Fields(value, "outcome")
+    fields = _Fields(data, "outcome")
     score = fields.value.get("score")
     if isinstance(score, bool) or not isinstance(score, int | float | str | None):
         raise fields.fail("score", "a number")
+    try:
+        value = None if score is None else float(score)
+    except (ValueError, OverflowError):
+        raise fields.fail("score", "a number") from None
     tests = fields.table("tests")
     if not all(isinstance(passed, bool) for passed in tests.values()):
         raise fields.fail("tests", "an object of true and false")
     return Outcome(
         success=fields.flag("success"),
-        score=None if score is None else float(score),
+        score=value,
         claimed=bool(fields.flag("claimed")),
         tests=cast("Mapping[str, bool]", tests),
         detail=fields.text("detail") if "detail" in fields.value else "",
