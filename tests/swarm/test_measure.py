@@ -8,15 +8,21 @@ from pathlib import Path
 import pytest
 
 from combee.cli.main import run
+from combee.swarm.measure import EXPERIMENTS, Experiment
 from combee.swarm.measure.asking import reduce_traces
+from combee.swarm.measure.budget import Spent, spend
 from combee.swarm.measure.capacity import largest, outcome
+from combee.swarm.measure.chains import CENTRE, NONE, VOTE, Chains, Slips, run_chains
 from combee.swarm.measure.edits import edits
+from combee.swarm.measure.errors import pays_from
 from combee.swarm.measure.joint import joint
 from combee.swarm.measure.lab import DOCUMENT, WINDOW, Facts
+from combee.swarm.measure.layers import crossing
 from combee.swarm.measure.load import Demand, run_load
-from combee.swarm.measure.result import judge
+from combee.swarm.measure.result import Setting, judge
 from combee.swarm.measure.roles import specialise
 from combee.swarm.measure.staleness import stale
+from combee.swarm.measure.team import DIRECTORY, FLAT, LEADS, TREE, team
 from combee.swarm.measure.ways import chain, disk, fresh, persistent, reports
 from combee.swarm.window import count
 
@@ -89,6 +95,67 @@ def test_edits_by_agents_shorten_the_ways() -> None:
     assert edits("agents", 0, agents=14, budget=3)[0] < edits("fixed", 0, agents=14)[0]
 
 
+def test_a_check_stops_the_slips_of_a_reader_and_not_those_of_a_source() -> None:
+    own = {way: run_chains(way, Slips(0.3), chains=6, depth=4, seed=0) for way in (NONE, CENTRE, VOTE)}
+    assert own[NONE].right[-1] < 0.6
+    assert own[CENTRE].right[-1] == 1
+    assert own[CENTRE].tokens[-1] > own[NONE].tokens[-1]
+    assert own[VOTE].right[-1] >= own[NONE].right[-1]
+    source = [run_chains(way, Slips(0.3, shared=1.0), chains=6, depth=4, seed=0) for way in (NONE, CENTRE)]
+    assert source[0].right == source[1].right
+    assert source[0].right[-1] < 0.6
+    flawless = [run_chains(way, Slips(0), chains=2, depth=3, seed=0) for way in (NONE, CENTRE)]
+    assert min(flawless[0].right + flawless[1].right) == 1
+    assert pays_from(flawless[1], flawless[0]) is None
+
+
+def test_checking_pays_from_the_depth_after_the_last_at_which_it_does_not() -> None:
+    cheap = Chains((0.9, 0.3, 0.2), (100, 200, 300), 1)
+    dear = Chains((1.0, 1.0, 1.0), (200, 400, 600), 1)
+    assert cheap.yielded(1) == 9000
+    assert pays_from(dear, cheap) == 2
+    assert pays_from(cheap, dear) is None
+    assert pays_from(Chains((0.95, 0.5, 0.3), (100, 200, 300), 1), cheap) == 1
+
+
+@pytest.mark.parametrize("way", [FLAT, DIRECTORY, LEADS, TREE])
+def test_a_team_finds_what_it_needs_after_changes_and_gathers_everything(way: str) -> None:
+    assert team(way, 9, 0.5, 0, tasks=8).right == 1
+    assert team(way, 9, 0.5, 0, tasks=2, gather=True).right == 1
+
+
+def test_a_layer_pays_where_news_are_many_and_not_where_there_are_none() -> None:
+    calm = {way: team(way, 16, 0, 0, tasks=10) for way in (FLAT, LEADS, DIRECTORY)}
+    busy = {way: team(way, 16, 1, 0, tasks=10) for way in (FLAT, LEADS, DIRECTORY)}
+    assert calm[LEADS].messages > calm[FLAT].messages == calm[DIRECTORY].messages
+    assert busy[FLAT].messages > busy[LEADS].messages > busy[DIRECTORY].messages
+    assert busy[FLAT] == team(FLAT, 16, 1, 0, tasks=10)
+
+
+def test_a_crossing_is_where_the_last_doubt_ends() -> None:
+    assert crossing((2, 4, 8, 16), lambda size: size >= 6) == 6
+    assert crossing((2, 4, 8), lambda size: True) == 2
+    assert crossing((2, 4, 8), lambda size: size < 5) is None
+
+
+def test_a_budget_pays_reading_first() -> None:
+    spent = Spent((100, 110, 120, 130), (0, 1, 1, 2))
+    shares = [spent.within(tokens) for tokens in (50, 109, 110, 1000)]
+    assert shares == pytest.approx([0, 0, 1 / 3, 2 / 3])
+        0,
+        0,
+        pytest.approx(1 / 3),
+        pytest.approx(2 / 3),
+    ]
+    assert spent.reach(0.5) == 130
+    assert spent.reach(0.9) == float("inf")
+    stays, cached = spend(persistent(2), 150, 0, 4)
+    once, _ = spend(fresh, 150, 0, 4)
+    assert stays.right[-1] == once.right[-1] == 4
+    assert once.tokens[0] == 0 < stays.tokens[0]
+    assert once.each > 2 * stays.each > 2 * cached.each
+
+
 def test_an_experiment_is_repeated_exactly_and_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert specialise("digest", 20, 0) == specialise("digest", 20, 0)
     out = tmp_path / "found.md"
@@ -103,3 +170,18 @@ def test_a_verdict_has_three_values() -> None:
     cases = [(True, True), (False, True), (False, False)]
     found = [judge("", "", held=held, partly=partly).verdict for held, partly in cases]
     assert found == ["held", "held only if", "did not hold"]
+
+
+def test_a_stop_keeps_the_experiments_that_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(setting: Setting) -> Experiment:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(EXPERIMENTS, "load", stopped)
+    out = tmp_path / "found.md"
+    assert run(["swarm", "measure", "staleness", "load", "--quick", "--out", str(out)]) == 130
+    said = capsys.readouterr().err
+    assert "[1/2] staleness" in said
+    assert f"1 of 2 experiments done and kept in {out}" in said
+    assert "go stale unnoticed" in out.read_text(encoding="utf-8")

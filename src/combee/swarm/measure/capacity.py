@@ -5,6 +5,7 @@ A window stands for 1M tokens or for 200k: only the share of it that a summary m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -51,8 +52,13 @@ def outcome(way: Way, count: int, seed: int, *, questions: int = QUESTIONS, one_
         return Outcome(right / len(asked), spent.tokens / len(asked), before.compactions)
 
 
-def largest(run: Callable[[int, int], Outcome], limit: float, seeds: Sequence[int], start: float = 0.25) -> Found:
-    """Return the largest size that is right to 95 % in the mean of the seeds: doubled from `start`, then bisected."""
+def largest(
+    run: Callable[[int, int], Outcome], limit: float, seeds: Sequence[int], *, start: float = 0.5, steps: int = 4
+) -> Found:
+    """Return the largest size that is right to 95 % in the mean of the seeds.
+
+    It is doubled or halved from `start` until it lies between a good and a bad one, then bisected in so many steps.
+    """
 
     def good(size: float) -> Outcome | None:
         count = max(BATCH, round(size * PER_WINDOW))
@@ -64,16 +70,19 @@ def largest(run: Callable[[int, int], Outcome], limit: float, seeds: Sequence[in
                 return None
         return averaged(lambda n: found[n], range(len(found)))
 
-    best = good(start)
-    if best is None:
-        return largest(run, start, seeds, start / 4) if start > 0.25 else Found(0, Outcome(0, 0, 0))
-    size = start
-    while size < limit and (found := good(min(size * 2, limit))) is not None:
-        size, best = min(size * 2, limit), found
-    if size >= limit:
-        return Found(size, best, limited=True)
-    low, high = size, min(size * 2, limit)
-    for _ in range(5):
+    low, high, best, size = 0.0, math.inf, Outcome(0, 0, 0), start
+    while not low or math.isinf(high):
+        if (found := good(size)) is not None:
+            low, best = size, found
+            if size >= limit:
+                return Found(size, best, limited=True)
+            size = min(size * 2, limit)
+        else:
+            high = size
+            if size <= BATCH / PER_WINDOW:
+                return Found(0, best)
+            size /= 2
+    for _ in range(steps):
         middle = (low + high) / 2
         found = good(middle)
         low, high, best = (middle, high, found) if found is not None else (low, middle, best)
@@ -114,10 +123,11 @@ def _short(way: str, summary: int) -> str:
 
 def _ways(setting: Setting) -> tuple[dict[str, Found], dict[int, Found]]:
     """Return what every way of keeping context can hold, and persistent agents by their number."""
-    limit = setting.pick(2.0, 32.0)
+    limit, steps, questions = setting.pick((2.0, 2, 16), (32.0, 4, QUESTIONS))
 
-    def run(way: Way, most: float = limit, seeds: Sequence[int] = (0,), start: float = 0.5) -> Found:
-        return largest(partial(outcome, way), most, seeds, start)
+    def run(way: Way, most: float = limit, seeds: Sequence[int] = (0,), start: float = 0.5, **how: bool) -> Found:
+        ask = partial(outcome, way, questions=min(questions, 6) if way is fresh else questions, **how)
+        return largest(ask, most, seeds, start=start, steps=steps)
 
     found = {
         _compaction(foreseen, share): run(chain(foreseen, share), limit, setting.seeds)
@@ -127,14 +137,14 @@ def _ways(setting: Setting) -> tuple[dict[str, Found], dict[int, Found]]:
     for summary in SHORT:
         found[_short("compaction", summary)] = run(chain(1.0, 0.05, summary), limit, setting.seeds)
     for summary in SHORT:
-        found[_short("reports of sub-agents", summary)] = run(reports(1.0, 0.05, summary), 2 * limit)
+        found[_short("reports of sub-agents", summary)] = run(reports(1.0, 0.05, summary), 2 * limit, start=limit / 2)
     found["reports of sub-agents 200k to 4k, 50% foreseeable, 5% needed"] = run(reports(0.5, 0.05, SHORT[1]))
     found["disk, question can be searched for"] = run(disk(addressable=True), start=limit)
     found["disk, question cannot be searched for"] = run(disk(addressable=False))
-    found["fresh sub-agents"] = largest(partial(outcome, fresh, questions=setting.pick(2, 6)), limit, (0,), limit)
+    found["fresh sub-agents"] = run(fresh, start=limit)
     hired = {n: run(persistent(n), 2 * n, start=n / 2) for n in setting.pick((1, 4), (1, 4, 16, 64))}
     found |= {f"persistent, {n} agents": one for n, one in hired.items()}
-    found[TURNS] = largest(partial(outcome, persistent(4), one_at_a_time=True), 8, (0,), 2)
+    found[TURNS] = run(persistent(4), 8, start=2, one_at_a_time=True)
     found |= {f"mesh, {n} peers who ask each other": run(mesh(n), 2 * n, start=n / 2) for n in list(hired)[1:3]}
     return found, hired
 

@@ -36,7 +36,7 @@ class Demand:
         return [rng.choice(self.hot) if rng.random() < 0.7 else self.any(rng) for _ in range(count)]
 
 
-def edits(who: str, seed: int, *, agents: int = 30, budget: int = 8, sample: int = 40) -> tuple[float, int]:
+def edits(who: str, seed: int, *, agents: int = 30, budget: int = 8, sample: int = 30) -> tuple[float, int]:
     """Return messages a question on fresh demand after a budget of proposed edges, and how many edits were kept.
 
     Args:
@@ -44,7 +44,7 @@ def edits(who: str, seed: int, *, agents: int = 30, budget: int = 8, sample: int
         seed: Same seed, same demand.
         agents: In a tree of two children each at first.
         budget: Proposals that may be measured.
-        sample: Questions by which a structure is measured.
+        sample: Questions by which a structure is measured; three times as many in the end.
     """
     names = [f"a{number:02d}" for number in range(agents)]
     rng, drawn = random.Random(f"edits {seed}"), random.Random(f"demand {seed}")
@@ -73,7 +73,7 @@ def edits(who: str, seed: int, *, agents: int = 30, budget: int = 8, sample: int
             log.pop(pair, None)
             propose(swarm.world, json.dumps({"add": [list(pair)]}), author=pair[0], why="it is asked for often")
             await settle(swarm.world, score)
-        return await spent(swarm, _now(swarm.world), demand.draw(random.Random(f"held out {seed}"), 100))
+        return await spent(swarm, _now(swarm.world), demand.draw(random.Random(f"held out {seed}"), 3 * sample))
 
     with lab(lambda view: view.mail.body, hop_limit=64, max_asks=10**6) as swarm:
         with swarm.world.step():
@@ -91,8 +91,8 @@ def _now(world: World) -> Structure:
 def structure(setting: Setting) -> Experiment:
     """Edges that agents propose."""
     kinds = ("fixed", "random", "agents")
-    seeds = setting.pick((0,), tuple(range(8)))
-    budget, sample = setting.pick((4, 20), (8, 40))
+    seeds = setting.pick((0,), tuple(range(6)))
+    budget, sample = setting.pick((4, 16), (8, 30))
     found = {kind: [edits(kind, seed, budget=budget, sample=sample) for seed in seeds] for kind in kinds}
     cost_of = {kind: [one[0] for one in found[kind]] for kind in kinds}
     fixed, chance, own = (mean(cost_of[kind]) for kind in kinds)

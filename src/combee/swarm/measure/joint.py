@@ -64,10 +64,12 @@ def _together(text: str, *, compresses: bool) -> str:
 
 def joints(setting: Setting) -> Experiment:
     """Questions about everything at once."""
-    counts = setting.pick((2, 24), (2, 4, 8, 16, 32))
+    counts, steps = setting.pick(((2, 24), 2), ((2, 4, 8, 16, 32), 4))
     names = {"one number a part": True, "every fact of a part": False}
     found = {
-        (name, n): largest(partial(outcome, joint(n, compresses=compresses)), 2 * n, (0,), n / 2).size
+        (name, n): largest(
+            partial(outcome, joint(n, compresses=compresses)), 2 * n, (0,), start=n / 2, steps=steps
+        ).size
         for name, compresses in names.items()
         for n in counts
     }

@@ -135,8 +135,8 @@ def _measured(swarm: Swarm, questions: int, answered: int) -> Load:
 
 def loads(setting: Setting) -> Experiment:
     """Tree against mesh."""
-    sizes = setting.pick((10, 50), (10, 100, 1000, 10_000))
-    questions, few = setting.pick((60, 20), (300, 60))
+    sizes = setting.pick((10, 30), (10, 100, 1000, 10_000))
+    questions, few = setting.pick((40, 10), (300, 60))
     cells = {
         (way, zipf, size): run_load(way, Demand(size, questions, zipf))
         for size in sizes
