@@ -187,6 +187,11 @@ def _planted(runs: int = 200) -> None:
         hits = [first_alarm(Plan(harm_at=4, harm=harm, steps=5, batch=FEW), seed) for seed in seeds(runs)]
         caught = sum(hit is not None and hit.step == 4 and hit.verdict.action == "reject" for hit in hits)
         print(f"  harmful lesson of -{100 * harm:.0f} points at step 4: rejected there {caught / runs:.1%}")
+    for rows, parts in ((100, 4), (220, 4), (500, 1), (1000, 1)):
+        plan = Plan(harm_at=4, harm=0.05, steps=5, batch=FEW, rows=rows, parts=parts)
+        hits = [first_alarm(plan, seed) for seed in seeds(runs)]
+        caught = sum(hit is not None and hit.step == 4 and hit.verdict.action == "reject" for hit in hits)
+        print(f"  the one of -5 points on {rows} rows of {parts} parts: rejected there {caught / runs:.1%}")
     for drift in (0.01, 0.02, 0.03):
         found = [first_alarm(Plan(drift=drift, steps=10, batch=FEW), seed) for seed in seeds(runs)]
         steps = sorted(hit.step for hit in found if hit is not None)

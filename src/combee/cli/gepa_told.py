@@ -148,7 +148,7 @@ class GepaRun:
             total=len(self._scores),
             reflections=sum(one.shape.n for one in self._learned),
             lessons=sum(len(scan.delta) for scan in found),
-            operations=sum(len(scan.delta) for scan in found),
+            operations=sum(len(one.judged[-1].verdict.delta) for one in self._learned),
             refused=sum(note.startswith("refused") for one in self._learned for note in one.notes),
             uncovered=sum(len(scan.uncovered) for scan in found),
             failed=sum(len(scan.failed) for scan in found),

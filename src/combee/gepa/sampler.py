@@ -15,7 +15,7 @@ from combee.aggregate.shuffle import permutation
 from combee.errors import UsageError
 from combee.gepa.timing import Clock
 from combee.journal import JSON, Scope
-from combee.pace import Choice, Delay, PaceState, from_json, lower, next_batch, start, state_choice, to_json
+from combee.pace import Choice, Delay, PaceState, from_json, next_batch, start, state_choice, to_json
 
 __all__ = ["CombeeSampler"]
 
@@ -67,11 +67,6 @@ class CombeeSampler:
         self._clock = Clock()
 
     @property
-    def size(self) -> int | None:
-        """The size of the latest minibatch, or None before the first."""
-        return self._clock.batch
-
-    @property
     def drawn(self) -> int:
         """How many records were drawn so far."""
         return self._drawn
@@ -100,15 +95,10 @@ class CombeeSampler:
         self._drawn += len(places)
         return [ids[place] for place in places]
 
-    def observe(self, batch: int, seconds: float, *, cached: bool = False) -> None:
+    def observe(self, batch: int, seconds: float) -> None:
         """Tell how long an iteration with a minibatch of this size took, where you time it yourself."""
         self._clock.told = True
-        self._clock.seen.append(Delay(batch, seconds, cached=cached))
-
-    def lower(self, batch: int) -> None:
-        """Ask for minibatches of at most this size until a later fit sees no new alarm (a guard's request)."""
-        if self._pace is not None:
-            self._pace = lower(self._pace, batch)
+        self._clock.seen.append(Delay(batch, seconds))
 
     def on_evaluation_end(self, event: Mapping[str, Any]) -> None:
         """Note when a minibatch was scored (gepa's callback)."""
