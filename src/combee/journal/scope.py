@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from combee.journal.flights import Flights
-from combee.journal.values import JSON, JSONLike, canonical_json, clean_text, hash_json, parse_json
+from combee.journal.values import JSON, JSONLike, Spelled, canonical_json, clean_text, hash_json, parse_json
 
 __all__ = ["Address", "BoundScope", "MemoryScope", "Place", "Scope", "Store", "key_of"]
 
@@ -153,18 +153,22 @@ class BoundScope:
         address = Address(self._place, clean_text(role), clean_text(item), attempt, hash_json(inputs))
         key = address.key()
         store = self._store
+        made: JSONLike = None
 
         async def buy() -> str:
+            nonlocal made
             store.begin(key)
             try:
-                text = canonical_json(await make())
+                made = await make()
+                text = canonical_json(made)
             except BaseException:
                 store.fail(key)
                 raise
             store.keep(key, address, text)
             return text
 
-        return parse_json(await store.flights.share(key, lambda: store.find(key), buy))
+        found = await store.flights.share(key, lambda: store.find(key), buy)
+        return made if type(made) is Spelled else parse_json(found)  # reading its text would give an equal value
 
     def decide(self, name: str, make: Callable[[], JSONLike]) -> JSON:
         """See `Scope.decide`."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, cast
+from json.encoder import encode_basestring
+from typing import Any, TypeAlias, cast
 
 from combee.errors import StorageError, UsageError
 
-__all__ = ["JSON", "JSONLike", "canonical_json", "clean_text", "hash_json", "parse_json"]
+__all__ = ["JSON", "JSONLike", "Spelled", "atom", "canonical_json", "clean_text", "hash_json", "parse_json"]
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """What comes back out of a journal."""
@@ -32,12 +34,33 @@ def clean_text(text: str) -> str:
     return text
 
 
+class Spelled(dict[str, Any]):
+    """A JSON object that brings its canonical text: for small ones of a fixed form that are made at each call.
+
+    Not to be changed once it is made, and plain in itself: read from `text`, it is an equal value.
+    """
+
+    __slots__ = ("text",)
+    text: str
+
+
+def atom(value: JSONLike) -> str:
+    """Return the canonical text of a value, which may stand inside a larger one; quick for texts and numbers."""
+    if type(value) is str:
+        return encode_basestring(value if value.isascii() else clean_text(value))
+    if type(value) is int or (type(value) is float and math.isfinite(value)):
+        return repr(value)
+    return "null" if value is None else canonical_json(value)
+
+
 def canonical_json(value: JSONLike) -> str:
     """Return the one text of a JSON value.
 
     Raises:
         UsageError: The value is not JSON (an object of another type, NaN, infinity, mixed key types, a circle).
     """
+    if type(value) is Spelled:
+        return value.text
     try:
         text = _ENCODE(value)
     except (TypeError, ValueError, RecursionError) as error:

@@ -10,24 +10,33 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, cast
 
-from combee.journal import JSON, Scope
+from combee.journal import JSON, Scope, clean_text
+from combee.journal.values import Spelled, atom, canonical_json
 from combee.model.ledger import usage_to_json
 from combee.model.types import Model, Request, Response, Timing, Usage
 
 __all__ = ["JournaledModel", "response_from_json", "response_to_json"]
 
 
-def response_to_json(response: Response) -> dict[str, JSON]:
-    """Return a response as plain JSON data (by hand: `asdict` copies deeply, and this is done for each call)."""
-    usage, timing = response.usage, response.timing
-    return {
-        "text": response.text,
-        "usage": usage_to_json(usage) if usage is not None else None,
-        "finish": response.finish,
-        "timing": {"queued": timing.queued, "wire": timing.wire, "retries": timing.retries},
-        "model": response.model,
-        "cost": response.cost,
-    }
+def response_to_json(response: Response) -> Spelled:
+    """Return a response as plain JSON data, with its text (by hand: this is done for each call)."""
+    usage, timing, cost, finish = usage_to_json(response.usage), response.timing, response.cost, response.finish
+    said, model = clean_text(response.text), clean_text(response.model)
+    queued, wire, retries = timing.queued, timing.wire, timing.retries
+    value = Spelled(
+        text=said,
+        usage=usage,
+        finish=finish,
+        timing={"queued": queued, "wire": wire, "retries": retries},
+        model=model,
+        cost=cost,
+    )
+    value.text = (
+        f'{{"cost":{atom(cost)},"finish":"{finish}","model":{atom(model)},"text":{atom(said)},'
+        f'"timing":{{"queued":{atom(queued)},"retries":{atom(retries)},"wire":{atom(wire)}}},'
+        f'"usage":{usage.text if usage is not None else "null"}}}'
+    )
+    return value
 
 
 def response_from_json(value: Mapping[str, Any]) -> Response:
@@ -55,18 +64,29 @@ def _digest(text: str) -> str:
     return hasher.hexdigest()
 
 
-def inputs_of(request: Request, model: Model) -> dict[str, JSON]:
-    """Return all that a reply depends on."""
-    return {
-        "model": model.name,
-        "messages": [[message.role, _digest(message.content)] for message in request.messages],
-        "schema": cast("JSON", dict(request.schema)) if request.schema is not None else None,
-        "max_tokens": request.max_tokens,
-        "temperature": request.temperature,
-        "seed": request.seed,
-        "stop": list(request.stop),
-        "parameters": cast("JSON", dict(getattr(model, "parameters", {}))),
-    }
+def inputs_of(request: Request, model: Model) -> Spelled:
+    """Return all that a reply depends on, with its text."""
+    name, stop, schema = model.name, list(request.stop), request.schema
+    most, heat, seed = request.max_tokens, request.temperature, request.seed
+    parameters = dict(getattr(model, "parameters", {}))
+    messages = [[message.role, _digest(message.content)] for message in request.messages]
+    value = Spelled(
+        model=name,
+        messages=messages,
+        schema=schema,
+        max_tokens=most,
+        temperature=heat,
+        seed=seed,
+        stop=stop,
+        parameters=parameters,
+    )
+    said = ",".join([f'[{atom(role)},"{digest}"]' for role, digest in messages])
+    value.text = (
+        f'{{"max_tokens":{atom(most)},"messages":[{said}],"model":{atom(name)},'
+        f'"parameters":{canonical_json(parameters) if parameters else "{}"},"schema":{atom(schema)},'
+        f'"seed":{atom(seed)},"stop":{canonical_json(stop) if stop else "[]"},"temperature":{atom(heat)}}}'
+    )
+    return value
 
 
 class JournaledModel:
@@ -89,11 +109,17 @@ class JournaledModel:
 
     async def complete(self, request: Request) -> Response:
         """Return the stored reply, or call the model and store what it says."""
+        bought: tuple[Response, Spelled] | None = None
 
         async def call() -> JSON:
-            return response_to_json(await self._model.complete(request))
+            nonlocal bought
+            response = await self._model.complete(request)
+            bought = response, response_to_json(response)
+            return bought[1]
 
         value = await self._scope.once(
             request.role, request.item, inputs_of(request, self._model), call, attempt=request.attempt
         )
+        if bought is not None and (bought[0].text, bought[0].model) == (bought[1]["text"], bought[1]["model"]):
+            return bought[0]  # what a replay will read is equal to it
         return response_from_json(cast("dict[str, Any]", value))

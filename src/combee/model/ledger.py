@@ -10,20 +10,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from combee.journal.values import Spelled, atom
 from combee.model.outcome import Paid
 from combee.model.types import Request, Usage
 
 __all__ = ["CallRow", "Ledger", "Totals", "prompt_characters", "usage_to_json"]
 
 
-def usage_to_json(usage: Usage) -> dict[str, Any]:
-    """Return usage as plain JSON data."""
-    return {
-        "prompt": usage.prompt,
-        "completion": usage.completion,
-        "cached": usage.cached,
-        "estimated": usage.estimated,
-    }
+def usage_to_json(usage: Usage | None) -> Spelled | None:
+    """Return usage as plain JSON data, with its text."""
+    if usage is None:
+        return None
+    prompt, completion, cached, estimated = usage.prompt, usage.completion, usage.cached, usage.estimated
+    value = Spelled(prompt=prompt, completion=completion, cached=cached, estimated=estimated)
+    value.text = (
+        f'{{"cached":{atom(cached)},"completion":{atom(completion)},"estimated":{"true" if estimated else "false"},'
+        f'"prompt":{atom(prompt)}}}'
+    )
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +52,30 @@ class CallRow:
     at: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as plain JSON data (by hand: `asdict` copies deeply, and this is done for each call)."""
-        return {
-            "model": self.model,
-            "role": self.role,
-            "item": self.item,
-            "attempt": self.attempt,
-            "tries": self.tries,
-            "outcome": self.outcome,
-            "paid": self.paid,
-            "usage": usage_to_json(self.usage) if self.usage is not None else None,
-            "cost": self.cost,
-            "queued": self.queued,
-            "wire": self.wire,
-            "at": self.at,
-        }
+        """Return the row as plain JSON data, with its text (by hand: this is done for each call)."""
+        usage = usage_to_json(self.usage)
+        row = Spelled(
+            model=self.model,
+            role=self.role,
+            item=self.item,
+            attempt=self.attempt,
+            tries=self.tries,
+            outcome=self.outcome,
+            paid=self.paid,
+            usage=usage,
+            cost=self.cost,
+            queued=self.queued,
+            wire=self.wire,
+            at=self.at,
+        )
+        # The clock's seconds, our own counts and our own words need no look.
+        row.text = (
+            f'{{"at":{self.at!r},"attempt":{atom(self.attempt)},"cost":{atom(self.cost)},"item":{atom(self.item)},'
+            f'"model":{atom(self.model)},"outcome":"{self.outcome}","paid":"{self.paid}","queued":{self.queued!r},'
+            f'"role":{atom(self.role)},"tries":{self.tries},"usage":{usage.text if usage is not None else "null"},'
+            f'"wire":{self.wire!r}}}'
+        )
+        return row
 
 
 @dataclass(slots=True)
