@@ -155,12 +155,16 @@ def brain(url: str, **options: Any) -> ModelBrain:
     return ModelBrain(OpenAIModel(url, "m", engine=engine, price=Price(1, 1)))
 
 
-async def asked(swarm: Swarm, question: str = QUESTION) -> str:
-    number = swarm.ask(USER, question, to="ann")
+async def to_the_end(swarm: Swarm) -> None:
     try:
         await swarm.run()
     finally:
         await swarm.aclose()
+
+
+async def asked(swarm: Swarm, question: str = QUESTION) -> str:
+    number = swarm.ask(USER, question, to="ann")
+    await to_the_end(swarm)
     found = swarm.answer(number)
     return f"{found.kind}: {found.body}" if found else "nothing"
 
@@ -319,7 +323,7 @@ def test_pydantic_ai_at_an_endpoint_that_fails(tmp_path: Path, capsys: pytest.Ca
         with World.open(described.world) as world:
             swarm = build(described, world)
             number = populate(described, swarm)
-            asyncio.run(swarm.run())
+            asyncio.run(to_the_end(swarm))
             found = swarm.answer(number or 0)
     assert found is not None
     assert found.kind == "report"

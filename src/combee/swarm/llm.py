@@ -6,6 +6,7 @@ pydantic-ai's function model, so that a script can be rehearsed on the very path
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,6 +68,12 @@ class PydanticBrain:
             raise CallError(f"{type(error).__name__}: {error}", kind=_kind(error)) from error
         return _thought(reply)
 
+    async def aclose(self) -> None:
+        """Close the connections of a model object that has a client of its own."""
+        close = getattr(getattr(self.model, "client", None), "close", None)
+        if close is not None:
+            await close()
+
 
 def at_endpoint(name: str, base_url: str, key: str | None) -> Model:
     """Return pydantic-ai's model for any endpoint that speaks OpenAI's chat completions, tools included.
@@ -81,7 +88,8 @@ def at_endpoint(name: str, base_url: str, key: str | None) -> Model:
         hint = "pip install 'pydantic-ai-slim[openai]', or use kind = \"endpoint\", which needs no more than Combee."
         raise UsageError("pydantic-ai calls endpoints with the package openai", hint=hint) from error
     # Endpoints on this machine want no key, the client wants one.
-    return OpenAIChatModel(name, provider=OpenAIProvider(base_url=base_url, api_key=key or "none"))
+    client = importlib.import_module("openai").AsyncOpenAI(base_url=base_url, api_key=key or "none")
+    return OpenAIChatModel(name, provider=OpenAIProvider(openai_client=client))
 
 
 def _kind(error: Exception) -> CallErrorKind:
