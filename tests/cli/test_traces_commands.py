@@ -85,6 +85,18 @@ def test_learn_from_traces_ends_in_a_playbook_with_support_and_resumes(call: Cal
     assert (project / "runs/one/report.html").is_file()
 
 
+def test_no_file_of_a_run_holds_what_was_redacted_not_even_as_a_setting(call: Call, project: Path) -> None:
+    place = project / "home" / "someone@example.org"
+    place.parent.mkdir()
+    (project / "traces").rename(place)
+    call("learn", "--from", str(place), "--redact", "codename=mail me", "--name", "one")
+    files = [path for path in (project / "runs/one").iterdir() if path.is_file()]
+    assert {"journal.sqlite", "report.html", "traces.jsonl"} <= {path.name for path in files}
+    for secret in (b"someone@example.org", b"mail me"):
+        assert [path.name for path in files if secret in path.read_bytes()] == []
+    assert call("resume", "one")["bullets"] == 1
+
+
 def test_two_runs_on_the_same_traces_give_the_same_bytes(call: Call, project: Path) -> None:
     call("learn", "--from", "traces", "--name", "one")
     call("learn", "--from", "traces", "--name", "two")

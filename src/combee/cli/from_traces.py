@@ -87,11 +87,19 @@ def learn_from_traces(spec: RunSpec, options: Mapping[str, Any]) -> None:
     facts = shown_report(result.report, kept.redacted, kept.twice)
     if not quiet:
         click.echo("\n".join(_lines(facts, redacted=redactor is not None)), err=True)
-    prepared = prepare_traces(spec, folder)
+    prepared = prepare_traces(_without_secrets(spec, redactor), folder)
     done = execute(prepared, folder, quiet=quiet)
     print_finished(done, as_json=options["as_json"], more={"read": facts, "top": _top(done)})
     if not options["as_json"]:
         click.echo("\n".join(_top_lines(done)))
+
+
+def _without_secrets(spec: RunSpec, redactor: Redactor | None) -> RunSpec:
+    """Return the settings as the journal may hold them: the traces are kept, their place and the patterns had a use."""
+    if redactor is None:
+        return spec
+    tasks = {**spec.tasks, "from": redactor(str(spec.tasks["from"])).text, "patterns": sorted(spec.tasks["patterns"])}
+    return dataclasses.replace(spec, tasks=tasks)
 
 
 def prepare_traces(spec: RunSpec, folder: Path | None) -> Prepared:
