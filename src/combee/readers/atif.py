@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from combee.readers.draft import Draft
-from combee.readers.messages import Piece, call_of, content_text, role_of
+from combee.readers.messages import Piece, call_of, content_text, first_text, role_of
 from combee.readers.outcomes import claim
 from combee.readers.source import Source
 from combee.readers.values import flag, number, objects, table, text, when
@@ -18,6 +18,7 @@ from combee.trace import Outcome, Trace
 __all__ = ["AtifReader", "add_trajectory", "is_atif"]
 
 _SOURCES = frozenset({"user", "agent", "system", "assistant", "environment", "tool"})
+_ANSWERS = ("source_call_id", "tool_call_id", "call_id")
 _DEEPEST = 20
 
 
@@ -102,31 +103,29 @@ def _add_step(draft: Draft, step: dict[str, object], agent: str | None, line: in
         said = f"[thinking] {thinking}\n{said}" if said else f"[thinking] {thinking}"
     calls = tuple(call_of(call) for call in objects(step.get("tool_calls")))
     if role == "tool":
-        answers = text(step.get("source_call_id")) or text(step.get("tool_call_id")) or text(step.get("call_id"))
-        draft.piece(
+        answers = first_text(step, _ANSWERS)
+        draft.add(
             Piece("tool", said, calls, answers or None, flag(step.get("is_error"))),
             timestamp=stamp,
             agent=agent,
             line=line,
         )
     else:
-        draft.piece(Piece(role, said, calls), timestamp=stamp, agent=agent, line=line)
+        draft.add(Piece(role, said, calls), timestamp=stamp, agent=agent, line=line)
     observation = step.get("observation")
     if isinstance(observation, str):
         only = calls[0].id if len(calls) == 1 and calls[0].id else None
-        draft.add("tool", observation, answers=only, timestamp=stamp, agent=agent, line=line)
+        draft.add(Piece("tool", observation, answers=only), timestamp=stamp, agent=agent, line=line)
         return []
     named: list[str] = []
     listed = observation if isinstance(observation, list) else table(observation).get("results")
     for result in objects(listed):
-        answers = text(result.get("source_call_id")) or text(result.get("tool_call_id")) or text(result.get("call_id"))
-        if not answers and len(calls) == 1:
-            answers = calls[0].id
+        answers = first_text(result, _ANSWERS) or (calls[0].id if len(calls) == 1 else "")
         content = result.get("content", result.get("output"))
         piece = Piece(
             "tool", content_text(content) if content is not None else "", (), answers or None, _failed(result)
         )
-        draft.piece(piece, timestamp=stamp, agent=agent, line=line)
+        draft.add(piece, timestamp=stamp, agent=agent, line=line)
         named += [text(ref.get("trajectory_id")) for ref in objects(result.get("subagent_trajectory_ref"))]
     return named
 

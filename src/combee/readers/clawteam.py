@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from combee.readers.draft import Draft
+from combee.readers.messages import Piece
 from combee.readers.outcomes import claim
 from combee.readers.source import Source
 from combee.readers.values import number, objects, table, text, when
@@ -33,7 +34,7 @@ class ClawTeamReader:
         """Look for teams that have a configuration with a lead."""
         if "teams" not in source.names:
             return 0.0
-        quiet = Source(source.path, source.name, type(source.report)(), source.limits, folder=True)
+        quiet = source.quiet()
         for team in quiet.child("teams").names[:5]:
             config = quiet.child(f"teams/{team}/config.json")
             if config.path.is_file() and "leadAgentId" in table(config.read_json(_BYTES)):
@@ -63,7 +64,7 @@ def _team(source: Source, team: str) -> Iterator[Trace]:
         owner = text(record.get("owner")) or "none"
         shown = f"[task {text(record.get('status'))}] {text(record.get('subject'))} (owner: {owner})"
         more = text(record.get("description"))
-        draft.add("system", f"{shown}\n{more}" if more else shown, timestamp=when(record.get("updatedAt")))
+        draft.add(Piece("system", f"{shown}\n{more}" if more else shown), timestamp=when(record.get("updatedAt")))
     costs = [number(record.get("costCents")) or 0.0 for _, record in _records(source.child(f"costs/{team}"), _COST)]
     meta = {
         "agent": "clawteam",
@@ -99,7 +100,7 @@ def _event(draft: Draft, record: dict[str, object], names: frozenset[str], lead:
     agent = None if sender == lead else sender
     shown = f"{head}: {said}" if said else head
     role: Role = "assistant" if sender in names or not names else "user"
-    draft.add(role, shown, timestamp=when(record.get("timestamp")), agent=agent)
+    draft.add(Piece(role, shown), timestamp=when(record.get("timestamp")), agent=agent)
 
 
 def _goal(config: dict[str, object], draft: Draft) -> str | None:

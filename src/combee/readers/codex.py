@@ -74,7 +74,7 @@ class CodexReader:
             if number(event.payload.get("ordinal")) is not None and (number(event.payload["ordinal"]) or 0) < start:
                 continue
             for piece in _pieces(event, spoken, thought):
-                draft.piece(piece, timestamp=event.time, line=event.line)
+                draft.add(piece, timestamp=event.time, line=event.line)
                 if task is None and piece.role == "user":
                     task = piece.text
         yield from draft.trace(task=task)

@@ -24,7 +24,7 @@ class Conversation:
         self._answered: set[str] = set()
         self._called: set[str] = set()
 
-    def heard(self, found: Iterable[Piece], *, timestamp: str | None, agent: str | None, line: int | None) -> None:
+    def heard(self, found: Iterable[Piece], *, timestamp: str | None, line: int | None) -> None:
         """Add what a model call was given: the conversation so far."""
         here: Counter[tuple[str, str]] = Counter()
         for piece in found:
@@ -35,16 +35,16 @@ class Conversation:
             if piece.answers is not None and piece.answers in self._answered:
                 continue
             if here[key] > self._known[key] or (piece.calls and not piece.text):
-                self._add(piece, timestamp, agent, line)
+                self._add(piece, timestamp, line)
 
-    def said(self, found: Iterable[Piece], *, timestamp: str | None, agent: str | None, line: int | None) -> None:
+    def said(self, found: Iterable[Piece], *, timestamp: str | None, line: int | None) -> None:
         """Add what is new for sure: a model's answer, or a tool's call and result."""
         for piece in found:
             if piece.answers is not None and piece.answers in self._answered:
                 continue
             if piece.calls and all(call.id in self._called for call in piece.calls) and not piece.text:
                 continue
-            self._add(piece, timestamp, agent, line)
+            self._add(piece, timestamp, line)
 
     def has_call(self, name: str) -> bool:
         """Whether a call of that id is known."""
@@ -54,9 +54,9 @@ class Conversation:
         """Whether the model already said this."""
         return self._known["assistant", said.strip()] > 0
 
-    def _add(self, piece: Piece, timestamp: str | None, agent: str | None, line: int | None) -> None:
+    def _add(self, piece: Piece, timestamp: str | None, line: int | None) -> None:
         self._known[piece.role, piece.text.strip()] += 1
         self._called |= {call.id for call in piece.calls if call.id}
         if piece.answers is not None:
             self._answered.add(piece.answers)
-        self.draft.piece(piece, timestamp=timestamp, agent=agent, line=line)
+        self.draft.add(piece, timestamp=timestamp, line=line)

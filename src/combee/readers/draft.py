@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from combee.readers.messages import Piece
 from combee.readers.source import Source
-from combee.trace import Outcome, Role, Step, ToolCall, Trace, plain, trace_id
+from combee.trace import Outcome, Step, ToolCall, Trace, plain, trace_id
 
 __all__ = ["Draft"]
 
@@ -24,52 +24,27 @@ class Draft:
         self._size = 0
 
     def add(
-        self,
-        role: Role,
-        text: str = "",
-        *,
-        calls: Iterable[ToolCall] = (),
-        answers: str | None = None,
-        is_error: bool | None = None,
-        timestamp: str | None = None,
-        agent: str | None = None,
-        line: int | None = None,
+        self, piece: Piece, *, timestamp: str | None = None, agent: str | None = None, line: int | None = None
     ) -> None:
-        """Add a step; one without text and calls is left out unless it answers a call."""
-        calls = tuple(calls)
-        if not text and not calls and answers is None:
+        """Add a piece of a message as a step; one without text and calls is left out unless it answers a call."""
+        if not piece.text and not piece.calls and piece.answers is None:
             return
         if self._size > self.source.limits.trace:
             self.source.skip(f"steps after the first {self.source.limits.trace >> 20} MiB of one trace", line)
             return
-        self._size += len(text) + sum(len(call.arguments) for call in calls)
-        clean = tuple(ToolCall(self._plain(c.id), self._plain(c.name), self._plain(c.arguments, line)) for c in calls)
+        self._size += len(piece.text) + sum(len(call.arguments) for call in piece.calls)
+        calls = (ToolCall(self._plain(c.id), self._plain(c.name), self._plain(c.arguments, line)) for c in piece.calls)
         self.steps.append(
             Step(
                 index=len(self.steps),
-                role=role,
-                text=self._plain(text, line),
-                tool_calls=clean,
-                answers=None if answers is None else self._plain(answers),
-                is_error=is_error,
-                timestamp=None if timestamp is None else self._plain(timestamp),
+                role=piece.role,
+                text=self._plain(piece.text, line),
+                tool_calls=tuple(calls),
+                answers=None if piece.answers is None else self._plain(piece.answers),
+                is_error=piece.is_error,
+                timestamp=self._plain(timestamp) if timestamp else None,
                 agent=None if agent is None else self._plain(agent),
             )
-        )
-
-    def piece(
-        self, piece: Piece, *, timestamp: str | None = None, agent: str | None = None, line: int | None = None
-    ) -> None:
-        """Add a piece of a message as a step."""
-        self.add(
-            piece.role,
-            piece.text,
-            calls=piece.calls,
-            answers=piece.answers,
-            is_error=piece.is_error,
-            timestamp=timestamp,
-            agent=agent,
-            line=line,
         )
 
     def pieces(
@@ -77,7 +52,7 @@ class Draft:
     ) -> None:
         """Add every piece of a message."""
         for piece in found:
-            self.piece(piece, timestamp=timestamp, agent=agent, line=line)
+            self.add(piece, timestamp=timestamp, agent=agent, line=line)
 
     def results_after_calls(self) -> None:
         """Move each result that was recorded before its call to just after that call, and number the steps anew."""

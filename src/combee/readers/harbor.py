@@ -11,6 +11,7 @@ from combee.readers.atif import add_trajectory
 from combee.readers.claude_code import ClaudeCodeReader
 from combee.readers.codex import CodexReader
 from combee.readers.draft import Draft
+from combee.readers.messages import Piece
 from combee.readers.mini_swe_agent import MiniSweAgentReader
 from combee.readers.openclaw import OpenClawReader
 from combee.readers.outcomes import failure_detail, scored
@@ -71,10 +72,7 @@ class HarborReader:
 
 
 def _result(source: Source) -> dict[str, object]:
-    # Looked at before it is known whose folder it is: nothing is named yet.
-    quiet = source.child("result.json")
-    quiet.report = type(source.report)()
-    return table(quiet.read_json(_RESULT_BYTES))
+    return table(source.child("result.json").quiet().read_json(_RESULT_BYTES))
 
 
 def _below(source: Source, name: str) -> tuple[str, ...]:
@@ -129,7 +127,7 @@ def _add_logs(draft: Draft, home: Source) -> None:
     """Add the agent's plain logs, where there is nothing better."""
     for name in home.names:
         if name.endswith((".txt", ".log")) and (data := home.child(name).read_bytes(_LOG_BYTES)):
-            draft.add("tool", data.decode("utf-8", "replace"))
+            draft.add(Piece("tool", data.decode("utf-8", "replace")))
 
 
 def _rewards(result: dict[str, object]) -> dict[str, float]:

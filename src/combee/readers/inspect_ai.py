@@ -14,7 +14,7 @@ from functools import partial
 from combee.readers.archive import members
 from combee.readers.draft import Draft
 from combee.readers.messages import content_text, pieces
-from combee.readers.outcomes import failure_detail, scored
+from combee.readers.outcomes import failure_detail, graded
 from combee.readers.shape import parse_json
 from combee.readers.source import Source
 from combee.readers.values import compact, flag, number, objects, rows, table, text, when
@@ -59,14 +59,13 @@ class InspectReader:
 
 
 def _member_names(source: Source) -> set[str]:
-    quiet = Source(source.path, source.name, type(source.report)(), source.limits)
     names: set[str] = set()
 
     def look(name: str) -> bool:
         names.add(name)
         return False
 
-    list(members(quiet, look))
+    list(members(source.quiet(), look))
     return names
 
 
@@ -152,6 +151,5 @@ def _outcome(sample: dict[str, object], log: dict[str, object], attachments: dic
         return Outcome(detail=trouble) if trouble else None
     headline = text(table(table(log.get("results")).get("headline")).get("scorer"))
     chosen = headline if headline in grades else next(iter(grades))
-    tests = {name: grade >= 1 for name, grade in grades.items() if grade in {0.0, 1.0}} if len(grades) > 1 else {}
     said = text(_restored(content_text(scores[chosen].get("explanation") or ""), attachments))
-    return scored(grades[chosen], tests=tests, detail="; ".join(part for part in (trouble, said) if part))
+    return graded(grades, chosen, "; ".join(part for part in (trouble, said) if part))

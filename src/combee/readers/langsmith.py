@@ -12,7 +12,7 @@ from combee.readers.conversation import Conversation
 from combee.readers.draft import Draft
 from combee.readers.grouping import Group, grouped
 from combee.readers.messages import Piece, content_text, pieces
-from combee.readers.outcomes import failure_detail, scored
+from combee.readers.outcomes import failure_detail, graded
 from combee.readers.source import Source
 from combee.readers.values import compact, number, objects, rows, table, text, when
 from combee.trace import Outcome, ToolCall, Trace
@@ -94,9 +94,9 @@ def _trace(source: Source, group: Group) -> Iterator[Trace]:
     answer = _shown(root.get("outputs"), _ANSWERED)
     if root.get("run_type") == "chain":
         if not draft.steps and task:
-            draft.add("user", task, timestamp=when(root.get("start_time")), line=root_line)
+            draft.add(Piece("user", task), timestamp=when(root.get("start_time")), line=root_line)
         if answer and not talk.has_text(answer):
-            draft.add("assistant", answer, timestamp=when(root.get("end_time")), line=root_line)
+            draft.add(Piece("assistant", answer), timestamp=when(root.get("end_time")), line=root_line)
     feedback = [record for _, record in group.records if "run_type" not in record]
     outcome = _outcome(root, feedback)
     meta = {"session": text(root.get("session_name")), "agent": text(root.get("name")), "run": text(root.get("id"))}
@@ -155,10 +155,10 @@ def _add_run(talk: Conversation, run: dict[str, object], line: int) -> None:
     started, ended = when(run.get("start_time")), when(run.get("end_time"))
     trouble = failure_detail(run.get("error"))
     if kind == "llm":
-        talk.heard(_messages(run.get("inputs")), timestamp=started, agent=None, line=line)
-        talk.said(_answer(run.get("outputs")), timestamp=ended, agent=None, line=line)
+        talk.heard(_messages(run.get("inputs")), timestamp=started, line=line)
+        talk.said(_answer(run.get("outputs")), timestamp=ended, line=line)
         if trouble:
-            talk.said([Piece("system", f"[error] {trouble}")], timestamp=ended, agent=None, line=line)
+            talk.said([Piece("system", f"[error] {trouble}")], timestamp=ended, line=line)
     elif kind in {"tool", "retriever"}:
         outputs = table(run.get("outputs"))
         inner = table(outputs.get("output"))
@@ -168,12 +168,11 @@ def _add_run(talk: Conversation, run: dict[str, object], line: int) -> None:
         )
         if not talk.has_call(name):
             call = ToolCall(name, text(run.get("name")), compact(run.get("inputs")))
-            talk.said([Piece("assistant", calls=(call,))], timestamp=started, agent=None, line=line)
+            talk.said([Piece("assistant", calls=(call,))], timestamp=started, line=line)
         said = trouble or _shown(outputs, _ANSWERED)
         talk.said(
             [Piece("tool", said, answers=name, is_error=True if trouble else None)],
             timestamp=ended,
-            agent=None,
             line=line,
         )
 
@@ -195,5 +194,4 @@ def _outcome(root: dict[str, object], feedback: list[dict[str, object]]) -> Outc
     chosen = next(
         (name for name in ("correctness", "correct", "score", "reward") if name in scores), next(iter(scores))
     )
-    tests = {name: score >= 1 for name, score in scores.items() if score in {0.0, 1.0}} if len(scores) > 1 else {}
-    return scored(scores[chosen], tests=tests, detail=trouble)
+    return graded(scores, chosen, trouble)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from combee.readers.values import compact, flag, objects, rows, table, text
 from combee.trace import Role, ToolCall
 
-__all__ = ["Piece", "call_of", "content_text", "pieces", "role_of"]
+__all__ = ["Piece", "call_of", "content_text", "first_text", "pieces", "role_of"]
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -68,7 +68,7 @@ def role_of(value: object, default: Role = "user") -> Role:
     return _ROLES.get(text(value).lower().replace("_", ""), default)
 
 
-def _named(value: dict[str, object], keys: tuple[str, ...]) -> str:
+def first_text(value: dict[str, object], keys: tuple[str, ...]) -> str:
     """Return the first text under one of the keys, or an empty one."""
     for key in keys:
         if key in value and (found := text(value[key])):
@@ -88,9 +88,9 @@ def call_of(value: dict[str, object]) -> ToolCall:
     """Return the call in any vendor's form; arguments stay text, or become one line of JSON."""
     function = value.get("function")
     inner = function if isinstance(function, dict) else value
-    name = text(function) or _named(inner, ("name", "function_name", "tool_name", "tool", "toolName"))
+    name = text(function) or first_text(inner, ("name", "function_name", "tool_name", "tool", "toolName"))
     arguments = _present(inner, ("arguments", "input", "args", "parameters", "params", "action", "kwargs"))
-    return ToolCall(_named(value, ("tool_call_id", "call_id", "id", "toolCallId")), name, compact(arguments))
+    return ToolCall(first_text(value, ("tool_call_id", "call_id", "id", "toolCallId")), name, compact(arguments))
 
 
 def _media(block: dict[str, object], kind: str) -> str:
@@ -144,7 +144,7 @@ def content_text(value: object, depth: int = 0) -> str:
 
 def _result(block: dict[str, object]) -> Piece:
     value = _present(block, ("content", "output", "response", "result"))
-    answers = _named(block, ("tool_use_id", "tool_call_id", "call_id", "toolCallId", "id"))
+    answers = first_text(block, ("tool_use_id", "tool_call_id", "call_id", "toolCallId", "id"))
     error = flag(_present(block, ("is_error", "isError")))
     return Piece("tool", content_text(value), answers=answers or None, is_error=error)
 
@@ -227,7 +227,7 @@ def pieces(value: object) -> list[Piece]:
 
 def _add_outer(message: dict[str, object], role: Role, found: list[Piece]) -> None:
     """Add the calls and the reasoning that stand beside the content."""
-    thinking = _named(message, ("reasoning_content", "reasoning", "thinking")).strip()
+    thinking = first_text(message, ("reasoning_content", "reasoning", "thinking")).strip()
     known = {call.id for piece in found for call in piece.calls if call.id}
     calls = [call for call in _outer_calls(message) if not call.id or call.id not in known]
     if not calls and not thinking:
@@ -242,7 +242,7 @@ def _add_outer(message: dict[str, object], role: Role, found: list[Piece]) -> No
 
 def _tool_message(message: dict[str, object], found: list[Piece]) -> Piece:
     listed = rows(message.get("tool_call_ids"))
-    answers = _named(message, ("tool_call_id", "toolCallId", "tool_use_id", "call_id"))
+    answers = first_text(message, ("tool_call_id", "toolCallId", "tool_use_id", "call_id"))
     answers = answers or (text(listed[0]) if listed else "")
     said = "\n".join(piece.text for piece in found if piece.text)
     error = message.get("error")

@@ -86,7 +86,7 @@ def _fill(draft: Draft, messages: list[object], line: int) -> None:
                 waiting += [call.id for call in piece.calls]
             elif piece.role in {"user", "tool"}:
                 _settle(piece, extra, waiting)
-            draft.piece(piece, timestamp=stamp, line=line)
+            draft.add(piece, timestamp=stamp, line=line)
 
 
 def _commands(piece: Piece, extra: dict[str, object], made: int) -> tuple[ToolCall, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from combee.readers.draft import Draft
-from combee.readers.messages import pieces
+from combee.readers.messages import Piece, pieces
 from combee.readers.source import Source
 from combee.readers.values import number, table, text, when
 from combee.trace import Trace
@@ -50,7 +50,7 @@ class OpenClawReader:
                 agent = None if text(record.get("id")) in active else "abandoned"
                 _message(draft, table(record.get("message")), stamp, agent, line)
             elif kind in {"compaction", "branch_summary"}:
-                draft.add("system", f"[{kind}] {text(record.get('summary'))}", timestamp=stamp, line=line)
+                draft.add(Piece("system", f"[{kind}] {text(record.get('summary'))}"), timestamp=stamp, line=line)
         yield from draft.trace()
 
 
@@ -77,6 +77,6 @@ def _message(draft: Draft, message: dict[str, object], stamp: str | None, agent:
     for piece in pieces(message):
         if piece.role == "tool" and failed:
             piece.is_error = True
-        draft.piece(piece, timestamp=stamp, agent=agent, line=line)
+        draft.add(piece, timestamp=stamp, agent=agent, line=line)
     if text(message.get("stopReason")) == "error" and text(message.get("errorMessage")):
-        draft.add("system", f"[error] {text(message['errorMessage'])}", timestamp=stamp, agent=agent, line=line)
+        draft.add(Piece("system", f"[error] {text(message['errorMessage'])}"), timestamp=stamp, agent=agent, line=line)

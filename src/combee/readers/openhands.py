@@ -57,9 +57,7 @@ class OpenHandsReader:
             first = next(iter(_event_files(source)), None)
             if first is None:
                 return 0.0
-            entry = source.child(first)
-            entry.report = type(source.report)()
-            return 0.95 if _is_event(entry.read_json(_EVENT_BYTES)) else 0.0
+            return 0.95 if _is_event(source.child(first).quiet().read_json(_EVENT_BYTES)) else 0.0
         for value in source.first:
             if _is_event(value):
                 return 0.9
@@ -114,7 +112,7 @@ def _conversation(
         stamp = when(record.get("timestamp"))
         new = "kind" in record
         for piece in _sdk(record) if new else _older(record, calls):
-            draft.piece(piece, timestamp=stamp, line=where)
+            draft.add(piece, timestamp=stamp, line=where)
         ended = _finish(record) or ended
     row = row or {}
     verdict = _verdict(row) or ended

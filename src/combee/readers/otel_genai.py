@@ -15,7 +15,7 @@ from combee.readers.draft import Draft
 from combee.readers.grouping import Group, grouped
 from combee.readers.messages import Piece, pieces, role_of
 from combee.readers.otel_attributes import attributes_of, numbered_messages, span_events
-from combee.readers.outcomes import scored
+from combee.readers.outcomes import graded
 from combee.readers.source import Source
 from combee.readers.values import compact, number, objects, rows, table, text, when
 from combee.trace import Outcome, ToolCall, Trace
@@ -183,13 +183,13 @@ def _add_span(talk: Conversation, span: _Span) -> None:
         made = [piece for message in answered for piece in pieces({"role": "assistant", **message})]
     if not given and not made:
         given, made = _from_events(span)
-    talk.heard(given, timestamp=span.start or None, agent=None, line=span.line)
+    talk.heard(given, timestamp=span.start, line=span.line)
     if operation in _CHAT or not operation:
-        talk.said(made, timestamp=span.end or None, agent=None, line=span.line)
+        talk.said(made, timestamp=span.end, line=span.line)
     else:  # an agent's span repeats what its model calls said
-        talk.heard(made, timestamp=span.end or None, agent=None, line=span.line)
+        talk.heard(made, timestamp=span.end, line=span.line)
     if span.error and (operation in _CHAT or not operation):
-        talk.said([Piece("system", f"[error] {span.error}")], timestamp=span.end or None, agent=None, line=span.line)
+        talk.said([Piece("system", f"[error] {span.error}")], timestamp=span.end, line=span.line)
 
 
 def _from_events(span: _Span) -> tuple[list[Piece], list[Piece]]:
@@ -216,12 +216,12 @@ def _add_tool(talk: Conversation, span: _Span) -> None:
     arguments = attributes.get("gen_ai.tool.call.arguments", attributes.get("tool_arguments"))
     if not talk.has_call(name):
         call = ToolCall(name, text(attributes.get("gen_ai.tool.name")), compact(arguments))
-        talk.said([Piece("assistant", calls=(call,))], timestamp=span.start or None, agent=None, line=span.line)
+        talk.said([Piece("assistant", calls=(call,))], timestamp=span.start, line=span.line)
     result = attributes.get("gen_ai.tool.call.result", attributes.get("tool_response"))
     if result is not None or span.error:
         said = compact(result) if result is not None else span.error
         piece = Piece("tool", said, answers=name, is_error=True if span.error else None)
-        talk.said([piece], timestamp=span.end or None, agent=None, line=span.line)
+        talk.said([piece], timestamp=span.end, line=span.line)
 
 
 def _outcome(root: _Span, spans: list[_Span]) -> Outcome | None:
@@ -233,6 +233,5 @@ def _outcome(root: _Span, spans: list[_Span]) -> Outcome | None:
             if name == "gen_ai.evaluation.result" and score is not None:
                 scores[text(attributes.get("gen_ai.evaluation.name"))] = score
     if scores:
-        tests = {name: score >= 1 for name, score in scores.items() if score in {0.0, 1.0}} if len(scores) > 1 else {}
-        return scored(next(iter(scores.values())), tests=tests, detail=root.error)
+        return graded(scores, next(iter(scores)), root.error)
     return Outcome(success=False, detail=root.error) if root.error else None

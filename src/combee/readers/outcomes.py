@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from combee.readers.values import flag, number, table, text
 from combee.trace import Outcome
 
-__all__ = ["claim", "failure_detail", "recorded", "scored", "submitted"]
+__all__ = ["claim", "failure_detail", "graded", "recorded", "scored", "submitted"]
 
 _DETAIL = 4000
 
@@ -16,6 +16,12 @@ def scored(score: float | None, *, tests: Mapping[str, bool] | None = None, deta
     """Return the outcome of a score from outside: 1 or more is success, 0 or less is not, between is left open."""
     success = None if score is None or 0 < score < 1 else score >= 1
     return Outcome(success=success, score=score, tests=dict(tests or {}), detail=detail[:_DETAIL])
+
+
+def graded(scores: Mapping[str, float], chosen: str, detail: str) -> Outcome:
+    """Return the outcome of several scores: the chosen one counts, and each that is 0 or 1 is a test."""
+    tests = {name: score >= 1 for name, score in scores.items() if score in {0.0, 1.0}} if len(scores) > 1 else {}
+    return scored(scores[chosen], tests=tests, detail=detail)
 
 
 def claim(success: bool | None, detail: str = "") -> Outcome:

@@ -82,6 +82,10 @@ class Source:
         below = plain(f"{self.name}/{name}" if self.name else name)
         return Source(path, below, self.report, self.limits, folder=path.is_dir() and not path.is_symlink())
 
+    def quiet(self) -> Source:
+        """Return the same place with a report of its own: to look at it before it is known whose it is."""
+        return Source(self.path, self.name, Report(), self.limits, folder=self.folder)
+
     def skip(self, reason: str, line: int | None = None) -> None:
         """Name something of this file that was not read."""
         self.report.skip(self.name or self.path.name, reason, line)

@@ -83,11 +83,11 @@ def _from_history(draft: Draft, history: list[dict[str, object]], steps: list[di
                 piece.role = "tool"
                 piece.answers = piece.answers or waiting
                 waiting = None
-            draft.piece(piece, agent=agent, line=line)
+            draft.add(piece, agent=agent, line=line)
     if waiting is not None and 0 < actions <= len(steps):
         observation = content_text(steps[actions - 1].get("observation"))
         if observation:
-            draft.add("tool", observation, answers=waiting, line=line)
+            draft.add(Piece("tool", observation, answers=waiting), line=line)
     if actions < len(steps):
         _from_steps(draft, steps[actions:], line, first=actions)
 
@@ -97,9 +97,9 @@ def _from_steps(draft: Draft, steps: list[dict[str, object]], line: int, first: 
         action = text(step.get("action"))
         call = ToolCall(f"action-{at}", "bash", action.strip("\n"))
         said = text(step.get("response")) or text(step.get("thought"))
-        draft.piece(Piece("assistant", said, (call,) if action.strip() else ()), line=line)
+        draft.add(Piece("assistant", said, (call,) if action.strip() else ()), line=line)
         observation = content_text(step.get("observation"))
         if observation:
-            draft.add("tool", observation, answers=call.id if action.strip() else None, line=line)
+            draft.add(Piece("tool", observation, answers=call.id if action.strip() else None), line=line)
     if not steps and not rows(draft.steps):
         draft.source.skip("neither history nor trajectory holds a step", line)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 
 from combee.readers.draft import Draft
+from combee.readers.messages import Piece
 from combee.readers.source import Source
 from combee.readers.values import flag, objects, table, text, when
 from combee.trace import Outcome, ToolCall, Trace, clean_text
@@ -82,16 +83,14 @@ def _has_folder(source: Source, result: dict[str, object]) -> bool:
 
 
 def _quiet_results(source: Source) -> dict[str, object]:
-    quiet = source.child("results.json")
-    quiet.report = type(source.report)()
-    return table(quiet.read_json(_RESULT_BYTES))
+    return table(source.child("results.json").quiet().read_json(_RESULT_BYTES))
 
 
 def _trial(source: Source, result: dict[str, object], *, transcript: bool) -> Iterator[Trace]:
     draft = Draft(source)
     instruction = text(result.get("instruction"))
     draft.run = text(result.get("uuid")) or text(result.get("id")) or text(result.get("trial_name"))
-    draft.add("user", instruction, timestamp=when(result.get("agent_started_at")))
+    draft.add(Piece("user", instruction), timestamp=when(result.get("agent_started_at")))
     if transcript:
         log = _log(source)
         if log is None or not _add_terminal(draft, log, instruction):
@@ -140,10 +139,10 @@ def _add_terminal(draft: Draft, log: str, instruction: str) -> bool:
         if not command or command.startswith(_HARNESS):
             continue
         call = ToolCall(f"command-{added}", "terminal", command)
-        draft.add("assistant", calls=(call,))
+        draft.add(Piece("assistant", calls=(call,)))
         output = _WAIT.sub("", output.replace(instruction, "[the task]") if instruction else output)
         turns = list(_MINI_STEP.finditer(output))
-        draft.add("tool", output[: turns[0].start() if turns else len(output)].strip("\n"), answers=call.id)
+        draft.add(Piece("tool", output[: turns[0].start() if turns else len(output)].strip("\n"), answers=call.id))
         for turn in turns:
             _add_turn(draft, f"command-{added}-{turn[1]}", turn[2])
         added += 1
@@ -155,11 +154,11 @@ def _add_turn(draft: Draft, name: str, shown: str) -> None:
     said, _, seen = shown.partition("\nUser:\n")
     block = _BLOCK.search(said)
     call = ToolCall(name, "bash", block[1]) if block else None
-    draft.add("assistant", said.strip(), calls=(call,) if call else ())
+    draft.add(Piece("assistant", said.strip(), calls=(call,) if call else ()))
     code = _CODE.search(seen)  # what the agent itself logged may stand before it
     seen = seen.strip().rstrip("\u2500").rstrip()
     if call is not None and seen:
-        draft.add("tool", seen, answers=name, is_error=None if code is None else code[1] != "0")
+        draft.add(Piece("tool", seen, answers=name, is_error=None if code is None else code[1] != "0"))
 
 
 def _add_commands(draft: Draft, source: Source) -> None:
@@ -180,4 +179,5 @@ def _add_commands(draft: Draft, source: Source) -> None:
         if any(mark in typed for mark in _TESTS):
             return
         if typed.strip() and not typed.startswith(_HARNESS):
-            draft.add("assistant", calls=(ToolCall(f"command-{number}", "terminal", typed.strip()),), line=number)
+            call = ToolCall(f"command-{number}", "terminal", typed.strip())
+            draft.add(Piece("assistant", calls=(call,)), line=number)
