@@ -123,7 +123,7 @@ def _short(way: str, summary: int) -> str:
 
 def _ways(setting: Setting) -> tuple[dict[str, Found], dict[int, Found]]:
     """Return what every way of keeping context can hold, and persistent agents by their number."""
-    limit, steps, questions = setting.pick((2.0, 2, 16), (32.0, 4, QUESTIONS))
+    limit, steps, questions = setting.pick((2.0, 2, 12), (32.0, 4, QUESTIONS))
 
     def run(way: Way, most: float = limit, seeds: Sequence[int] = (0,), start: float = 0.5, **how: bool) -> Found:
         ask = partial(outcome, way, questions=min(questions, 6) if way is fresh else questions, **how)

@@ -92,7 +92,7 @@ def structure(setting: Setting) -> Experiment:
     """Edges that agents propose."""
     kinds = ("fixed", "random", "agents")
     seeds = setting.pick((0,), tuple(range(6)))
-    budget, sample = setting.pick((4, 16), (8, 30))
+    budget, sample = setting.pick((4, 10), (8, 30))
     found = {kind: [edits(kind, seed, budget=budget, sample=sample) for seed in seeds] for kind in kinds}
     cost_of = {kind: [one[0] for one in found[kind]] for kind in kinds}
     fixed, chance, own = (mean(cost_of[kind]) for kind in kinds)

@@ -61,7 +61,7 @@ def stale(changed: float, seed: int, *, stamps: bool) -> tuple[float, float]:
 
 def staleness(setting: Setting) -> Experiment:
     """Notes that rest on what has changed."""
-    shares = setting.pick((0.0, 0.3), (0.0, 0.1, 0.3, 0.5))
+    shares = setting.pick((0.3,), (0.0, 0.1, 0.3, 0.5))
     cells = {share: (stale(share, 0, stamps=False), stale(share, 0, stamps=True)) for share in shares}
     rows = tuple(
         (f"{share:.0%}", f"{without[0]:.1%}", f"{stamped[0]:.1%}", f"{without[1]:.0f}", f"{stamped[1]:.0f}")
