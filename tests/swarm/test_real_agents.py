@@ -22,7 +22,7 @@ from combee.model import Budget, Engine, OpenAIModel, Price, RetryPolicy
 from combee.model.mock import MockConfig, MockServer
 from combee.swarm import USER, Swarm, World, totals
 from combee.swarm.brains import ModelBrain
-from combee.swarm.config import build, populate, read_swarm_file
+from combee.swarm.config import build, populate, put_task, read_swarm_file
 
 QUESTION = "What is the retry limit?"
 
@@ -322,7 +322,8 @@ def test_pydantic_ai_at_an_endpoint_that_fails(tmp_path: Path, capsys: pytest.Ca
         described = read_swarm_file(office(tmp_path, f'kind = "pydantic-ai"\nname = "m"\nbase_url = "{url}"'))
         with World.open(described.world) as world:
             swarm = build(described, world)
-            number = populate(described, swarm)
+            populate(described, swarm)
+            number = put_task(described, swarm)
             asyncio.run(to_the_end(swarm))
             found = swarm.answer(number or 0)
     assert found is not None

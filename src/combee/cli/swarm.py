@@ -18,7 +18,7 @@ from combee.errors import LockedError, UsageError
 from combee.journal.lock import RunLock
 from combee.runner import run_sync
 from combee.swarm import USER, Mail, Swarm, World, edges, get_mail, open_asks, totals, traces
-from combee.swarm.config import SwarmFile, build, populate, read_swarm_file
+from combee.swarm.config import SwarmFile, build, populate, put_task, read_swarm_file
 
 __all__ = ["command"]
 
@@ -54,6 +54,16 @@ async def _to_the_end(swarm: Swarm) -> int:
         await swarm.aclose()
 
 
+async def _read_and_work(described: SwarmFile, swarm: Swarm) -> tuple[int | None, int]:
+    """Let everyone read what is to be read first, then put the task; returns its number and the messages handled."""
+    try:
+        handled = await swarm.run()
+        task = put_task(described, swarm)
+        return task, handled + await swarm.run()
+    finally:
+        await swarm.aclose()
+
+
 @command.command("run", short_help="Start the swarm of a file, or go on with it.")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @_json_option
@@ -62,8 +72,8 @@ def run_command(file: Path, as_json: bool) -> None:
     described = read_swarm_file(file)
     with _running(described) as swarm:
         swarm.world.set_meta(_FILE, str(file.resolve()))
-        task = populate(described, swarm)
-        handled = run_sync(_to_the_end(swarm))
+        populate(described, swarm)
+        task, handled = run_sync(_read_and_work(described, swarm))
         found = swarm.answer(task) if task else None
         sums = totals(swarm.world)
     if as_json:
@@ -98,7 +108,7 @@ def learn_command(file: Path, **options: Any) -> None:
     tasks_of(described, options["seed"] or 0)  # what is wrong with them is said before anything is made
     with _running(described) as swarm:
         swarm.world.set_meta(_FILE, str(file.resolve()))
-        populate(described.without("task"), swarm)
+        populate(described, swarm)
         told = learn_in_rounds(described, swarm, options)
     print_told(told, as_json=options["as_json"])
 

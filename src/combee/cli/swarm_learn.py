@@ -180,6 +180,7 @@ async def _learn(parts: _Parts, swarm: Swarm, journal: Journal, display: Display
     samples = SwarmTasks(crew, reflector, tasks.scorer, str(journal.meta("swarm-run")))
     place = journal.scope(seed=parts.config.seed, epoch=0, step=0, run="swarm")
     try:
+        await swarm.run()  # what is to be read first
         start = await validate(Playbook(), place.sub("start")) if tasks.val else None
         result = await learn(
             tasks.train, samples, curator, config=parts.config, validate=validate if tasks.val else None,

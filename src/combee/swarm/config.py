@@ -60,7 +60,7 @@ from combee.swarm.thinking import BUDGET, MODEL, brain_of
 from combee.swarm.window import Summarise
 from combee.swarm.world import World
 
-__all__ = ["LEARNED", "SwarmFile", "build", "populate", "read_swarm_file"]
+__all__ = ["LEARNED", "SwarmFile", "build", "populate", "put_task", "read_swarm_file"]
 
 LEARNED = "learned"
 """Folder beside the file in which a swarm that learns keeps its run: journal, playbook, report."""
@@ -95,10 +95,6 @@ class SwarmFile:
     def world(self) -> Path:
         """Where the world lies."""
         return self.folder / str(self.data.get("world", "swarm.sqlite"))
-
-    def without(self, table: str) -> SwarmFile:
-        """Return the description without one of its tables."""
-        return SwarmFile(self.folder, {key: value for key, value in self.data.items() if key != table})
 
     @property
     def playbook(self) -> Path | None:
@@ -191,12 +187,8 @@ def _instructions(described: SwarmFile) -> dict[str, str]:
     return texts
 
 
-def populate(described: SwarmFile, swarm: Swarm) -> int | None:
-    """Make the agents, publish the documents, and send what they read and the task; once, however often it is called.
-
-    Returns:
-        The number of the task's question, None when there is no task.
-    """
+def populate(described: SwarmFile, swarm: Swarm) -> None:
+    """Make the agents, publish the documents, and send what is to be read; once, however often it is called."""
     data = described.data
     documents = data.get("documents", {})
     with swarm.world.step():
@@ -217,7 +209,11 @@ def populate(described: SwarmFile, swarm: Swarm) -> int | None:
         for channel in data.get("channels", ()):
             for member in channel.get("members", ()):
                 join(swarm.world, str(channel["name"]), str(member))
-        task = data.get("task")
-        if not task:
-            return None
-        return swarm.ask(USER, str(task["question"]), to=task["to"], subject=str(task.get("subject", "")), key="task")
+
+
+def put_task(described: SwarmFile, swarm: Swarm) -> int | None:
+    """Send the task, once; returns its number, None where there is none. What agents read first should be read."""
+    task = described.data.get("task")
+    if not task:
+        return None
+    return swarm.ask(USER, str(task["question"]), to=task["to"], subject=str(task.get("subject", "")), key="task")
