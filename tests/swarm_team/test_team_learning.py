@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -98,11 +99,16 @@ def test_all_rules_together_give_a_full_score_and_cost_more(arena: Arena) -> Non
 
 def test_every_rule_is_needed_somewhere(arena: Arena) -> None:
     seed = next(seed for seed in range(99) if generate(seed).slow and generate(seed).fragile)
-    for intent in Intent:
+
+    def without(intent: Intent) -> float:
         rules = {one: 1 for one in Intent if one is not intent}
         if intent is Intent.USE_DEV:
             rules[intent] = -1  # a lead that may not edit delegates unasked
-        assert played(arena, rules, seed).score.total < 1 - 1e-9, intent
+        return played(arena, rules, seed).score.total
+
+    with ThreadPoolExecutor(2) as pool:
+        scores = dict(zip(Intent, pool.map(without, Intent), strict=True))
+    assert {intent for intent, total in scores.items() if total >= 1 - 1e-9} == set()
 
 
 def test_taking_the_edit_tool_away_stops_the_edits_and_little_else(arena: Arena) -> None:
@@ -116,7 +122,7 @@ def test_the_same_play_gives_the_same_trace(arena: Arena, tmp_path: Path) -> Non
 
 
 def test_a_team_learns_rules_that_hold_on_other_repositories(arena: Arena) -> None:
-    train, held_out = [generate(seed) for seed in range(4)], [generate(seed) for seed in range(4, 6)]
+    train, held_out = [generate(seed) for seed in range(3)], [generate(4)]
     rounds = list(learn_rules(train, MiningCurator(), arena, rounds=2))
     learned = stance_of(rounds[-1].after)
 
