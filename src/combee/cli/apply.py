@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,14 +26,14 @@ __all__ = ["command"]
 @click.option("--dry-run", is_flag=True, help="Show the diff and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 def command(
-    what: str, repo: Path, form: str, excerpt: Excerpt, skills_dir: str, *, yes: bool, dry_run: bool, as_json: bool
+    what: str, repo: Path, form: str, skills_dir: str, *, yes: bool, dry_run: bool, as_json: bool, **chosen: Any
 ) -> None:
     """Put the playbook of WHAT (a run, RUN@VERSION or a file) into the repository REPO (default: here).
 
     `agents` fills a marked block of AGENTS.md and touches nothing else in it; `skill` and `cursor` write files of
     their own.
     """
-    files = _files(excerpt, what, repo, form)
+    files = _files(Excerpt(**chosen), what, repo, form)
     if form == "skill":
         files = tuple(File(f"{skills_dir.strip('/')}/{file.path}", file.text) for file in files)
     found = changes(repo, files, into_block=form == "agents")

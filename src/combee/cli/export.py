@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from functools import update_wrapper
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -17,6 +16,8 @@ from combee.export import FORMS, Change, File, changes, export, slug, write
 from combee.playbook import Playbook, tokens
 
 __all__ = ["Excerpt", "command", "excerpt_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +44,16 @@ class Excerpt:
         return slug(path.parent.name if path.stem == "playbook" and path.parent.name else path.stem)
 
 
-def excerpt_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of an excerpt; the command takes them as one `excerpt`."""
-
-    def gathered(**options: Any) -> Any:
-        excerpt = Excerpt(**{field.name: options.pop(field.name) for field in fields(Excerpt)})
-        return command(excerpt=excerpt, **options)
-
-    chosen: Callable[..., Any] = update_wrapper(gathered, command)
+def excerpt_options(command: F) -> F:
+    """Add the options of an excerpt; the command makes one of them."""
     for option in (
         click.option("--description", help="When the lessons are of use; agents choose skills by it."),
         click.option("--name", help="Name of the skill or rule. [from the run]"),
         click.option("--max-tokens", type=click.IntRange(1), help="Take the most valuable bullets that fit."),
         click.option("--version", default="best", show_default=True, help="A label (best, last, stable) or a digest."),
     ):
-        chosen = option(chosen)
-    return chosen
+        command = option(command)
+    return command
 
 
 @click.command(name="export")
@@ -68,11 +63,12 @@ def excerpt_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @excerpt_options
 @click.option("--force", is_flag=True, help="Write over a file that is not ours.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
-def command(what: str | None, form: str, out: Path | None, excerpt: Excerpt, *, force: bool, as_json: bool) -> None:
+def command(what: str | None, form: str, out: Path | None, *, force: bool, as_json: bool, **chosen: Any) -> None:
     """Write the playbook of WHAT (a run, default the latest; RUN@VERSION; or a file) in another form.
 
     What stands in the file is, byte for byte, the text that was scored.
     """
+    excerpt = Excerpt(**chosen)
     book, called, files = excerpt.files(what, form)
     facts = {"form": form, "name": excerpt.name_for(called), "bullets": len(book)}
     if out is None and form != "skill":

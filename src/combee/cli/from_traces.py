@@ -28,7 +28,7 @@ from combee.readers import Report, read
 from combee.tasks import Exact, TaskSet
 from combee.trace import Redactor, Trace, count_tokens
 
-__all__ = ["KEPT", "learn_from_traces", "patterns_of", "prepare_traces", "shown_report", "with_traces"]
+__all__ = ["KEPT", "learn_from_traces", "notices", "patterns_of", "prepare_traces", "shown_report", "with_traces"]
 
 KEPT = "traces.jsonl"
 _SHOWN = 10
@@ -173,11 +173,17 @@ def _lines(facts: Mapping[str, JSON], *, redacted: bool) -> list[str]:
     counts = cast("dict[str, int]", facts["redacted"])
     shown = ", ".join(f"{kind} {count}" for kind, count in counts.items()) or "nothing found"
     lines.append(f"redacted: {shown}" if redacted else "redaction is off: what the traces hold is stored as it is")
+    return lines + notices(facts, _SHOWN)
+
+
+def notices(facts: Mapping[str, JSON], most: int) -> list[str]:
+    """Return the first notices of what was not read, and of what was read but changed, as lines."""
+    lines: list[str] = []
     for name, title in (("skipped", "not read"), ("notes", "noted")):
         items = cast("list[str]", facts[name])
-        lines += [f"{title}: {item}" for item in items[:_SHOWN]]
-        if len(items) > _SHOWN:
-            lines.append(f"{title}: and {len(items) - _SHOWN} more (combee traces --json names all)")
+        lines += [f"{title:<10} {item}" for item in items[:most]]
+        if len(items) > most:
+            lines.append(f"{title:<10} and {len(items) - most} more (combee traces --json names all)")
     return lines
 
 

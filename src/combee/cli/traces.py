@@ -9,8 +9,9 @@ from pathlib import Path
 
 import click
 
-from combee.cli.from_traces import patterns_of, shown_report
+from combee.cli.from_traces import notices, patterns_of, shown_report
 from combee.errors import RunError
+from combee.journal import JSON
 from combee.mining import Kept, keep
 from combee.readers import read
 from combee.trace import Redactor, Trace, failed
@@ -73,12 +74,11 @@ def _ended(trace: Trace) -> str:
     return f"{said} (claimed)" if outcome.claimed else said
 
 
-def _text(facts: Mapping[str, object]) -> str:
+def _text(facts: Mapping[str, JSON]) -> str:
     def pairs(name: str) -> str:
         found = facts[name]
-        return (
-            ", ".join(f"{key} {count}" for key, count in found.items()) if isinstance(found, dict) and found else "none"
-        )
+        shown = (f"{key} {count}" for key, count in found.items()) if isinstance(found, dict) else ()
+        return ", ".join(shown) or "none"
 
     lines = [
         f"traces     {facts['traces']} ({pairs('formats')})",
@@ -88,10 +88,4 @@ def _text(facts: Mapping[str, object]) -> str:
     if facts["out"]:
         lines.append(f"redacted   {pairs('redacted')}")
         lines.append(f"wrote      {facts['out']}" + (f" ({facts['twice']} met twice)" if facts["twice"] else ""))
-    for key, title in (("skipped", "not read"), ("notes", "noted")):
-        items = facts[key]
-        if isinstance(items, list):
-            lines += [f"{title:<10} {item}" for item in items[:_SHOWN]]
-            if len(items) > _SHOWN:
-                lines.append(f"{title:<10} and {len(items) - _SHOWN} more (--json names all)")
-    return "\n".join(lines)
+    return "\n".join([*lines, *notices(facts, _SHOWN)])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from combee.export.applying import Change, changes, diff_of, write
 from combee.export.blocks import put_block
-from combee.export.choosing import choose, value
-from combee.export.forms import BEGIN, END, FORMS, File, check_name, export, scored_text, slug
+from combee.export.choosing import choose
+from combee.export.forms import BEGIN, END, FORMS, File, export, scored_text, slug
 from combee.export.own import own_skill
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "Change",
     "File",
     "changes",
-    "check_name",
     "choose",
     "diff_of",
     "export",
@@ -23,6 +22,5 @@ __all__ = [
     "put_block",
     "scored_text",
     "slug",
-    "value",
     "write",
 ]

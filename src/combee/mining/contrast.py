@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from combee.mining.attempts import Attempt
 from combee.mining.faults import is_instruction, quoted
-from combee.mining.finding import STRATEGIES, Finding
+from combee.mining.finding import Finding
 from combee.mining.missing import installed
 from combee.mining.words import READERS
 from combee.trace import Trace
@@ -52,32 +52,22 @@ def outline(trace: Trace, row: Sequence[Attempt]) -> Outline:
     """Return the outline of one run."""
     outcome = trace.outcome
     passed = None if outcome is None or outcome.claimed else outcome.success
+    good = [(attempt.step, part) for attempt in row if attempt.worked for part in attempt.parts if part.sure]
     seen: dict[str, int] = {}
-    for attempt in row:
-        if attempt.worked is not True:
-            continue
-        for part in attempt.parts:
-            if (
-                part.sure
-                and part.action not in _DULL
-                and part.program not in _DULL
-                and not part.program.startswith("./")
-            ):
-                seen.setdefault(part.action, attempt.step)
-                for word in part.arguments:
-                    if re.fullmatch(r"--?[a-z][\w-]{1,30}", word):
-                        seen.setdefault(f"{part.action} {word}", attempt.step)
+    installs: dict[str, str] = {}
+    for step, part in good:
+        line = " ".join(part.words)
+        for package in installed(part):
+            thing = f"{part.action} {package}"
+            installs[thing] = min(installs.get(thing, line), line, key=len)
+        if not {part.action, part.program} & _DULL and not part.program.startswith("./"):
+            seen.setdefault(part.action, step)
+            for word in part.arguments:
+                if re.fullmatch(r"--?[a-z][\w-]{1,30}", word):
+                    seen.setdefault(f"{part.action} {word}", step)
     tests = () if outcome is None else tuple(sorted(name for name, good in outcome.tests.items() if not good))
     name = trace.meta.get("task_id", "")
-    good = [part for attempt in row if attempt.worked for part in attempt.parts if part.sure]
-    lines = frozenset(hash(part.words) for part in good)
-    installs: dict[str, str] = {}
-    for part in good:
-        for package in installed(part):
-            known = installs.get(f"{part.action} {package}")
-            line = " ".join(part.words)
-            if known is None or len(line) < len(known):
-                installs[f"{part.action} {package}"] = line
+    lines = frozenset(hash(part.words) for _, part in good)
     tried = frozenset(word for attempt in row for word in _programs(attempt))
     made = tuple(installs.items())
     count = 0 if outcome is None else len(outcome.tests)
@@ -135,9 +125,7 @@ def _compare(good: Sequence[Outline], bad: Sequence[Outline], found: dict[str, l
             f"In the task {name}, all {len(good)} runs that passed used `{action}`, none of the {len(bad)} that failed."
         )
         for run, actions in zip(good, in_good, strict=True):
-            found[run.trace].append(
-                Finding("contrast", f"contrast/{good[0].task}/{action}", text, (actions[action],), STRATEGIES)
-            )
+            found[run.trace].append(Finding("contrast", f"contrast/{good[0].task}/{action}", text, (actions[action],)))
 
 
 def _same_check(bad: Sequence[Outline], found: dict[str, list[Finding]]) -> None:
@@ -151,7 +139,7 @@ def _same_check(bad: Sequence[Outline], found: dict[str, list[Finding]]) -> None
     if test.count("_") >= 2 and not is_instruction(test):
         text = f"In the task {name}, all {len(bad)} runs that failed did so in one of {checks} checks: {quoted(test)}."
         for run in bad:
-            found[run.trace].append(Finding("contrast", f"check/{bad[0].task}/{test}", text, (), STRATEGIES))
+            found[run.trace].append(Finding("contrast", f"check/{bad[0].task}/{test}", text, ()))
 
 
 def _shown_task(run: Outline) -> str | None:

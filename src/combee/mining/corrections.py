@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from combee.mining.faults import is_instruction, quoted, signature
-from combee.mining.finding import STRATEGIES, Finding
+from combee.mining.finding import Finding
 from combee.trace import Trace
 
 __all__ = ["find_corrections"]
@@ -43,7 +43,7 @@ def find_corrections(trace: Trace) -> list[Finding]:
             first = False
         elif acted and _corrects(text):
             said = f"The user corrected the agent: {quoted(text, _LONGEST)}"
-            found.append(Finding("correction", f"correction/{signature(text)}", said, (step.index,), STRATEGIES))
+            found.append(Finding("correction", f"correction/{signature(text)}", said, (step.index,)))
     return found
 
 

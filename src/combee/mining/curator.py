@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from combee.aggregate import Method
 from combee.journal import Scope, hash_json
 from combee.learn import OperationsMethod, Reflection
-from combee.mining.finding import MISTAKES, STRATEGIES
 from combee.playbook import Add, Delta, Playbook, count_tokens, delta_of
 
-__all__ = ["MiningCurator", "MiningMethod", "section_of"]
+__all__ = ["MiningCurator", "MiningMethod"]
 
+_MISTAKES, _STRATEGIES = "COMMON MISTAKES TO AVOID", "STRATEGIES & INSIGHTS"
 _STARTS = ("A dead end: ", "The test ", "The user corrected ", "In the task ")
 
 
-def section_of(lesson: str) -> str:
+def _section_of(lesson: str) -> str:
     """Return the section of a mined lesson; every kind has words of its own."""
-    return STRATEGIES if lesson.startswith(_STARTS) or "in run after run" in lesson else MISTAKES
+    return _STRATEGIES if lesson.startswith(_STARTS) or "in run after run" in lesson else _MISTAKES
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class MiningMethod(OperationsMethod):
         for item in items:
             for lesson in item.lessons:
                 sources[lesson].append(item.id)
-        return delta_of(Add(section_of(lesson), lesson, tuple(cited)) for lesson, cited in sources.items())
+        return delta_of(Add(_section_of(lesson), lesson, tuple(cited)) for lesson, cited in sources.items())
 
     def covered(self, item: Reflection, delta: Delta) -> bool:
         """Return whether every lesson stands in an operation that cites the reflection."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from combee.mining.attempts import Attempt
 from combee.mining.faults import Fault, quoted
-from combee.mining.finding import STRATEGIES, Finding
+from combee.mining.finding import Finding
 from combee.mining.missing import installed
 from combee.mining.repairs import culprit
 from combee.mining.shell import Part, written_files
@@ -58,7 +58,7 @@ def find_unmended(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Fi
             continue
         text = f"{quoted(line)} failed with {quoted(fault.line)} in run after run; no run got past it that way."
         key = f"unmended/{part.program} {line.removeprefix(part.words[0]).strip()}/{fault.signature}"
-        found.setdefault(key, Finding("unmended", key, text, (attempt.step,), STRATEGIES, hash(part.words)))
+        found.setdefault(key, Finding("unmended", key, text, (attempt.step,), hash(part.words)))
     return list(found.values())
 
 
@@ -75,7 +75,7 @@ def find_errors(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Find
         if len(attempt.command) <= _LONGEST_SHOWN:
             text = f"{quoted(fault.line)} was met in run after run, as after {quoted(attempt.command)}."
             key = f"error/{fault.line}"
-            found.setdefault(key, Finding("error", key, text, (attempt.step,), STRATEGIES))
+            found.setdefault(key, Finding("error", key, text, (attempt.step,)))
     return list(found.values())
 
 
@@ -99,7 +99,7 @@ def installs_in_one(by_trace: Mapping[str, tuple[Finding, ...]]) -> dict[str, tu
     out = {}
     for name, found in by_trace.items():
         mine = [each for each in found if _is_killed_install(each)]
-        one = [Finding("unmended", "unmended/installs", text, mine[0].steps, STRATEGIES)] if mine else []
+        one = [Finding("unmended", "unmended/installs", text, mine[0].steps)] if mine else []
         out[name] = (*(each for each in found if each not in mine), *one)
     return out
 
@@ -138,4 +138,4 @@ def _dead_end(thing: str, sign: str, failures: Sequence[tuple[Attempt, str]]) ->
         f"A dead end: {what}, tried {times} in one run, failed each time with {quoted(fault.line, 120)} ({variants})."
     )
     steps = tuple(attempt.step for attempt, _ in failures)
-    return Finding("dead_end", f"dead end/{thing}/{sign}", text, steps, STRATEGIES)
+    return Finding("dead_end", f"dead end/{thing}/{sign}", text, steps)

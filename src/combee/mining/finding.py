@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["MISTAKES", "SNIPPETS", "STRATEGIES", "Finding"]
-
-MISTAKES = "COMMON MISTAKES TO AVOID"
-SNIPPETS = "CODE SNIPPETS & TEMPLATES"
-STRATEGIES = "STRATEGIES & INSIGHTS"
+__all__ = ["Finding"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +20,5 @@ class Finding:
     key: str
     text: str
     steps: tuple[int, ...]
-    section: str = MISTAKES
     line: int = 0
     """Hash of the call (unmended: its words, hang: its program), to see in other runs whether it holds there too."""

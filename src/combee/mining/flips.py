@@ -8,7 +8,7 @@ from posixpath import basename
 
 from combee.mining.attempts import Attempt
 from combee.mining.faults import is_instruction, quoted
-from combee.mining.finding import STRATEGIES, Finding
+from combee.mining.finding import Finding
 from combee.mining.shell import written_files
 
 __all__ = ["find_flips"]
@@ -58,7 +58,6 @@ def _flip(test: str, why: str, file: str, steps: tuple[int, int]) -> Finding:
         f"flip/{test}",
         f"The test {quoted(test, 120)} failed{reason}; it passed after a change in `{file}`.",
         steps,
-        STRATEGIES,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from combee.mining.attempts import Attempt
 from combee.mining.faults import is_instruction, printed, quoted
-from combee.mining.finding import STRATEGIES, Finding
+from combee.mining.finding import Finding
 from combee.mining.repairs import culprit
 from combee.mining.shell import Part, written_files
 
@@ -56,7 +56,7 @@ def find_slow(row: Sequence[Attempt], task: str, handled: Sequence[Finding]) -> 
                     f"In the task {quoted(task, 80)}, scripts that the agent wrote were killed by the time limit in "
                     f"run after run (as {quoted(' '.join(part.words))}): start them in the background, or do less."
                 )
-                return [Finding("slow", f"slow/{task}", text, (attempt.step,), STRATEGIES)]
+                return [Finding("slow", f"slow/{task}", text, (attempt.step,))]
         written |= written_files(attempt.command or "")
     return []
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from combee.mining.attempts import Attempt
 from combee.mining.faults import Fault, quoted
-from combee.mining.finding import MISTAKES, Finding
+from combee.mining.finding import Finding
 from combee.mining.missing import INSTALLERS, installed
 from combee.mining.shell import Part, written_files
 from combee.mining.words import ALIKE, READERS
@@ -134,7 +134,6 @@ def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
         f"repair/{part.action}/{fault.signature}/{change}",
         f"{quoted(part.text)} failed with {quoted(fault.line)}; {quoted(fix.text)} worked.",
         (row[place].step, row[offset].step),
-        MISTAKES,
     )
 
 
@@ -179,7 +178,6 @@ def _until(place: int, offset: int, row: Sequence[Attempt], part: Part, fault: F
         f"until/{part.action}/{fault.signature}/{act.action}",
         f"{quoted(part.text)} failed with {quoted(fault.line)} until {quoted(act.text)} was run; then it worked.",
         (row[place].step, row[offset].step),
-        MISTAKES,
     )
 
 
@@ -210,7 +208,6 @@ def _tool(place: int, row: Sequence[Attempt], fault: Fault) -> Finding | None:
             f"The tool `{first.tool}` failed{times} with {quoted(fault.line)}; "
             f"it worked when `{changed[0]}` was {said}.",
             (row[place].step, attempt.step),
-            MISTAKES,
         )
     return None
 

@@ -15,7 +15,7 @@ from combee.mining.contrast import Outline, contrast, outline
 from combee.mining.corrections import find_corrections
 from combee.mining.dead_ends import find_dead_ends, find_errors, find_unmended, installs_in_one
 from combee.mining.faults import quoted
-from combee.mining.finding import MISTAKES, Finding
+from combee.mining.finding import Finding
 from combee.mining.flips import find_flips
 from combee.mining.hangs import find_hangs, find_slow
 from combee.mining.missing import find_absent, find_missing
@@ -92,32 +92,20 @@ def _true_across(
     """Drop what another run proves wrong; a dead end that another run got past becomes a repair."""
     worked: set[int] = set().union(*(run.worked for run in outlines))
     installs: dict[str, str] = {}
-    for run in outlines:
-        for thing, line in run.installs:
-            known = installs.get(thing)
-            installs[thing] = line if known is None else min(known, line, key=lambda each: (len(each), each))
-    fed = {each.line for found in by_trace.values() for each in found if each.kind == "hang" and each.line}
-    fixes = {each.key: each for found in by_trace.values() for each in found if each.key.endswith("/fed")}
-    kept: dict[str, tuple[Finding, ...]] = {}
-    for name, found in by_trace.items():
-        left = []
-        for each in found:
-            thing = each.key.split("/")[1] if each.kind == "dead_end" else ""
-            fed_elsewhere = fixes.get(f"{each.key.removesuffix('/asks')}/fed") if each.kind == "hang" else None
-            if fed_elsewhere is not None:
-                left.append(replace(fed_elsewhere, steps=each.steps))
-                continue
-            if each.kind == "unmended" and (
-                each.line in worked or hash(each.key.split("/", 1)[1].split(" ")[0]) in fed
-            ):
-                continue
-            if thing in installs:
-                if (mended := _got_past(each, thing, installs[thing])) is not None:
-                    left.append(mended)
-            else:
-                left.append(each)
-        kept[name] = tuple(left)
-    return kept
+    for thing, line in (pair for run in outlines for pair in run.installs):
+        installs[thing] = min(installs.get(thing, line), line, key=lambda each: (len(each), each))
+    fed = {each.key: each for found in by_trace.values() for each in found if each.key.endswith("/fed")}
+    feedable = {each.line for each in fed.values()}
+
+    def as_others_have_it(each: Finding) -> Finding | None:
+        if each.kind == "hang" and (mended := fed.get(f"{each.key.removesuffix('/asks')}/fed")) is not None:
+            return replace(mended, steps=each.steps)
+        if each.kind == "dead_end" and (thing := each.key.split("/")[1]) in installs:
+            return _got_past(each, thing, installs[thing])
+        program = hash(each.key.split("/", 1)[1].split(" ")[0])
+        return None if each.kind == "unmended" and (each.line in worked or program in feedable) else each
+
+    return {name: tuple(filter(None, map(as_others_have_it, found))) for name, found in by_trace.items()}
 
 
 def _got_past(end: Finding, thing: str, line: str) -> Finding | None:
@@ -131,7 +119,7 @@ def _got_past(end: Finding, thing: str, line: str) -> Finding | None:
     text = (
         f"Installing `{package}` failed again and again with {fault} ({tried}); in another run {quoted(line)} worked."
     )
-    return replace(end, kind="repair", key=f"repair/{thing}/{line}", text=text, section=MISTAKES)
+    return replace(end, kind="repair", key=f"repair/{thing}/{line}", text=text)
 
 
 def _settled(by_trace: Mapping[str, Sequence[Finding]]) -> dict[str, tuple[Finding, ...]]:

@@ -104,14 +104,10 @@ def _add_step(draft: Draft, step: dict[str, object], agent: str | None, line: in
     calls = tuple(call_of(call) for call in objects(step.get("tool_calls")))
     if role == "tool":
         answers = first_text(step, _ANSWERS)
-        draft.add(
-            Piece("tool", said, calls, answers or None, flag(step.get("is_error"))),
-            timestamp=stamp,
-            agent=agent,
-            line=line,
-        )
+        piece = Piece("tool", said, calls, answers or None, flag(step.get("is_error")))
     else:
-        draft.add(Piece(role, said, calls), timestamp=stamp, agent=agent, line=line)
+        piece = Piece(role, said, calls)
+    draft.add(piece, timestamp=stamp, agent=agent, line=line)
     observation = step.get("observation")
     if isinstance(observation, str):
         only = calls[0].id if len(calls) == 1 and calls[0].id else None
@@ -122,9 +118,8 @@ def _add_step(draft: Draft, step: dict[str, object], agent: str | None, line: in
     for result in objects(listed):
         answers = first_text(result, _ANSWERS) or (calls[0].id if len(calls) == 1 else "")
         content = result.get("content", result.get("output"))
-        piece = Piece(
-            "tool", content_text(content) if content is not None else "", (), answers or None, _failed(result)
-        )
+        said = content_text(content) if content is not None else ""
+        piece = Piece("tool", said, (), answers or None, _failed(result))
         draft.add(piece, timestamp=stamp, agent=agent, line=line)
         named += [text(ref.get("trajectory_id")) for ref in objects(result.get("subagent_trajectory_ref"))]
     return named

@@ -25,14 +25,8 @@ _ITEMS = frozenset(
      "custom_tool_call_output", "web_search_call"}
 )  # fmt: skip
 _SPOKEN = {"user_message": "user", "agent_message": "assistant"}
-_CONTEXT = (
-    "<environment_context>",
-    "<user_instructions>",
-    "<permissions",
-    "# AGENTS.md instructions",
-    "<turn_aborted>",
-    "<skill",
-)
+_CONTEXT = ("<environment_context>", "<user_instructions>", "<permissions", "# AGENTS.md instructions",
+            "<turn_aborted>", "<skill")  # fmt: skip
 _TROUBLE = {"error": "message", "stream_error": "message", "turn_aborted": "reason"}
 
 

@@ -170,11 +170,8 @@ def _add_run(talk: Conversation, run: dict[str, object], line: int) -> None:
             call = ToolCall(name, text(run.get("name")), compact(run.get("inputs")))
             talk.said([Piece("assistant", calls=(call,))], timestamp=started, line=line)
         said = trouble or _shown(outputs, _ANSWERED)
-        talk.said(
-            [Piece("tool", said, answers=name, is_error=True if trouble else None)],
-            timestamp=ended,
-            line=line,
-        )
+        result = Piece("tool", said, answers=name, is_error=True if trouble else None)
+        talk.said([result], timestamp=ended, line=line)
 
 
 def _outcome(root: dict[str, object], feedback: list[dict[str, object]]) -> Outcome | None:

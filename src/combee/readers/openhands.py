@@ -169,9 +169,8 @@ def _sdk(record: dict[str, object]) -> list[Piece]:
         code = number(seen.get("exit_code"))
         failed = flag(seen.get("is_error")) or (code is not None and code != 0) or kind == "AgentErrorEvent"
         known = failed or "is_error" in seen or code is not None
-        return [
-            Piece("tool", said, answers=text(record.get("tool_call_id")) or None, is_error=failed if known else None)
-        ]
+        answers = text(record.get("tool_call_id")) or None
+        return [Piece("tool", said, answers=answers, is_error=failed if known else None)]
     if kind == "ConversationErrorEvent":
         return [Piece("system", f"[error] {text(record.get('code'))} {text(record.get('detail'))}")]
     if kind in {"Condensation", "CondensationSummaryEvent"} and text(record.get("summary")):
@@ -193,17 +192,12 @@ def _older(record: dict[str, object], calls: dict[str, str]) -> list[Piece]:
         calls[name] = made
         thought = text(args.get("thought"))
         shown = {key: value for key, value in args.items() if key != "thought"}
-        return [
-            Piece("assistant", thought, (ToolCall(made, text(meta.get("function_name")) or action, compact(shown)),))
-        ]
+        call = ToolCall(made, text(meta.get("function_name")) or action, compact(shown))
+        return [Piece("assistant", thought, (call,))]
     if observation and observation not in _STATE:
         extras = table(record.get("extras"))
         code = number(table(extras.get("metadata")).get("exit_code", extras.get("exit_code")))
-        failed = (
-            True
-            if observation == "error" or (code is not None and code != 0)
-            else (False if code is not None else None)
-        )
+        failed = observation == "error" or (None if code is None else code != 0)
         answers = calls.get(text(record.get("cause")))
         return [Piece("tool", content_text(record.get("content") or ""), answers=answers, is_error=failed)]
     return []

@@ -40,9 +40,7 @@ class PythonScorer:
             value = self.function(task, answer)
         except CombeeError:
             raise
-        except (
-            Exception
-        ) as error:  # the function is the user's: anything may come out of it, and all of it is theirs to mend
+        except Exception as error:  # the function is the user's: whatever comes out of it is theirs to mend
             raise UsageError(
                 f"scorer {self.spec} raised {type(error).__name__} on task {task.id}: {error}",
                 hint="It is called with (task, answer) and returns a bool, a float from 0 to 1, or a combee Score.",

@@ -16,7 +16,7 @@ from combee.errors import DataError, UsageError
 from combee.tasks.fields import Item, items_of
 from combee.tasks.model import Fields, Fractions, Sizes
 from combee.tasks.rows import SUFFIXES, Table, read_table
-from combee.tasks.shape import Shaped, shape_of, shaped, unique
+from combee.tasks.shape import Shaped, rows_of, shape_of, shaped, unique
 from combee.tasks.split import counts_of, split
 from combee.tasks.text import is_folder
 
@@ -125,7 +125,7 @@ def _apart(lists: dict[str, list[Shaped]], notes: list[str]) -> dict[str, list[S
         clashes = [next((taken[key] for key in one.keys if key in taken), None) for one in lists[name]]
         kept[name] = [one for one, clash in zip(lists[name], clashes, strict=True) if clash is None]
         for other, count in Counter(clash for clash in clashes if clash).items():
-            notes.append(f"{name}: {_rows(count)} left out, with a question or sentence that is in {other}")
+            notes.append(f"{name}: {rows_of(count)} left out, with a question or sentence that is in {other}")
         if lists[name] and not kept[name]:
             raise DataError(f"every row of {name} is in another split too", hint="Give splits that differ.")
         taken.update((key, name) for one in kept[name] for key in one.keys)
@@ -181,12 +181,8 @@ def _cut(rows: Sequence[Shaped], counts: tuple[int, int, int], seed: int, notes:
     parts = split(rows, [one.keys for one in rows], counts, seed)
     missing = sum(counts) - sum(map(len, parts))
     if missing:
-        notes.append(f"{_rows(missing)} left out: they share sentences and would have been on two sides")
+        notes.append(f"{rows_of(missing)} left out: they share sentences and would have been on two sides")
     empty = [name for name, count in zip(_SPLITS, counts, strict=True) if not count]
     if empty and len(rows) < 3:
-        notes.append(f"{_rows(len(rows))}: nothing is left for {' and '.join(empty)}")
+        notes.append(f"{rows_of(len(rows))}: nothing is left for {' and '.join(empty)}")
     return dict(zip(_SPLITS, parts, strict=True))
-
-
-def _rows(count: int) -> str:
-    return f"{count} row{'' if count == 1 else 's'}"

@@ -15,7 +15,7 @@ from combee.tasks.fields import Item
 from combee.tasks.finer import finer_context, finer_options, finer_questions
 from combee.tasks.formula import formula_row
 
-__all__ = ["SCORERS", "Shaped", "shape_of", "shaped", "tags_offered", "unique"]
+__all__ = ["SCORERS", "Shaped", "rows_of", "shape_of", "shaped", "tags_offered", "unique"]
 
 SCORERS: Mapping[str, str] = {"finer": "tags", "formula": "formula", "rows": "exact", "tags": "tags"}
 
@@ -128,11 +128,12 @@ def unique(tasks: Sequence[Shaped], where: str) -> tuple[list[Shaped], list[str]
         kept = first[other[0].question]
         verb = "repeats" if len(other) == 1 else "repeat"
         notes.append(
-            f"{where}: {_rows(len(other))} {verb} a question with another answer; the first is kept "
+            f"{where}: {rows_of(len(other))} {verb} a question with another answer; the first is kept "
             f"(for example {kept.line}, not {other[0].line})"
         )
     return list(first.values()), notes
 
 
-def _rows(count: int) -> str:
+def rows_of(count: int) -> str:
+    """Return the count with its noun."""
     return f"{count} row{'' if count == 1 else 's'}"

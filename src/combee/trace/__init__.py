@@ -3,14 +3,12 @@
 from combee.trace.clean import clean, clean_text, count_tokens
 from combee.trace.failure import failed
 from combee.trace.identity import plain, trace_id
-from combee.trace.jsonl import FORMAT_VERSION, from_jsonl, to_jsonl, trace_from_data, trace_to_data
+from combee.trace.jsonl import from_jsonl, to_jsonl, trace_from_data
 from combee.trace.model import Outcome, Role, Step, ToolCall, Trace
-from combee.trace.redact import Redacted, Redactor, redact, redact_trace
+from combee.trace.redact import Redactor, redact, redact_trace
 
 __all__ = [
-    "FORMAT_VERSION",
     "Outcome",
-    "Redacted",
     "Redactor",
     "Role",
     "Step",
@@ -27,5 +25,4 @@ __all__ = [
     "to_jsonl",
     "trace_from_data",
     "trace_id",
-    "trace_to_data",
 ]
