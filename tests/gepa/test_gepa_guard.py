@@ -169,3 +169,19 @@ def test_half_a_playbook_may_not_be_removed() -> None:
         assert proposal.new_texts == {}
         assert reflection.get_state()["ceiling"] is not None
     assert [one["verdict"] for one in proposal.metadata["combee:book"]["guard"]][-1] == "reject"
+
+
+def test_a_lesson_need_not_hold_the_answer_to_its_case() -> None:
+    """Feedback that tells no more than the right answer: a rule gives it, and does not quote it."""
+    cases = [{"Inputs": f"Convert gauge GX-{n}.", "Feedback": f"Wrong. It is {n * 7919}.5"} for n in range(1, 9)]
+
+    def answer(prompt: str) -> str:
+        shown = [int(found) for found in re.findall(r"Convert gauge GX-(\d+)", prompt)]
+        rules = [f"Gauge GX-{n} counts in feet." for n in shown]
+        return operations(*(operation("ADD", rule, sources=(place,)) for place, rule in enumerate(rules, start=1)))
+
+    with CombeeReflection(answer, second_chances=0) as reflection:
+        proposal, _ = reflection.reflect({"book": to_text(Playbook())}, {"book": cases}, ["book"])
+    assert proposal.metadata["combee:book"]["covered"] == 0
+    assert [one["verdict"] for one in proposal.metadata["combee:book"]["guard"]] == ["accept"]
+    assert "Gauge GX-8 counts in feet." in proposal.new_texts["book"]

@@ -17,7 +17,7 @@ from combee.gepa.guarding import Judged, judge_text
 from combee.gepa.options import ReflectionOptions
 from combee.gepa.records import IMAGE, Record, prepare, share_of
 from combee.gepa.rewrite import RewriteMethod
-from combee.guard import Evidence
+from combee.guard import Evidence, echoed
 from combee.journal import MemoryScope, Scope, canonical_json
 from combee.learn import Judge
 from combee.learn.codec import delta_to_json
@@ -213,14 +213,19 @@ def _applied(book: Playbook, delta: Delta, options: ReflectionOptions) -> Applie
 
 
 def _evidence(work: Work, book: Playbook, scans: Sequence[Scan[Delta]], shape: Plan, applied: Applied) -> Evidence:
-    """Return what the guard looks at: records that were right, or that the book says already, cannot be lost."""
+    """Return what the guard looks at: records that were right, or that the book says already, cannot be lost.
+
+    Feedback may be no more than the answer to one case, which a good lesson does not hold: a record counts where a
+    lesson that cites it has any distinctive term of it.
+    """
     found = scans[-1]
     known = found.covered - found.claimed
+    items = {record.key: record.text for record in work.records if not record.right and record.key not in known}
     return Evidence(
         step=work.step,
-        items={record.key: record.text for record in work.records if not record.right and record.key not in known},
+        items=items,
         delta=found.delta,
-        covered=found.covered,
+        covered=found.covered | echoed(found.delta, items),
         max_items=-(-shape.n * shape.times // shape.groups),
         attempt=len(scans) - 1,
         tokens=tokens(applied.playbook),

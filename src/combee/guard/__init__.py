@@ -11,6 +11,7 @@ from combee.guard.isolation import Admission, Policy, Violation, admit, check_bo
 from combee.guard.leaks import HeldOut, LeakIndex, find_secrets, screen
 from combee.guard.notify import Notified, notify
 from combee.guard.regression import Comparison, Rows, Spending, Trial, compare
+from combee.guard.specific import echoed
 from combee.guard.verdict import GuardState, Verdict, after, alert_payload, from_json, judge, to_json
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "check_book",
     "check_delta",
     "compare",
+    "echoed",
     "find_secrets",
     "from_json",
     "gate",

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from combee.guard.evidence import lessons
 from combee.playbook import Delta, distinct_terms
 
-__all__ = ["count_specific", "specific_terms"]
+__all__ = ["count_specific", "echoed", "specific_terms"]
 
 _MARKED = re.compile(r"\d|_|[a-z][A-Z]|[A-Z]{2}|\w[.:/\\]+\w|\w\(")
 _NAME = re.compile(r"(?<=[^\s.!?:] )[A-Z]\w+")
@@ -34,11 +34,7 @@ def count_specific(delta: Delta, items: Mapping[str, str]) -> int:
     does not count: it belongs to the subject, not to a lesson. A lesson that cites no reflection of this step counts
     by its form alone.
     """
-    terms = {item: distinct_terms(text) - {"not"} for item, text in items.items()}
-    common: set[str] = set()
-    if len(items) >= 4:
-        held = Counter(term for found in terms.values() for term in found)
-        common = {term for term, count in held.items() if count > len(items) / 2}
+    terms, common = _terms(items)
     count = 0
     for lesson in lessons(delta):
         cited = [terms[source] for source in lesson.sources if source in terms]
@@ -48,3 +44,25 @@ def count_specific(delta: Delta, items: Mapping[str, str]) -> int:
         own = distinct_terms(lesson.text) - common
         count += sum(not own.isdisjoint(found) for found in cited) * SUPPORT >= len(cited)
     return count
+
+
+def echoed(delta: Delta, items: Mapping[str, str]) -> frozenset[str]:
+    """Return the items of which a lesson that cites them holds a distinctive term, in the sense of `count_specific`.
+
+    For items whose own terms need not stand in a good lesson, such as the right answer to a single case.
+    """
+    terms, common = _terms(items)
+    found: set[str] = set()
+    for lesson in lessons(delta):
+        own = distinct_terms(lesson.text) - common
+        found.update(source for source in lesson.sources if source in terms and not own.isdisjoint(terms[source]))
+    return frozenset(found)
+
+
+def _terms(items: Mapping[str, str]) -> tuple[dict[str, frozenset[str]], set[str]]:
+    """Return the terms of each item, and those that belong to the subject: more than half of four or more have them."""
+    terms = {item: distinct_terms(text) - {"not"} for item, text in items.items()}
+    if len(items) < 4:
+        return terms, set()
+    held = Counter(term for found in terms.values() for term in found)
+    return terms, {term for term, count in held.items() if count > len(items) / 2}
