@@ -1,4 +1,4 @@
-"""Messages a second through one world by 16 writers, half of them killed; agents in memory; handling speed."""
+"""Messages a second by 16 writers, half of them killed; agents in memory; what the quick experiments take."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from combee.swarm import USER, ScriptedBrain, Swarm, Thought, View, World, publish, send, use
+from combee.swarm.measure import EXPERIMENTS, measure
 
 WRITERS = 16
 EACH = 5_000
@@ -108,11 +109,23 @@ def agents() -> None:
         print(f"{AGENTS:,} agents: {rate}, peak {peak:,.0f} MB")
 
 
+def experiments() -> None:
+    """Print the processor time of every quick experiment of `combee swarm measure`."""
+    took = {}
+    for name in EXPERIMENTS:
+        began = time.process_time()
+        list(measure([name], quick=True))
+        took[name] = time.process_time() - began
+    each = ", ".join(f"{name} {seconds:.1f}" for name, seconds in took.items())
+    print(f"quick experiments: {sum(took.values()):.1f} s of one core ({each})")
+
+
 def main() -> None:
-    """Run all three."""
+    """Run all four."""
     writers(kill=False)
     writers(kill=True)
     agents()
+    experiments()
 
 
 if __name__ == "__main__":

@@ -19,13 +19,13 @@ __all__ = ["as_markdown", "as_text", "measure_command", "save_plots"]
 
 @click.command("measure", short_help="Test what is said of swarms; each claim gets its verdict.")
 @click.argument("names", nargs=-1)
-@click.option("--quick", is_flag=True, help="Small sizes and one seed, the same code: QUICK_TIME.")
+@click.option("--quick", is_flag=True, help="Small sizes and one seed, the same code: some 10 seconds of one core.")
 @click.option("--out", type=click.Path(path_type=Path), help="Markdown file to write; plots go into plots/ beside it.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON, one experiment a line.")
 def measure_command(names: tuple[str, ...], quick: bool, out: Path | None, as_json: bool) -> None:
     """Run the experiments NAMES (default: all) on what is said of swarms, and give each claim its verdict.
 
-    All of them take WHOLE_TIME on two cores. Ctrl-C keeps those that are done.
+    All of them take about two minutes of one core. Ctrl-C keeps those that are done.
     """
     chosen = check_names(names)
     done: list[Experiment] = []
@@ -85,7 +85,7 @@ def save_plots(experiments: Sequence[Experiment], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     return [
         line_plot(
-            [Series(name, points, dashed=name == "one window each") for name, points in curve.series],
+            [Series(name, points, dashed=name == "one window each") for name, points in curve.series.items()],
             title=curve.title, x=curve.x, y=curve.y, log_x=curve.log_x, log_y=curve.log_y, zero=not curve.log_y,
         ).save(folder / f"swarm-{curve.name}.svg")
         for one in experiments

@@ -13,19 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from combee.swarm.brain import Thought, View
-from combee.swarm.measure.lab import (
-    WINDOW,
-    Facts,
-    averaged,
-    cost,
-    facts_in,
-    key_of,
-    know,
-    lab,
-    path_of,
-    read_told,
-    reading,
-)
+from combee.swarm.measure.lab import Facts, averaged, cost, facts_in, hire, key_of, know, lab, path_of, read_told
 from combee.swarm.measure.result import Experiment, Setting, Table, judge
 from combee.swarm.swarm import Swarm
 from combee.swarm.window import Newest
@@ -56,13 +44,9 @@ def reduce_traces(agents: int, foreseen: float, seed: int, *, asks: bool) -> Red
 
     with lab(policy, facts, compaction=Newest()) as swarm:
         swarm.world.spawn("reducer", mode="outside", window=0)
-        for number in range(agents):
-            swarm.world.spawn(f"a{number:03d}", window=WINDOW, returns="none")
-            for path in reading(number * FACTS, (number + 1) * FACTS):
-                swarm.tell(f"a{number:03d}", path)
-        asyncio.run(swarm.run())
+        hire(swarm, agents, agents * FACTS)
         before = cost(swarm)
-        book = _merged(swarm, [swarm.ask("reducer", "reflect", to=f"a{number:03d}") for number in range(agents)])
+        book = _merged(swarm, [swarm.ask("reducer", "reflect", to=f"a{number:02d}") for number in range(agents)])
         if asks:
             lacking = [n for n in facts.needed if key_of(n) not in book]
             book |= _merged(swarm, [swarm.ask("reducer", key_of(n), subject=path_of(n)) for n in lacking])

@@ -82,11 +82,10 @@ def budget(setting: Setting) -> Experiment:
          *(f"{one.within(tokens):.0%}" for tokens in budgets), _amount(one.reach(0.95)))
         for way, one in whole.items()
     )  # fmt: skip
-    series = tuple(
-        (way, tuple((float(at), n / questions) for at, n in zip(one.tokens, one.right, strict=True) if n))
-        for way, one in whole.items()
-        if way in {CHAIN, HALF, DISK, ONCE, STAYING, PEERS}
-    )
+    series = {
+        way: [(at, n / questions) for at, n in zip(whole[way].tokens, whole[way].right, strict=True) if n]
+        for way in (CHAIN, HALF, DISK, ONCE, STAYING, PEERS)
+    }
     return Experiment(
         "budget",
         f"{windows} windows of text, {questions} questions one after the other, 5 % of the facts needed where that "

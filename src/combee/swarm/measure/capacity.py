@@ -99,10 +99,10 @@ def capacity(setting: Setting) -> Experiment:
         (name, str(found), f"{found.at.right:.1%}", f"{found.at.tokens:,.0f}", f"{found.at.compactions:.0f}")
         for name, found in ways.items()
     )
-    series = (
-        ("persistent agents", tuple((float(n), found.size) for n, found in hired.items())),
-        ("one window each", tuple((float(n), float(n)) for n in hired)),
-    )
+    series: dict[str, list[tuple[float, float]]] = {
+        "persistent agents": [(n, found.size) for n, found in hired.items()],
+        "one window each": [(n, n) for n in hired],
+    }
     return Experiment(
         "capacity",
         f"Windows of text at which 95 % of the answers are right; summaries of 1.6 % of a window (1M to 16k) or as "

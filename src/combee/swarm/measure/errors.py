@@ -37,11 +37,11 @@ def errors(setting: Setting) -> Experiment:
          "" if way == NONE else str(pays_from(one, cells[slips, NONE]) or "never"))
         for (slips, way), one in cells.items()
     )  # fmt: skip
-    series = tuple(
-        (f"{way}, {_name(slips)}", tuple((float(n), right) for n, right in enumerate(cells[slips, way].right, 1)))
+    series = {
+        f"{way}, {_name(slips)}": list(enumerate(cells[slips, way].right, 1))
         for slips in kinds[-3:-1]
         for way in (NONE, CENTRE)
-    )
+    }
     setup = (
         f"{chains} chains of {depth} steps; each step, by another agent, adds what a source says to the answer "
         f"before it. The centre reads the source again and slips as often as others; an answer has {TRIES} tries. "

@@ -95,7 +95,7 @@ def joints(setting: Setting) -> Experiment:
         (
             Curve(
                 "joint", "Tasks about everything at once", "agents", "windows at 95 % right",
-                tuple((name, tuple((float(n), found[name, n]) for n in counts)) for name in names),
+                {name: [(n, found[name, n]) for n in counts] for name in names},
             ),
         ),
         (claim,),

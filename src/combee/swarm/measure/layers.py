@@ -25,6 +25,7 @@ def crossing(sizes: Sequence[int], better: Callable[[int], bool]) -> int | None:
 
 
 METRICS = ("messages", "tokens", "busiest")
+WAYS = (FLAT, DIRECTORY, LEADS, TREE)
 _Run = Callable[[str, int, float], Team]
 
 
@@ -33,61 +34,42 @@ def teams(setting: Setting) -> Experiment:
     sizes = setting.pick((4, 12), (4, 8, 16, 32, 64, 128))
     rates = setting.pick((0.25,), (0.05, 0.25))
     tasks, gathered = setting.pick((12, 2), (40, 8))
+    find: _Run = cache(lambda way, size, rate: team(way, size, rate, 0, tasks=tasks))
+    gather: _Run = cache(lambda way, size, rate: team(way, size, rate, 0, gather=True, tasks=gathered))
 
-    @cache
-    def find(way: str, size: int, rate: float) -> Team:
-        return team(way, size, rate, 0, tasks=tasks)
+    def pays(rate: float, rival: str, metric: str) -> str:
+        def better(size: int) -> bool:
+            return bool(getattr(find(LEADS, size, rate), metric) < getattr(find(rival, size, rate), metric))
 
-    @cache
-    def gather(way: str, size: int, rate: float = 0.25) -> Team:
-        return team(way, size, rate, 0, gather=True, tasks=gathered)
+        return str(crossing(sizes, better) or "never")
 
-    pays = {
-        (what, rate, rival): tuple(_pays(run, rate, rival, sizes, metric) for metric in METRICS)
-        for what, run, some in (("one topic", find, rates), ("all topics", gather, rates[-1:]))
-        for rate in some
-        for rival in ((FLAT, DIRECTORY) if run is find else (FLAT,))
+    where = {
+        (f"{rate}", rival): tuple(pays(rate, rival, metric) for metric in METRICS)
+        for rate in rates
+        for rival in (FLAT, DIRECTORY)
     }
-    where = Table(
-        "Size from which a layer of leads is better",
-        ("a task asks for", "changes a task", "better than", "in messages", "in tokens", "at the busiest"),
-        tuple((what, f"{rate}", rival, *map(_size, found)) for (what, rate, rival), found in pays.items()),
-    )
-    numbers = ("messages a task", "tokens a task", "through the busiest", "right")
+    numbers = ("way", "agents", "messages a task", "tokens a task", "through the busiest", "right")
     tables = [
         Table(
-            f"A task asks for {what}; {rates[-1]} changes a task", ("way", "agents", *numbers),
+            f"A task asks for {what}; {rates[-1]} changes a task", numbers,
             tuple((way, str(size), *_shown(run(way, size, rates[-1]))) for way in ways for size in sizes),
         )
-        for what, run, ways in (
-            ("one topic", find, (FLAT, DIRECTORY, LEADS, TREE)), ("all topics", gather, (FLAT, LEADS, TREE))
-        )
+        for what, run, ways in (("one topic", find, WAYS), ("all topics", gather, (FLAT, LEADS, TREE)))
     ]  # fmt: skip
-    series = tuple(
-        (way, tuple((float(size), find(way, size, rates[-1]).messages) for size in sizes))
-        for way in (FLAT, DIRECTORY, LEADS, TREE)
-    )
+    columns = ("changes a task", "better than", "in messages", "in tokens", "at the busiest")
+    series = {way: [(size, find(way, size, rates[-1]).messages) for size in sizes] for way in WAYS}
     return Experiment(
         "team",
         f"Every agent has a topic and is told of changes as its way says; {tasks} tasks ask for one topic, "
         f"{gathered} for a report of 30 tokens from everybody, of which the last counts. Teams of √n under a lead, "
         f"trees of {FAN_OUT}. The task and its answer are two of the messages.",
-        (where, *tables),
+        (
+            Table("Size from which a layer of leads is better", columns, tuple((*a, *b) for a, b in where.items())),
+            *tables,
+        ),
         (Curve("team", "Messages against team size", "agents", "messages a task", series),),
-        _claims(pays, find, gather, sizes, rates),
+        _claims(where, find, gather, sizes, rates[-1]),
     )
-
-
-def _pays(run: _Run, rate: float, rival: str, sizes: Sequence[int], metric: str) -> int | None:
-    def better(size: int) -> bool:
-        lead, other = run(LEADS, size, rate), run(rival, size, rate)
-        return bool(getattr(lead, metric) < getattr(other, metric))
-
-    return crossing(sizes, better)
-
-
-def _size(found: int | None) -> str:
-    return "never" if found is None else str(found)
 
 
 def _shown(one: Team) -> tuple[str, ...]:
@@ -95,38 +77,37 @@ def _shown(one: Team) -> tuple[str, ...]:
 
 
 def _claims(
-    pays: dict[tuple[str, float, str], tuple[int | None, ...]],
-    find: _Run, gather: _Run, sizes: Sequence[int], rates: Sequence[float],
-) -> tuple[Claim, ...]:  # fmt: skip
-    top, rate = sizes[-1], rates[-1]
-    flat = {rate: pays["one topic", rate, FLAT] for rate in rates}
-    straight = {rate: pays["one topic", rate, DIRECTORY] for rate in rates}
-    lead, peer = find(LEADS, top, rate), find(FLAT, top, rate)
-    all_flat, all_leads = gather(FLAT, top, rate), gather(LEADS, top, rate)
+    where: dict[tuple[str, str], tuple[str, ...]], find: _Run, gather: _Run, sizes: Sequence[int], rate: float
+) -> tuple[Claim, ...]:
+    flat, straight = (
+        {each: found for (each, way), found in where.items() if way == rival} for rival in (FLAT, DIRECTORY)
+    )
+    top = sizes[-1]
+    busiest = {way: find(way, top, rate).busiest for way in WAYS}
+    wide = {way: gather(way, sizes[-1], rate) for way in (FLAT, LEADS)}
+    low = {way: min(gather(way, size, rate).right for size in sizes) for way in wide}
     return (
         judge(
             "From some size of team on a layer of leads pays.",
-            "there is no shared directory: against a flat mesh it takes fewer messages "
-            + " and ".join(f"from {_size(one[0])} agents on at {rate} changes a task" for rate, one in flat.items())
-            + f", fewer tokens from {' and '.join(_size(one[1]) for one in flat.values())}; against a mesh with a "
-            f"directory, up to {top}: {' and '.join(_size(one[0]) for one in straight.values())}",
-            held=all(one[0] and one[1] for one in [*flat.values(), *straight.values()]),
-            partly=any(one[0] and one[1] for one in flat.values()),
+            "there is no shared directory: against a flat mesh it takes fewer messages and tokens from "
+            + ", ".join(f"{found[0]} and {found[1]} agents on at {each} changes a task" for each, found in flat.items())
+            + f"; against a mesh with a directory, up to {top} agents: "
+            + ", ".join(f"{found[0]} and {found[1]}" for found in straight.values()),
+            held=not any("never" in found[:2] for found in where.values()),
+            partly=not all("never" in found[:2] for found in flat.values()),
         ),
         judge(
             "A layer takes load from the busiest agent.",
-            f"everybody would otherwise be told every change: {lead.busiest:.2f} messages a task through the busiest "
-            f"of {top} with leads, {peer.busiest:.2f} in a flat mesh, "
-            f"{find(DIRECTORY, top, rate).busiest:.2f} with a directory, {find(TREE, top, rate).busiest:.2f} in a tree",
-            held=lead.busiest < min(peer.busiest, find(DIRECTORY, top, rate).busiest),
-            partly=lead.busiest < peer.busiest,
+            f"everybody would otherwise be told every change: {busiest[LEADS]:.2f} messages a task through the busiest "
+            f"of {top} with leads, {busiest[FLAT]:.2f} in a flat mesh, {busiest[DIRECTORY]:.2f} with a directory, "
+            f"{busiest[TREE]:.2f} in a tree",
+            held=busiest[LEADS] < min(busiest[FLAT], busiest[DIRECTORY]), partly=busiest[LEADS] < busiest[FLAT],
         ),
         judge(
             "Where everybody has to be asked, a layer keeps who asks from drowning.",
-            f"the reports fit together: {all_leads.right:.0%} right with leads and {all_flat.right:.0%} in a flat mesh "
-            f"of {top}, {all_leads.busiest:.0f} messages a task through the busiest and {all_flat.busiest:.0f}; "
-            f"{all_leads.tokens / all_flat.tokens:.1f} times the tokens",
-            held=all_leads.right > all_flat.right and all_leads.busiest < all_flat.busiest / 2,
-            partly=all_leads.busiest < all_flat.busiest,
+            f"at the worst size {low[LEADS]:.0%} right with leads, {low[FLAT]:.0%} in a flat mesh, where the "
+            f"reports do not fit one window; {wide[LEADS].tokens:,.0f} and {wide[FLAT].tokens:,.0f} tokens "
+            f"a task in a team of {top}",
+            held=low[LEADS] >= 0.95 > low[FLAT], partly=wide[LEADS].tokens < wide[FLAT].tokens / 2,
         ),
     )  # fmt: skip

@@ -156,14 +156,9 @@ def loads(setting: Setting) -> Experiment:
          "root" if name.startswith(TREE) and load.name == "a00000" else load.name)
         for name, size, load in named
     )  # fmt: skip
-    series = tuple(
-        (name, tuple((float(size), cells[way, zipf, size].busiest) for size in sizes))
-        for name, way, zipf in (
-            ("root of a tree", TREE, False),
-            ("busiest peer, uniform", STRAIGHT, False),
-            ("busiest peer, Zipf", STRAIGHT, True),
-        )
-    )
+    lines = {"root of a tree": (TREE, False), "busiest peer, uniform": (STRAIGHT, False),
+             "busiest peer, Zipf": (STRAIGHT, True)}  # fmt: skip
+    series = {name: [(size, cells[*line, size].busiest) for size in sizes] for name, line in lines.items()}
     columns = ("way", "agents", "messages a question", "through the busiest", "its tokens a question",
                "its compactions", "busiest")  # fmt: skip
     return Experiment(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -45,7 +46,7 @@ class Curve:
     title: str
     x: str
     y: str
-    series: tuple[tuple[str, tuple[tuple[float, float], ...]], ...]
+    series: Mapping[str, Sequence[tuple[float, float]]]
     log_x: bool = True
     log_y: bool = True
 
