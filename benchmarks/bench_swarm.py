@@ -33,7 +33,7 @@ def _write(path: Path, name: str, safe: str) -> None:
 
 def _start(folder: Path) -> list[multiprocessing.process.BaseProcess]:
     context = multiprocessing.get_context("fork")
-    made = [
+    made: list[multiprocessing.process.BaseProcess] = [
         context.Process(target=_write, args=(folder / "w.sqlite", f"w{n}", str(folder / f"safe{n}")))
         for n in range(WRITERS)
     ]

@@ -101,7 +101,7 @@ def _policy(way: str, slips: Slips, depth: int, seed: int) -> Policy:
             return _check(view, slips, seed)
         number = int(body.split()[1])
         if body.startswith("claim"):
-            return _claim(number, dict(_CLAIM.findall(view.text())).get(f"{number:05d}", "unknown"))
+            return f"n{number:05d} is {dict(_CLAIM.findall(view.text())).get(f'{number:05d}', 'unknown')}"
         if view.mail.kind == "ask" and not view.results():
             chain, link = divmod(number, depth)
             before = _names(link - 1, chain, 3 if way == VOTE else 1) if link else []
@@ -112,10 +112,6 @@ def _policy(way: str, slips: Slips, depth: int, seed: int) -> Policy:
     return policy
 
 
-def _claim(number: int, value: int | str) -> str:
-    return f"n{number:05d} is {value:05d}" if isinstance(value, int) else f"n{number:05d} is {value}"
-
-
 def _derive(view: View, number: int, way: str, slips: Slips, seed: int) -> Thought | str:
     """Add what the source says to what was found before; have it checked where there is a centre."""
     start = max(n for n, entry in enumerate(view.entries) if entry.kind == "ask" and "derive" in entry.text)
@@ -124,7 +120,7 @@ def _derive(view: View, number: int, way: str, slips: Slips, seed: int) -> Thoug
     base, tries = before[0][0] if before else 0, text.count(" answers: no")
     value = (base + slips.reading(seed, f"{view.agent.name} {tries}", number, _source(text, number))) % 100_000
     if way != CENTRE or tries >= TRIES or " answers: yes" in text:
-        return _claim(number, value)
+        return f"n{number:05d} is {value:05d}"
     return Thought(calls=(use("ask", to="centre", question=f"check {number} {base} {value} {tries}"),))
 
 
