@@ -12,7 +12,6 @@ import time
 from dataclasses import dataclass
 
 from combee.ace import AceCurator, CallOptions
-from combee.ace.models import LOCAL_OUTPUT
 from combee.aggregate.hooks import covered_keys
 from combee.errors import CallError, UsageError
 from combee.journal import MemoryScope
@@ -22,6 +21,7 @@ from combee.playbook import Playbook, distinct_terms
 
 SIZES = (1, 2, 4, 8, 16)
 REPEATS = 3
+MOST = 256  # tokens of a reply, twice as many where it is cut off; at most eight operations fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def told(size: int, calls: list[Call]) -> str:
 
 async def measure() -> None:
     async with LocalModel() as model:
-        curator = AceCurator(model, options=CallOptions(max_tokens=LOCAL_OUTPUT))
+        curator = AceCurator(model, options=CallOptions(max_tokens=MOST))
         print(f"{'m':>4}{'kept ± spread':>16}{'a code named':>14}{'operations':>13}{'in form':>15}{'seconds':>9}")
         start = 0
         for size in SIZES:

@@ -2,6 +2,7 @@
 
 Clusters of entries that share words go to the model, many at once. A rewritten cluster counts only if every distinctive
 term of every old entry stands in the text that replaces it and the result is shorter; else it is left alone.
+What a call wrote belongs to the sources of all entries it read: so no label of theirs is lost on the way.
 """
 
 from __future__ import annotations
@@ -169,6 +170,8 @@ def _checked(raw: object, group: Sequence[Bullet]) -> tuple[list[Operation], str
     book = Playbook(tuple(group))
     replaced: dict[str, int] = defaultdict(int)
     operations: list[Operation] = []
+    # Of all entries, also those that a text does not replace: the model saw them, and may have written them into it.
+    sources = tuple(dict.fromkeys(source for bullet in group for source in bullet.sources))
     for part in raw if isinstance(raw, list) else []:
         if not isinstance(part, Mapping):
             return [], "left alone: the reply was not in form"
@@ -181,7 +184,6 @@ def _checked(raw: object, group: Sequence[Bullet]) -> tuple[list[Operation], str
             return [], f"left alone: {', '.join(sorted(lost)[:5])} would be lost"
         for name in ids:
             replaced[name] += 1
-        sources = tuple(source for bullet in old for source in bullet.sources)
         if len(ids) > 1:
             operations.append(Merge(ids, text, sources))
         elif text != old[0].text:

@@ -132,6 +132,7 @@ class LocalServer:
 
                 parameters = xllamacpp.CommonParams()
                 parameters.model.path = str(self.weights)
+                parameters.model_alias = [self.weights.name]
                 parameters.n_parallel = self.slots
                 parameters.n_ctx = self._context * self.slots
                 parameters.cpuparams.n_threads = self._threads
@@ -165,10 +166,10 @@ class LocalServer:
 class LocalModel:
     """A GGUF model in this process; use it as an async context manager, or call `aclose`.
 
-    It is held to a request's schema, with an end to each text (a letter for four of `max_tokens`) and each list.
+    It is held to a request's schema, with an end to each text (a letter for three of `max_tokens`) and each list.
 
     Args:
-        server: The weights, to share them; else those of `find_weights`.
+        server: The weights, to share them; else those that `weights_of` finds for the name.
         name: Name in ledger and reports.
         engine: Ledger, budget, retries; its limiter should allow as many calls as the server has slots.
         price: It costs nothing unless a price is given, as to rehearse a budget.
@@ -187,7 +188,7 @@ class LocalModel:
         price: Price | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        self.server = server or LocalServer()
+        self.server = server or LocalServer(weights_of(name))
         self.engine = engine or Engine(limiter=Limiter(self.server.slots))
         self.price: Price | None = price or FREE
         self._name = name
@@ -235,7 +236,7 @@ def _bounded(schema: Mapping[str, Any], tokens: int) -> dict[str, Any]:
     bounded = dict(schema)
     kind = schema.get("type")
     if kind == "string" and "enum" not in schema:
-        bounded.setdefault("maxLength", max(_NAME, tokens // 4))
+        bounded.setdefault("maxLength", max(_NAME, tokens // 3))
     elif kind == "array":
         of_objects = schema["items"].get("type") == "object"
         bounded["items"] = _bounded(schema["items"], tokens if of_objects else 0)

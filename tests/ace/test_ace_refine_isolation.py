@@ -1,0 +1,87 @@
+"""Refining smuggles no lesson past its labels: what a call wrote is as restricted as everything that the call read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from combee.ace import Refined, refine
+from combee.guard import Policy, check_book, readable
+from combee.model import ScriptedModel
+from combee.playbook import Bullet, Playbook, distinct_terms, to_text, view
+
+HIDDEN = "margin stays hidden from buyers"
+POLICY = Policy(tenants=frozenset({"own"}), clearance="internal")
+OWN = {"tenant": "own", "clearance": "internal"}
+LABELS = {
+    "own-1": OWN,
+    "own-2": {"tenant": "own", "clearance": "public"},
+    "own-3": OWN,
+    "foreign": {"tenant": "other", "clearance": "public"},
+    "high": {"tenant": "own", "clearance": "secret"},
+    "bare": {},
+}
+LONG = "Before the pump starts, always read the gauge of the pump twice and write the reading of the gauge down"
+SHORT = "Read the pump gauge before the pump starts and write the reading down"
+# The first and the second are one lesson; the third is near enough to stand in their cluster; the fourth is far.
+TEXTS = (LONG, SHORT, f"Before the pump starts read the gauge of the pump: {HIDDEN}", "Sort invoices by date")
+SMUGGLED = f"Before the pump starts, always read the gauge twice, write the reading down; {HIDDEN}"
+
+ALONE = f"{' '.join(sorted(distinct_terms(LONG)))}; {HIDDEN}"
+
+
+def book(restricted: str) -> Playbook:
+    sources = (("own-1",), ("own-2",), (restricted,), ("own-3",))
+    bullets = (Bullet(f"misc-{n:05d}", "OTHERS", TEXTS[n - 1], 1, 0, sources[n - 1]) for n in range(1, 5))
+    return Playbook(tuple(bullets), high_water=4)
+
+
+async def refined(restricted: str, text: str, ids: Sequence[str]) -> Refined:
+    reply = {"reasoning": "", "bullets": [{"text": text, "bullet_ids": list(ids)}]}
+    return await refine(book(restricted), ScriptedModel([json.dumps(reply)]))
+
+
+@pytest.mark.parametrize("restricted", ["foreign", "high", "bare", "unheard-of"])
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        (SMUGGLED, ("misc-00001", "misc-00002")),
+        (ALONE, ("misc-00001",)),
+        (SMUGGLED, ("misc-00001", "misc-00002", "misc-00003")),
+    ],
+)
+async def test_what_a_rewrite_took_from_a_restricted_entry_stays_restricted(
+    restricted: str, text: str, ids: Sequence[str]
+) -> None:
+    found = await refined(restricted, text, ids)
+    assert [cluster.result for cluster in found.clusters] == ["rewritten"]
+    assert HIDDEN in to_text(found.playbook)
+    seen = readable(found.playbook, LABELS, POLICY)
+    assert HIDDEN not in to_text(seen)
+    assert HIDDEN not in to_text(readable(view(found.playbook, "pump gauge margin", 1000), LABELS, POLICY))
+    assert TEXTS[3] in to_text(seen)
+    leaking = {bullet.id for bullet in found.playbook if HIDDEN in bullet.text}
+    assert leaking <= {violation.where for violation in check_book(found.playbook, LABELS, POLICY)}
+
+
+async def test_refining_what_may_be_read_leaves_all_of_it_readable() -> None:
+    mine = readable(book("foreign"), LABELS, POLICY)
+    assert len(mine) == 3
+    reply = {"reasoning": "", "bullets": [{"text": LONG, "bullet_ids": ["misc-00001", "misc-00002"]}]}
+    found = await refine(mine, ScriptedModel([json.dumps(reply)]))
+    assert [cluster.result for cluster in found.clusters] == ["rewritten"]
+    assert check_book(found.playbook, LABELS, POLICY) == ()
+    assert len(readable(found.playbook, LABELS, POLICY)) == 2
+
+
+async def test_an_entry_that_rests_on_nothing_gets_the_sources_of_what_was_read_beside_it() -> None:
+    seed = book("foreign")
+    seed = replace(seed, bullets=(replace(seed.bullets[0], sources=()), *seed.bullets[1:]))
+    reply = {"reasoning": "", "bullets": [{"text": ALONE, "bullet_ids": ["misc-00001"]}]}
+    found = await refine(seed, ScriptedModel([json.dumps(reply)]))
+    assert [cluster.result for cluster in found.clusters] == ["rewritten"]
+    trusted = frozenset({"misc-00001"})
+    assert HIDDEN not in to_text(readable(found.playbook, LABELS, POLICY, trusted=trusted))
