@@ -83,7 +83,9 @@ def learn_from_traces(spec: RunSpec, options: Mapping[str, Any]) -> None:
     kept = keep(_shown(result, quiet=quiet), folder / KEPT, redactor)
     if not kept.traces:
         (folder / KEPT).unlink()
-        raise RunError(f"No trace could be read from {path}.", hint="\n  ".join(_reasons(result.report)) or None)
+        raise RunError(
+            f"No trace could be read from {path}.", hint="\n  ".join(map(str, result.report.skipped[:_SHOWN])) or None
+        )
     facts = shown_report(result.report, kept.redacted, kept.twice)
     if not quiet:
         click.echo("\n".join(_lines(facts, redacted=redactor is not None)), err=True)
@@ -187,10 +189,6 @@ def notices(facts: Mapping[str, JSON], most: int) -> list[str]:
     return lines
 
 
-def _reasons(report: Report) -> list[str]:
-    return [str(notice) for notice in report.skipped[:_SHOWN]]
-
-
 def _by_support(done: Finished) -> list[Bullet]:
     book = done.result.best
     return sorted(book, key=lambda bullet: (-len(bullet.sources), bullet.harmful - bullet.helpful, bullet.id))
@@ -216,7 +214,7 @@ def _print_dry_run(spec: RunSpec, report: Report, traces: Iterator[Trace], *, as
     count = tokens = 0
     for trace in traces:
         count, tokens = count + 1, tokens + min(count_tokens(trace), 8000)
-    model = make_agent_name(spec) == "ace"
+    model = spec.agent.get("kind") == "ace"
     config = spec.learn_config()
     calls = 0 if not model else count + -(-count // config.max_items)
     data: dict[str, JSON] = {"traces": count, "tokens": tokens, "calls": calls, "formats": dict(report.formats)}
@@ -225,8 +223,3 @@ def _print_dry_run(spec: RunSpec, report: Report, traces: Iterator[Trace], *, as
         return
     click.echo(f"{count} traces, about {tokens} tokens as a reflector reads them.")
     click.echo(f"About {calls} calls." if model else "The embedded reflector calls no model: 0 calls, $0.")
-
-
-def make_agent_name(spec: RunSpec) -> str:
-    """Return which agent a run would use."""
-    return str(spec.agent.get("kind") or "lexical")

@@ -56,7 +56,7 @@ def outline(trace: Trace, row: Sequence[Attempt]) -> Outline:
     seen: dict[str, int] = {}
     installs: dict[str, str] = {}
     for step, part in good:
-        line = " ".join(part.words)
+        line = part.line
         for package in installed(part):
             thing = f"{part.action} {package}"
             installs[thing] = min(installs.get(thing, line), line, key=len)

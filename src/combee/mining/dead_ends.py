@@ -34,7 +34,7 @@ def find_dead_ends(row: Sequence[Attempt]) -> list[Finding]:
         part, fault = _culprit(attempt)
         if part is not None and fault is not None:
             for name in installed(part) or ("",):
-                tried[_thing(part, name), fault.signature].append((attempt, " ".join(part.words)))
+                tried[_thing(part, name), fault.signature].append((attempt, part.line))
     found = [
         finding
         for (thing, sign), failures in tried.items()
@@ -53,7 +53,7 @@ def find_unmended(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Fi
         part, fault = _culprit(attempt)
         if part is None or fault is None or attempt.step in told or part.words in good:
             continue
-        line = " ".join(part.words)
+        line = part.line
         if any(name in line for name in written) or part.program in {"python3", "node"}:
             continue
         text = f"{quoted(line)} failed with {quoted(fault.line)} in run after run; no run got past it that way."
@@ -130,8 +130,7 @@ def _dead_end(thing: str, sign: str, failures: Sequence[tuple[Attempt, str]]) ->
     enough = bool(alone) and len(texts) >= _LEAST_INSTALLS if package else len(failures) >= _LEAST
     if not enough or fault is None or (not package and thing.split(maxsplit=1)[0] in _GENERAL):
         return None
-    variants = ", then ".join(quoted(text, 90) for text in [*dict.fromkeys(alone), *texts][:1] + texts[-2:])
-    variants = ", then ".join(dict.fromkeys(variants.split(", then ")))
+    variants = ", then ".join(dict.fromkeys(quoted(text, 90) for text in [*alone, *texts][:1] + texts[-2:]))
     what = f"installing `{package}` with `{thing.rpartition(' ')[0]}`" if package else f"`{thing}`"
     times = "twice or more" if package else "three times or more"
     text = (

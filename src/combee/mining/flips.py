@@ -44,21 +44,13 @@ def find_flips(row: Sequence[Attempt]) -> list[Finding]:
             for test, (since, step, why) in list(red.items())[:_MOST]:
                 files = _written(row[since + 1 : place])
                 if len(files) == 1 and (file := files.pop()).endswith(_CODE):
-                    found.append(_flip(test, why, file, (step, attempt.step)))
+                    reason = f" with {quoted(why, 120)}" if why else ""
+                    text = f"The test {quoted(test, 120)} failed{reason}; it passed after a change in `{file}`."
+                    found.append(Finding("flip", f"flip/{test}", text, (step, attempt.step)))
             red.clear()
         for test, why in failing.items():
             red[test] = (place, attempt.step, why)  # the last failure counts: what stands between is what mended it
     return found
-
-
-def _flip(test: str, why: str, file: str, steps: tuple[int, int]) -> Finding:
-    reason = f" with {quoted(why, 120)}" if why else ""
-    return Finding(
-        "flip",
-        f"flip/{test}",
-        f"The test {quoted(test, 120)} failed{reason}; it passed after a change in `{file}`.",
-        steps,
-    )
 
 
 def _failing(output: str) -> dict[str, str]:

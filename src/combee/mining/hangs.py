@@ -13,13 +13,13 @@ from combee.mining.faults import is_instruction, printed, quoted
 from combee.mining.finding import Finding
 from combee.mining.repairs import culprit
 from combee.mining.shell import Part, written_files
+from combee.mining.words import RUNNERS
 
 __all__ = ["find_hangs", "find_slow"]
 
 _WINDOW = 12
 _FEEDERS = ("echo ", "printf ", "yes", "cat ")
 _EDITORS = frozenset({"vim", "vi", "nvim", "nano", "emacs", "pico", "joe"})
-_RUNNERS = frozenset({"python3", "node", "ruby", "perl", "bash", "sh"})
 _PROMPT = re.compile(
     r"(?:^|\n)((?:>|>>>|\?)|[^\n]{0,120}(?:\[y/n\]|\(y/n\)|\(yes/no(?:/\[\w+\])?\)\??|password(?: for \w+)?:|"
     r"passphrase[^\n:]{0,60}:|press (?:enter|any key)[^\n]{0,40}))\s*\Z",
@@ -51,10 +51,10 @@ def find_slow(row: Sequence[Attempt], task: str, handled: Sequence[Finding]) -> 
         part = _hung(attempt)
         if part is not None:
             script = next((word for word in part.arguments if word.rpartition("/")[2] in written), None)
-            if part.program in _RUNNERS and script is not None and len(part.text) <= 80:
+            if part.program in RUNNERS and script is not None and len(part.text) <= 80:
                 text = (
                     f"In the task {quoted(task, 80)}, scripts that the agent wrote were killed by the time limit in "
-                    f"run after run (as {quoted(' '.join(part.words))}): start them in the background, or do less."
+                    f"run after run (as {quoted(part.line)}): start them in the background, or do less."
                 )
                 return [Finding("slow", f"slow/{task}", text, (attempt.step,))]
         written |= written_files(attempt.command or "")
@@ -71,7 +71,7 @@ def _asked(part: Part, attempt: Attempt) -> Finding | None:
     prompt = _PROMPT.search(printed(attempt.output)[-400:])
     if prompt is None or is_instruction(prompt[1]):
         return None
-    line = " ".join(part.words)
+    line = part.line
     text = f"{quoted(line)} asks for input and was killed by the time limit at its prompt {quoted(prompt[1], 80)}."
     return Finding("hang", f"hang/{line}/asks", text, (attempt.step,))
 
@@ -80,7 +80,7 @@ def _came_back(part: Part, first: Attempt, later: Attempt) -> Finding | None:
     if not later.worked or later.fault is not None:
         return None
     steps = (first.step, later.step)
-    line = " ".join(part.words)
+    line = part.line
     if part.program in _EDITORS:
         return _written(part, later, steps)
     for each in later.parts:
@@ -111,7 +111,7 @@ def _written(editor: Part, later: Attempt, steps: tuple[int, int]) -> Finding | 
     if not any(name.rpartition("/")[2] in written_files(command) for name in editor.targets):
         return None
     text = (
-        f"{quoted(' '.join(editor.words))} waits for a terminal and was killed by the time limit; "
+        f"{quoted(editor.line)} waits for a terminal and was killed by the time limit; "
         f"{quoted(command.splitlines()[0], 80)} wrote the file."
     )
     return Finding("hang", f"hang/{editor.program}/written", text, steps)

@@ -67,12 +67,12 @@ def _joined(found: list[Finding], row: Sequence[Attempt]) -> list[Finding]:
         packages = " ".join(word for each in installs for word in each.split()[2:] if not word.startswith("-"))
         bare = " after installs with `--no-deps`" if all("--no-deps" in each for each in installs) else ""
         text = (
-            f"{quoted(' '.join(part.words))} stopped at one missing module after the other{bare} "
+            f"{quoted(part.line)} stopped at one missing module after the other{bare} "
             f"({', '.join(f'`{name}`' for name in names)}): install all of them at once, {quoted(packages, 300)}."
         )
         out = [each for each in out if each not in links]
         steps = (links[0].steps[0], links[-1].steps[-1])
-        out.append(Finding("missing", f"missing/chain/{' '.join(part.words)}", text, steps))
+        out.append(Finding("missing", f"missing/chain/{part.line}", text, steps))
     return out
 
 
@@ -86,7 +86,7 @@ def _brought(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None
                 continue
             proof = _used(fault, row[place], later[offset:], part)
             if proof is not None:
-                command = _shown(part)
+                command = part.line
                 what = "The program" if fault.kind == "command" else "The Python module"
                 return Finding(
                     "missing",
@@ -103,11 +103,6 @@ def _said(fault: Fault) -> str:
     if "requires the" in fault.line:
         return f"requires the {fault.about} library but it was not found"
     return f"No module named '{fault.about}'"
-
-
-def _shown(part: Part) -> str:
-    """Return the command in words: wrappers and redirections are not part of the lesson."""
-    return " ".join(part.words)
 
 
 def _named(fault: Fault, part: Part) -> bool:
@@ -164,7 +159,7 @@ def _alternative(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | 
                     "missing",
                     f"missing/command/{fault.about}/{part.program}",
                     f"The program `{fault.about}` may be missing ({quoted(_said(fault))}): `{part.program}` stood "
-                    f"in for it, as in {quoted(_shown(part), 120)}.",
+                    f"in for it, as in {quoted(part.line, 120)}.",
                     (row[place].step, attempt.step),
                 )
     return None
@@ -199,7 +194,7 @@ def _without_sudo(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding |
                 "missing",
                 "missing/command/sudo/none",
                 f"The program `sudo` may be missing ({quoted(_said(fault))}) where the agent is root: the same command "
-                f"without it worked, as in {quoted(_shown(hit[0]), 100)}.",
+                f"without it worked, as in {quoted(hit[0].line, 100)}.",
                 (row[place].step, attempt.step),
             )
     return None

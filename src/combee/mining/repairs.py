@@ -15,7 +15,7 @@ from combee.mining.faults import Fault, quoted
 from combee.mining.finding import Finding
 from combee.mining.missing import INSTALLERS, installed
 from combee.mining.shell import Part, written_files
-from combee.mining.words import ALIKE, READERS
+from combee.mining.words import ALIKE, READERS, RUNNERS
 
 __all__ = ["culprit", "find_repairs"]
 
@@ -23,7 +23,6 @@ _WINDOW = 8
 _MOST_CHANGED = 4
 _LONGEST = 200
 _HANDLED = frozenset({"command", "module"})  # told by `missing`
-_RUNNERS = frozenset({"python3", "node", "bash", "sh", "ruby", "perl", "java"})
 _CHANGERS = frozenset(
     {"mkdir", "touch", "chmod", "chown", "rm", "cp", "mv", "ln", "export", "source", "kill", "pkill", "sed"}
 )
@@ -93,7 +92,7 @@ def _same_intent(one: Part, other: Part) -> bool:
     mine, theirs = installed(one), installed(other)
     if mine or theirs:
         return bool(mine & theirs)
-    if one.program in _RUNNERS:
+    if one.program in RUNNERS:
         return bool(one.arguments[:1]) and one.arguments[:1] == other.arguments[:1] and one.arguments[0] != "-c"
     a, b = list(one.arguments), list(other.arguments)
     if not a and not b:
@@ -140,7 +139,7 @@ def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
 def _only_names(part: Part, out: list[str], into: list[str]) -> bool:
     """Whether only the name of a file or a script was changed: another thing was called, not the same one better."""
     options = [word for word in (*out, *into) if word.startswith("-")]
-    return part.program in _RUNNERS and not options
+    return part.program in RUNNERS and not options
 
 
 def _world_changed(between: Sequence[Attempt]) -> bool:
@@ -169,7 +168,7 @@ def _until(place: int, offset: int, row: Sequence[Attempt], part: Part, fault: F
     if wrote or len(acts) != 1 or len(acts[0].text) > _LONGEST or "\n" in acts[0].text:
         return None
     act = acts[0]
-    if act.words == part.words or act.program in _RUNNERS - {"bash"}:
+    if act.words == part.words or act.program in RUNNERS - {"bash"}:
         return None
     if act.action in INSTALLERS and not installed(act):
         return None

@@ -51,6 +51,11 @@ class Part:
         return program_name(self.words[0]) if self.words else ""
 
     @property
+    def line(self) -> str:
+        """The command in words, without wrappers and redirections: what a lesson shows."""
+        return " ".join(self.words)
+
+    @property
     def verbs(self) -> tuple[str, ...]:
         """The words of the sub-command, of programs that have them."""
         if self.program not in WITH_VERB:

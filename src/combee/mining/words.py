@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ALIKE", "BRINGS", "KEYWORDS", "READERS", "TWO_WORDS", "WITH_VERB"]
+__all__ = ["ALIKE", "BRINGS", "KEYWORDS", "READERS", "RUNNERS", "TWO_WORDS", "WITH_VERB"]
 
 _READERS = """
 [ awk cat cd clear command diff dir du echo env export false file find fold grep egrep head history id jobs
@@ -14,6 +14,9 @@ dpkg-query nproc hostname groups
 """
 READERS = frozenset(_READERS.split())
 """Programs that look or tidy up: their failures are questions answered "no", not lessons."""
+
+RUNNERS = frozenset({"python3", "node", "bash", "sh", "ruby", "perl", "java"})
+"""Programs that run a script: their first argument is what is called."""
 
 _WITH_VERB = """
 git pip apt-get npm yarn pnpm cargo go docker kubectl conda mamba uv poetry systemctl service aws gcloud az

@@ -90,12 +90,8 @@ def _json(source: Source, name: str, data: bytes) -> dict[str, object]:
 
 def _restored(value: object, attachments: dict[str, object], depth: int = 0) -> object:
     """Put the texts back that stand apart."""
-    if isinstance(value, str):
-        return (
-            _REFERENCE.sub(lambda match: text(attachments.get(match[1]), match[0]), value)
-            if "attachment://" in value
-            else value
-        )
+    if isinstance(value, str) and "attachment://" in value:
+        return _REFERENCE.sub(lambda match: text(attachments.get(match[1]), match[0]), value)
     if depth > _DEEPEST:
         return value
     if isinstance(value, list):

@@ -138,11 +138,7 @@ def _answer(value: object) -> list[Piece]:
         return pieces(choice.get("message"))
     for batch in rows(record.get("generations")):
         for made in objects(batch if isinstance(batch, list) else [batch]):
-            return (
-                pieces(made["message"])
-                if isinstance(made.get("message"), dict)
-                else [Piece("assistant", text(made.get("text")))]
-            )
+            return pieces(made.get("message")) or [Piece("assistant", text(made.get("text")))]
     if "role" in record or "content" in record:
         return pieces({"role": "assistant", **record})
     if isinstance(record.get("messages"), list):

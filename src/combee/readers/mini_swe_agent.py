@@ -16,9 +16,9 @@ from combee.readers.source import Source
 from combee.readers.values import number, objects, rows, table, text, when
 from combee.trace import ToolCall, Trace
 
-__all__ = ["MiniSweAgentReader"]
+__all__ = ["BLOCK", "MiniSweAgentReader"]
 
-_BLOCK = re.compile(r"```(?:mswea_bash_command|bash)[ \t]*\n(.*?)\n?```", re.DOTALL)
+BLOCK = re.compile(r"```(?:mswea_bash_command|bash)[ \t]*\n(.*?)\n?```", re.DOTALL)
 _CODE = re.compile(r"<returncode>\s*(-?\d{1,10})\s*</returncode>")
 _MARKS = ("mswea_bash_command", "<returncode>", "MINI_SWE_AGENT_FINAL_OUTPUT", "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")
 
@@ -93,7 +93,7 @@ def _commands(piece: Piece, extra: dict[str, object], made: int) -> tuple[ToolCa
     actions = [
         (text(action.get("command")), text(action.get("tool_call_id"))) for action in objects(extra.get("actions"))
     ]
-    commands = actions or [(block, "") for block in _BLOCK.findall(piece.text)]
+    commands = actions or [(block, "") for block in BLOCK.findall(piece.text)]
     return tuple(
         ToolCall(known or f"command-{made + at}", "bash", command)
         for at, (command, known) in enumerate(commands, 1)

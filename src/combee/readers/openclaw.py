@@ -71,9 +71,8 @@ def _message(draft: Draft, message: dict[str, object], stamp: str | None, agent:
     details = table(message.get("details"))
     code = number(details.get("exitCode"))
     failed = text(details.get("status")) == "error" or (code is not None and code != 0)
-    draft.meta.setdefault("model", "")
     if text(message.get("role")) == "assistant" and text(message.get("provider")) != "openclaw":
-        draft.meta["model"] = draft.meta["model"] or text(message.get("model"))
+        draft.meta["model"] = draft.meta.get("model") or text(message.get("model"))
     for piece in pieces(message):
         if piece.role == "tool" and failed:
             piece.is_error = True

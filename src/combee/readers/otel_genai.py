@@ -175,11 +175,8 @@ def _add_span(talk: Conversation, span: _Span) -> None:
     given = _instructions(span) + _messages(span, "gen_ai.input.messages", "gen_ai.prompt")
     made = _messages(span, "gen_ai.output.messages", "gen_ai.completion")
     if not given and not made:
-        asked, answered = (
-            numbered_messages(attributes, "gen_ai.prompt"),
-            numbered_messages(attributes, "gen_ai.completion"),
-        )
-        given = [piece for message in asked for piece in pieces(message)]
+        given = [piece for message in numbered_messages(attributes, "gen_ai.prompt") for piece in pieces(message)]
+        answered = numbered_messages(attributes, "gen_ai.completion")
         made = [piece for message in answered for piece in pieces({"role": "assistant", **message})]
     if not given and not made:
         given, made = _from_events(span)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from combee.readers.draft import Draft
 from combee.readers.messages import Piece
+from combee.readers.mini_swe_agent import BLOCK
 from combee.readers.source import Source
 from combee.readers.values import flag, objects, table, text, when
 from combee.trace import Outcome, ToolCall, Trace, clean_text
@@ -26,7 +27,6 @@ _KEYS = re.compile(r"(?:C-[a-z]|M-.|Enter|Escape|Up|Down|Left|Right|Tab|BSpace)\
 _MINI_STEP = re.compile(
     r"^mini-swe-agent \(step (\d{1,6}), [^)\n]{0,40}\):\n(.*?)(?=^mini-swe-agent \(step |\Z)", re.MULTILINE | re.DOTALL
 )
-_BLOCK = re.compile(r"```(?:mswea_bash_command|bash)[ \t]*\n(.*?)\n?```", re.DOTALL)
 _CODE = re.compile(r"^<returncode>\s*(-?\d{1,10})", re.MULTILINE)
 _LOG_BYTES = 16 << 20
 _RESULT_BYTES = 64 << 20
@@ -152,7 +152,7 @@ def _add_terminal(draft: Draft, log: str, instruction: str) -> bool:
 def _add_turn(draft: Draft, name: str, shown: str) -> None:
     """Add one turn of mini-swe-agent as it shows itself on the terminal: thought, command, what the command printed."""
     said, _, seen = shown.partition("\nUser:\n")
-    block = _BLOCK.search(said)
+    block = BLOCK.search(said)
     call = ToolCall(name, "bash", block[1]) if block else None
     draft.add(Piece("assistant", said.strip(), calls=(call,) if call else ()))
     code = _CODE.search(seen)  # what the agent itself logged may stand before it
