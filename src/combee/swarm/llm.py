@@ -10,7 +10,7 @@ import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from combee.errors import CallError, CallErrorKind, UsageError
 from combee.model import Usage
@@ -161,7 +161,7 @@ def _thought(reply: ModelResponse) -> Thought:
 
     text = "".join(part.content for part in reply.parts if isinstance(part, TextPart))
     calls = tuple(
-        Call(part.tool_call_id, part.tool_name, part.args_as_json_str())
+        Call(part.tool_call_id, part.tool_name, _arguments(part.args))
         for part in reply.parts
         if isinstance(part, ToolCallPart)
     )
@@ -169,6 +169,11 @@ def _thought(reply: ModelResponse) -> Thought:
     if not usage.has_values():
         return Thought(text, calls)
     return Thought(text, calls, Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens))
+
+
+def _arguments(args: str | Mapping[str, Any] | None) -> str:
+    """Return arguments as the model wrote them; pydantic-ai's own text form is another than ours."""
+    return args if isinstance(args, str) else json.dumps(args or {}, ensure_ascii=False)
 
 
 def policy_brain(policy: Policy) -> PydanticBrain:
@@ -201,7 +206,7 @@ def _metered(messages: Sequence[ModelMessage]) -> int:
     for message in messages:
         for part in message.parts:
             if isinstance(part, ToolCallPart):
-                total += count(part.tool_name) + count(part.args_as_json_str())
+                total += count(part.tool_name) + count(_arguments(part.args))
             else:
                 content = getattr(part, "content", "")
                 total += count(content if isinstance(content, str) else json.dumps(content))
