@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -33,10 +34,12 @@ class Sleepy:
     """Answers after 200 ms, blocking its thread; counts."""
 
     calls = 0
+    lock = threading.Lock()
 
     def __call__(self, prompt: object) -> str:
         """Return the same text each time."""
-        self.calls += 1
+        with self.lock:
+            self.calls += 1
         time.sleep(LATENCY)
         return "```\nA better text.\n```"
 
@@ -128,13 +131,16 @@ class Writer:
 
     def __init__(self) -> None:
         self.calls = self.read = self.wrote = 0
+        self._lock = threading.Lock()  # Combee calls it from many threads
 
     def __call__(self, prompt: str) -> str:
         """Return what was asked for."""
         reply = self._reply(prompt)
-        self.calls += 1
-        self.read += count_tokens(prompt)
-        self.wrote += count_tokens(reply)
+        read, wrote = count_tokens(prompt), count_tokens(reply)
+        with self._lock:
+            self.calls += 1
+            self.read += read
+            self.wrote += wrote
         return reply
 
     def _reply(self, prompt: str) -> str:
