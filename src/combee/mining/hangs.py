@@ -54,7 +54,7 @@ def find_slow(row: Sequence[Attempt], task: str, handled: Sequence[Finding]) -> 
             if part.program in RUNNERS and script is not None and len(part.text) <= 80:
                 text = (
                     f"In the task {quoted(task, 80)}, scripts that the agent wrote were killed by the time limit in "
-                    f"run after run (as {quoted(part.line)}): start them in the background, or do less."
+                    f"run after run (as {quoted(part.line)}): they need less work, or the background."
                 )
                 return [Finding("slow", f"slow/{task}", text, (attempt.step,))]
         written |= written_files(attempt.command or "")
