@@ -41,7 +41,12 @@ def test_tests_are_not_run_unasked(repository: Path) -> None:
         CliRunner().invoke(command, ["score", str(repository), "--team", "repair"], catch_exceptions=False)
 
 
-def test_hooks_installs_the_trailer(repository: Path) -> None:
-    done = CliRunner().invoke(command, ["hooks", str(repository), "--team", "repair"], catch_exceptions=False)
-    assert done.exit_code == 0
-    assert (repository / ".git" / "hooks" / "prepare-commit-msg").exists()
+def test_hooks_installs_the_trailer_and_a_shim_that_lacks_its_program_installs_nothing(repository: Path) -> None:
+    hook = repository / ".git" / "hooks" / "prepare-commit-msg"
+    arguments = ["hooks", str(repository), "--team", "repair"]
+    with pytest.raises(UsageError, match="no clawteam"):
+        CliRunner(env={"PATH": ""}).invoke(command, [*arguments, "--shim", "bin"], catch_exceptions=False)
+    assert not hook.exists()
+    done = CliRunner().invoke(command, [*arguments, "--json"], catch_exceptions=False)
+    assert json.loads(done.output) == {"hook": str(hook), "shim": None}
+    assert hook.exists()

@@ -101,6 +101,7 @@ def learn_command(file: Path, **options: Any) -> None:
 
     Without a model the lessons are mined from the runs; with --model it reflects on them. The run lies in learned/
     beside FILE: `combee report`, `versions` and `why` know it. Tasks held out are asked in a copy of the world.
+    Limits here count the model that reflects; [budget] in FILE counts the agents.
     """
     from combee.cli.swarm_learn import learn_in_rounds, print_told, tasks_of
 

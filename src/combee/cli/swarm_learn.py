@@ -20,7 +20,7 @@ from combee.cli.spec import RunSpec, judge_of
 from combee.errors import CombeeError, UsageError
 from combee.guard import HeldOut, LeakIndex
 from combee.journal import JSON, Journal, Scope
-from combee.learn import Evaluation, Judge, LearnConfig, LearnResult, TraceReflector, learn
+from combee.learn import Evaluation, FinishReason, Judge, LearnConfig, LearnResult, TraceReflector, learn
 from combee.mining import MiningCurator, MiningReflector
 from combee.playbook import Playbook, save, tokens
 from combee.report import write_report
@@ -186,7 +186,8 @@ async def _learn(parts: _Parts, swarm: Swarm, journal: Journal, display: Display
             tasks.train, samples, curator, config=parts.config, validate=validate if tasks.val else None,
             judge=parts.judge, journal=journal, observe=display.observe,
         )  # fmt: skip
-        found = [one async for one in _controls(parts, swarm, result.last, place)] if controls and tasks.test else []
+        wanted = controls and tasks.test and result.reason is FinishReason.COMPLETED
+        found = [one async for one in _controls(parts, swarm, result.last, place)] if wanted else []
     finally:
         await crew.aclose()
         await swarm.aclose()

@@ -34,6 +34,7 @@ def _data_folder() -> Path:
 
 _REPOSITORY = click.argument("repository", type=click.Path(path_type=Path, exists=True, file_okay=False))
 _TEAM = click.option("--team", required=True, help="The team's name.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 _DATA = click.option(
     "--data",
     type=click.Path(path_type=Path),
@@ -41,26 +42,35 @@ _DATA = click.option(
 )
 
 
-@command.command(name="hooks")
+@command.command(name="hooks", short_help="Before a team starts: sign commits, note task moves.")
 @_REPOSITORY
 @_TEAM
 @_DATA
 @click.option("--shim", type=click.Path(path_type=Path), help="Put a clawteam here that notes every task transition.")
-def hooks(repository: Path, *, team: str, data: Path | None, shim: Path | None) -> None:
+@_JSON
+def hooks(repository: Path, *, team: str, data: Path | None, shim: Path | None, as_json: bool) -> None:
     """Install the commit trailer into REPOSITORY, before the team starts; what it did earlier stays unsigned."""
-    click.echo(f"commits are signed by {install_trailer(repository)}")
-    if shim is None:
+    real = None if shim is None else _real_clawteam(shim)
+    hook = install_trailer(repository)
+    path = None if shim is None or real is None else install_shim(shim, real, data or _data_folder(), team)
+    if as_json:
+        click.echo(json.dumps({"hook": str(hook), "shim": None if path is None else str(path)}))
         return
+    click.echo(f"commits are signed by {hook}")
+    if path is not None:
+        click.echo(f'transitions are noted by {path}\nnext: export PATH="{path.resolve().parent}:$PATH"')
+
+
+def _real_clawteam(shim: Path) -> Path:
     real = shutil.which("clawteam")
     if real is None:
         raise UsageError("There is no clawteam in the PATH.", hint="Install it, or leave --shim out.")
     if Path(real).parent.resolve() == shim.resolve():
         raise UsageError("The clawteam in the PATH is the shim itself.", hint="Give another folder to --shim.")
-    path = install_shim(shim, Path(real), data or _data_folder(), team)
-    click.echo(f'transitions are noted by {path}\nnext: export PATH="{shim.resolve()}:$PATH"')
+    return Path(real)
 
 
-@command.command(name="score")
+@command.command(name="score", short_help="Score what a team did: tests, tasks, talk, division of labour.")
 @_REPOSITORY
 @_TEAM
 @_DATA
@@ -73,7 +83,7 @@ def hooks(repository: Path, *, team: str, data: Path | None, shim: Path | None) 
 @click.option(
     "--trace", "out", type=click.Path(path_type=Path), help="Write the joined trace, for combee learn --from."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the score as JSON.")
+@_JSON
 def score(
     repository: Path,
     *,
