@@ -12,7 +12,7 @@ from combee.swarm.measure import EXPERIMENTS, Experiment
 from combee.swarm.measure.asking import reduce_traces
 from combee.swarm.measure.budget import Spent, spend
 from combee.swarm.measure.capacity import largest, outcome
-from combee.swarm.measure.chains import CENTRE, NONE, VOTE, Chains, Slips, run_chains
+from combee.swarm.measure.chains import CENTRE, NONE, REUSED, VOTE, Chains, Slips, Work, run_chains
 from combee.swarm.measure.edits import edits
 from combee.swarm.measure.errors import pays_from
 from combee.swarm.measure.joint import joint
@@ -96,17 +96,24 @@ def test_edits_by_agents_shorten_the_ways() -> None:
 
 
 def test_a_check_stops_the_slips_of_a_reader_and_not_those_of_a_source() -> None:
-    own = {way: run_chains(way, Slips(0.3), chains=6, depth=4, seed=0) for way in (NONE, CENTRE, VOTE)}
+    own = {way: run_chains(Work(way, Slips(0.3), 6, 4)) for way in (NONE, CENTRE, VOTE)}
     assert own[NONE].right[-1] < 0.6
     assert own[CENTRE].right[-1] == 1
     assert own[CENTRE].tokens[-1] > own[NONE].tokens[-1]
     assert own[VOTE].right[-1] >= own[NONE].right[-1]
-    source = [run_chains(way, Slips(0.3, shared=1.0), chains=6, depth=4, seed=0) for way in (NONE, CENTRE)]
+    source = [run_chains(Work(way, Slips(0.3, shared=1.0), 6, 4)) for way in (NONE, CENTRE)]
     assert source[0].right == source[1].right
     assert source[0].right[-1] < 0.6
-    flawless = [run_chains(way, Slips(0), chains=2, depth=3, seed=0) for way in (NONE, CENTRE)]
+    flawless = [run_chains(Work(way, Slips(0), 2, 3)) for way in (NONE, CENTRE)]
     assert min(flawless[0].right + flawless[1].right) == 1
     assert pays_from(flawless[1], flawless[0]) is None
+
+
+def test_what_is_used_again_is_checked_and_the_uses_are_not() -> None:
+    none, all_, some = (run_chains(Work(way, Slips(0.3), 6, 2, uses=3)) for way in (NONE, CENTRE, REUSED))
+    assert some.right[1] == all_.right[1] == all_.right[2] == 1
+    assert none.right[2] < some.right[2] < 1
+    assert none.tokens[2] < some.tokens[2] < all_.tokens[2]
 
 
 def test_checking_pays_from_the_depth_after_the_last_at_which_it_does_not() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from combee.swarm.measure.chains import CENTRE, NONE, TRIES, VOTE, Chains, Slips, run_chains
+from combee.swarm.measure.chains import CENTRE, NONE, REUSED, TRIES, VOTE, Chains, Slips, Work, run_chains
 from combee.swarm.measure.result import Claim, Curve, Experiment, Setting, Table, judge
 
 __all__ = ["errors", "pays_from"]
@@ -24,7 +24,7 @@ def errors(setting: Setting) -> Experiment:
     kinds = [Slips(rate) for rate in setting.pick((0.2,), (0.02, 0.05, 0.1, 0.2))]
     kinds.append(Slips(0.1, shared=0.5))
     cells = {
-        (slips, way): run_chains(way, slips, chains=chains, depth=depth, seed=0)
+        (slips, way): run_chains(Work(way, slips, chains, depth))
         for slips in kinds
         for way in ((NONE, CENTRE, VOTE) if slips == kinds[-2] else (NONE, CENTRE))
     }
@@ -42,6 +42,16 @@ def errors(setting: Setting) -> Experiment:
         for slips in kinds[-3:-1]
         for way in (NONE, CENTRE)
     }
+    uses, trunk = setting.pick((1, 4), (1, 4, 16)), 4
+    again = {
+        (many, way): run_chains(Work(way, Slips(0.1), chains, trunk, many))
+        for many in uses
+        for way in (NONE, CENTRE, REUSED)
+    }
+    used = tuple(
+        (str(many), way, f"{one.right[-1]:.0%}", f"{one.tokens[-1]:,.0f}", f"{many * one.yielded(trunk + 1):,.0f}")
+        for (many, way), one in again.items()
+    )
     setup = (
         f"{chains} chains of {depth} steps; each step, by another agent, adds what a source says to the answer "
         f"before it. The centre reads the source again and slips as often as others; an answer has {TRIES} tries. "
@@ -50,10 +60,16 @@ def errors(setting: Setting) -> Experiment:
     return Experiment(
         "errors",
         setup,
-        (Table("Errors along a chain", columns, rows),),
+        (
+            Table("Errors along a chain", columns, rows),
+            Table(
+                f"An answer at depth {trunk} on which others rest, slips of 10%",
+                ("uses", "way", "right", "tokens in all", "right for 1M tokens"), used,
+            ),
+        ),
         (Curve("errors", "Right answers along a chain", "depth", "share right", series, log_x=False, log_y=False),),
-        _claims(cells, kinds, depth),
-    )
+        (*_claims(cells, kinds, depth), _reuse(again, uses[-1], trunk + 1)),
+    )  # fmt: skip
 
 
 def _name(slips: Slips) -> str:
@@ -97,4 +113,15 @@ def _claims(cells: _Cells, kinds: list[Slips], depth: int) -> tuple[Claim, ...]:
             f"1M tokens, with a centre {checked.right[-1]:.0%} and {checked.yielded(depth):,.1f}",
             held=vote.yielded(depth) >= checked.yielded(depth), partly=vote.right[-1] >= checked.right[-1],
         ),
+    )  # fmt: skip
+
+
+def _reuse(again: dict[tuple[int, str], Chains], most: int, depth: int) -> Claim:
+    once, often = ({way: n * again[n, way].yielded(depth) for way in (NONE, CENTRE, REUSED)} for n in (1, most))
+    return judge(
+        "Answers that are used again are worth checking, the others are not.",
+        f"right answers for 1M tokens when one at depth {depth - 1} has one use: {once[NONE]:,.0f} without a check, "
+        f"{once[REUSED]:,.0f} with what is used again checked, {once[CENTRE]:,.0f} with all; {most} uses: "
+        f"{often[NONE]:,.0f}, {often[REUSED]:,.0f} and {often[CENTRE]:,.0f}",
+        held=often[REUSED] > often[NONE] > often[CENTRE], partly=often[REUSED] > often[NONE],
     )  # fmt: skip
