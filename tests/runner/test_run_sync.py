@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import os
 import signal
 import subprocess
@@ -98,3 +99,39 @@ def test_ctrl_c_cancels_the_work_lets_it_clean_up_and_ends(where: str) -> None:
         out, err = program.communicate(timeout=100)
     assert out == "interrupted [0, 1, 2]\n"
     assert err == ""
+
+
+async def threshold() -> int:
+    return gc.get_threshold()[0]
+
+
+async def meet(inside: threading.Barrier) -> int:
+    inside.wait()
+    found = await threshold()
+    inside.wait()
+    return found
+
+
+def test_garbage_is_looked_for_less_often_while_a_loop_runs_and_as_before_afterwards() -> None:
+    before = gc.get_threshold()
+    inside = threading.Barrier(2, timeout=60)
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(run_sync(meet(inside)))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert min(found) > before[0]
+    assert gc.get_threshold() == before
+    with pytest.raises(RunError):
+        run_sync(fail())
+    assert gc.get_threshold() == before
+
+
+def test_a_caller_who_wants_no_collections_gets_none() -> None:
+    before = gc.get_threshold()
+    gc.set_threshold(0)
+    try:
+        assert run_sync(threshold()) == 0
+    finally:
+        gc.set_threshold(*before)
