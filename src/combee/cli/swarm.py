@@ -116,12 +116,13 @@ def learn_command(file: Path, **options: Any) -> None:
 
 @command.command("init", short_help="Write an example of a swarm that learns into a folder.")
 @click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--seed", type=int, default=0, show_default=True, help="Decides where the handbooks lie.")
 @_json_option
-def init_command(folder: Path, as_json: bool) -> None:
+def init_command(folder: Path, seed: int, as_json: bool) -> None:
     """Write a described swarm with documents and tasks into FOLDER: scripted agents, no model, seconds."""
     from combee.swarm.rehearsal import write_rehearsal
 
-    path = write_rehearsal(folder)
+    path = write_rehearsal(folder, seed=seed)
     click.echo(json.dumps({"file": str(path)}) if as_json else f"next: combee swarm learn {path} --controls")
 
 
