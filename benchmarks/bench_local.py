@@ -21,7 +21,7 @@ from combee.playbook import Playbook, distinct_terms
 
 SIZES = (1, 2, 4, 8, 16)
 REPEATS = 3
-MOST = 256  # tokens of a reply, twice as many where it is cut off; at most eight operations fit
+LEAST, PER_FACT = 256, 64  # tokens that a reply may take: as many operations fit as facts were read
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ def told(size: int, calls: list[Call]) -> str:
 
 async def measure() -> None:
     async with LocalModel() as model:
-        curator = AceCurator(model, options=CallOptions(max_tokens=MOST))
         print(f"{'m':>4}{'kept ± spread':>16}{'a code named':>14}{'operations':>13}{'in form':>15}{'seconds':>9}")
         start = 0
         for size in SIZES:
+            curator = AceCurator(model, options=CallOptions(max_tokens=max(LEAST, PER_FACT * size)))
             jobs = []
             for _ in range(REPEATS):
                 jobs.append(one(curator, size, start))
