@@ -92,20 +92,35 @@ async def ask(
         item=item,
         accept_cut=True,
     )
-    name = f"unusable/{role}/{item}/{_hash(request, model)}"
-    kept = _kept(scope, name)
-    if kept is None:
-        response = await model.complete(request)
-        found = find_json(response.text, required, schema)
+    first = _kept(scope, request, model)
+    if first is None:
+        first = await model.complete(request)
+        found = find_json(first.text, required, schema)
         if found is not None and not found.cut:
             return found.value
-        kept = scope.decide(name, lambda: response_to_json(response))
-    first = response_from_json(cast("dict[str, Any]", kept))
+        first = _keep(scope, request, model, first)
     return await complete_json(_AfterFirst(model, first), request, required=required, schema=schema)
 
 
-def _kept(scope: Scope, name: str) -> JSON:
-    """Return the reply that is kept under this name, or None."""
+def _kept(scope: Scope, request: Request, model: Model) -> Response | None:
+    """Return the reply that could not be used, if it is kept; the prompt is hashed only where there may be one."""
+    name = f"unusable/{request.role}/{request.item}"
+    if _decided(scope, name) is None:
+        return None
+    reply = _decided(scope, f"{name}/{_hash(request, model)}")
+    return None if reply is None else response_from_json(cast("dict[str, Any]", reply))
+
+
+def _keep(scope: Scope, request: Request, model: Model, reply: Response) -> Response:
+    """Keep a reply that could not be used, and note that this role has one for this item."""
+    name = f"unusable/{request.role}/{request.item}"
+    scope.decide(name, lambda: True)
+    kept = scope.decide(f"{name}/{_hash(request, model)}", lambda: response_to_json(reply))
+    return response_from_json(cast("dict[str, Any]", kept))
+
+
+def _decided(scope: Scope, name: str) -> JSON:
+    """Return the decision that is kept under this name, or None."""
 
     def nothing() -> JSON:
         raise _NothingKeptError
