@@ -22,8 +22,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-CLIENTS = ("aiohttp", "combee", "journal", "openai", "litellm")
-OWN = {"aiohttp", "combee", "journal"}
+from combee.runner import run_sync
+
+CLIENTS = ("aiohttp", "aiohttp*", "combee", "journal", "openai", "litellm")
+OWN = {"aiohttp", "aiohttp*", "combee", "journal"}
+AS_OURS = OWN - {"aiohttp"}  # run by `run_sync`, as the command does; "aiohttp*" is bare aiohttp run in the same way
 Ask = Callable[[str], Awaitable[Any]]
 SERVER = """
 import asyncio, json, sys
@@ -148,7 +151,8 @@ def measure(client: str, url: str, calls: int, at_once: int, size: int) -> dict[
         cpu = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
         figures.update(cpu=1000 * cpu / calls, wall=wall, memory=now.ru_maxrss / 1024)
 
-    asyncio.run(globals()[f"with_{client}"](url, work, at_once))
+    start = run_sync if client in AS_OURS else asyncio.run
+    start(globals()[f"with_{client.rstrip('*')}"](url, work, at_once))
     return figures
 
 

@@ -27,7 +27,7 @@ from combee.journal import Journal, MemoryScope
 from combee.learn import LearnConfig, LiveTasks, Reflection, Score, Task, learn
 from combee.model import Engine, Ledger, Limiter, OpenAIModel
 from combee.playbook import Playbook
-from combee.runner import LocalRunner
+from combee.runner import LocalRunner, run_sync
 
 LATENCY = 0.2
 LATENCIES = (LATENCY, 2.0)
@@ -216,10 +216,10 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["step"]:
-        print(json.dumps(asyncio.run(step(sys.argv[2], warmed=bool(sys.argv[3])))))
+        print(json.dumps(run_sync(step(sys.argv[2], warmed=bool(sys.argv[3])))))
     elif sys.argv[1:2] == ["raw"]:
         print(json.dumps(asyncio.run(raw(sys.argv[2]))))
     elif sys.argv[1:2] == ["tree"]:
-        print(json.dumps(asyncio.run(tree(sys.argv[2], int(sys.argv[3]), sys.argv[4]))))
+        print(json.dumps(run_sync(tree(sys.argv[2], int(sys.argv[3]), sys.argv[4]))))
     else:
         main()
