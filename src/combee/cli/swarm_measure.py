@@ -25,7 +25,7 @@ __all__ = ["as_markdown", "as_text", "measure_command", "save_plots"]
 def measure_command(names: tuple[str, ...], quick: bool, out: Path | None, as_json: bool) -> None:
     """Run the experiments NAMES (default: all) on what is said of swarms, and give each claim its verdict.
 
-    All of them take about two minutes of one core. Ctrl-C keeps those that are done.
+    All of them take two to three minutes of one core. Ctrl-C keeps those that are done.
     """
     chosen = check_names(names)
     done: list[Experiment] = []
