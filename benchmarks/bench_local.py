@@ -1,7 +1,7 @@
 """How much of what one call reads `local/smollm2` writes down: m planted facts, one curator call each, a few repeats.
 
 The weights run in this process, so no key and no network is needed. It proves the path (prompt, slots, schema, parsing,
-coverage, ledger), not the learning: the model has 135 million parameters. Slow: about a minute a call on a busy core.
+coverage, ledger), not the learning: the model has 135 million parameters. Takes minutes, on a busy machine many.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from combee.playbook import Playbook, distinct_terms
 
 SIZES = (1, 2, 4, 8, 16)
 REPEATS = 3
-LEAST, PER_FACT = 256, 64  # tokens that a reply may take: as many operations fit as facts were read
+MOST = 256  # tokens of a reply: two operations fit, so that no more than 2 of m facts can be kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ def told(size: int, calls: list[Call]) -> str:
 
 async def measure() -> None:
     async with LocalModel() as model:
+        curator = AceCurator(model, options=CallOptions(max_tokens=MOST))
         print(f"{'m':>4}{'kept ± spread':>16}{'a code named':>14}{'operations':>13}{'in form':>15}{'seconds':>9}")
         start = 0
         for size in SIZES:
-            curator = AceCurator(model, options=CallOptions(max_tokens=max(LEAST, PER_FACT * size)))
             jobs = []
             for _ in range(REPEATS):
                 jobs.append(one(curator, size, start))

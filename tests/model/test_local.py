@@ -60,6 +60,7 @@ async def test_a_file_that_is_no_model_is_one_failed_check(tmp_path: Path) -> No
     assert not report.ok
 
 
+@pytest.mark.timeout(600)  # real work on two cores that others may hold
 async def test_the_local_model_answers_by_schema_off_the_loop_and_refuses_what_is_too_long() -> None:
     path = weights()
     schema = {
@@ -86,6 +87,10 @@ async def test_the_local_model_answers_by_schema_off_the_loop_and_refuses_what_i
         assert ticks > 10
         assert model.engine.ledger.total.prompt > 20
         assert model.engine.ledger.total.estimated == 0
+        report = await check_local(model)
+        found = {check.name: check.ok for check in report.checks}
+        assert found == {"weights": True, "runs": True, "speed": None, "json_schema": True, "price": True}
+        assert (report.base_url, report.cost) == ("this process", 0.0)
         with pytest.raises(CallError) as caught:
             await model.complete(ask("word " * 2000))
         assert caught.value.kind is CallErrorKind.CONTEXT_TOO_LONG

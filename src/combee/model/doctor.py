@@ -31,8 +31,8 @@ _BOUNDED = {
     **_SCHEMA,
     "properties": {"city": {"type": "string", "maxLength": 20}, "people": {"type": "integer", "maximum": 99_000_000}},
 }
-_WRITTEN = 32
-_LONG = (Message("user", "The ledger is closed on the last day of the month. " * 20),)
+_WRITTEN = 16
+_LONG = (Message("user", "The ledger is closed on the last day of the month. " * 8),)
 _ASK = (Message("user", "Name one large city and how many people live there."),)
 
 
@@ -191,9 +191,7 @@ def _obeyed(reply: Response | CallError | RunError, form: str, label: str) -> Ch
     if not isinstance(reply, Response):
         return Check(form, None, f"{label} failed: {reply.message}", "Structured replies are asked for in words.")
     if find_json(reply.text, ("city", "people")) is None:
-        return Check(
-            form, None, f"it takes {label} but does not obey it", "Replies are parsed, and re-asked once."
-        )
+        return Check(form, None, f"it takes {label} but does not obey it", "Replies are parsed, and re-asked once.")
     return Check(form, True, f"{label} is obeyed")
 
 

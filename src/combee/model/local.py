@@ -240,7 +240,7 @@ def _bounded(schema: Mapping[str, Any], tokens: int) -> dict[str, Any]:
     elif kind == "array":
         of_objects = schema["items"].get("type") == "object"
         bounded["items"] = _bounded(schema["items"], tokens if of_objects else 0)
-        bounded.setdefault("maxItems", max(1, tokens // 64) if of_objects else _NAMES)
+        bounded.setdefault("maxItems", max(1, tokens // 128) if of_objects else _NAMES)
     elif kind == "object":
         parts = schema.get("properties", {})
         bounded["properties"] = {name: _bounded(part, tokens) for name, part in parts.items()}
