@@ -49,12 +49,13 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a learning run gave, by round, and what its controls gave. `rounds` are (training, held out) scores."""
+    """What a learning run gave and what its controls gave; `full` are the agents that take no more questions."""
 
     folder: Path
     result: LearnResult
     start: Evaluation | None
     controls: tuple[Control, ...]
+    full: tuple[str, ...]
     reused: int
     bought: int
 
@@ -194,7 +195,8 @@ async def _learn(parts: _Parts, swarm: Swarm, journal: Journal, display: Display
         if parts.agent is not None:
             await parts.agent.aclose()
     stats = journal.stats()
-    return Told(journal.path.parent, result, start, tuple(found), stats.reused, stats.bought)
+    full = tuple(agent.name for agent in swarm.world.agents() if agent.state == "full")
+    return Told(journal.path.parent, result, start, tuple(found), full, stats.reused, stats.bought)
 
 
 async def _controls(parts: _Parts, swarm: Swarm, book: Playbook, scope: Scope) -> AsyncIterator[Control]:
@@ -230,6 +232,7 @@ def print_told(told: Told, *, as_json: bool) -> None:
             "tokens": tokens(told.result.last),
             "calls": {"bought": told.bought, "reused": told.reused},
             "controls": [asdict(one) for one in told.controls],
+            "full": list(told.full),
         }
         click.echo(json.dumps(data, ensure_ascii=False))
         return
@@ -248,6 +251,8 @@ def print_told(told: Told, *, as_json: bool) -> None:
     for one in told.controls:
         note = f"  {one.full} of its agents were full" if one.full else ""
         click.echo(f"{one.way:<42} {one.hits}/{one.total}  {one.tokens:>8,.0f}{note}")
+    if told.full:
+        click.echo(f"full       {', '.join(told.full)}: their windows hold no more; larger ones, or fewer view_tokens")
     click.echo(f"work       {told.bought} results made, {told.reused} taken from the journal")
     click.echo(f"playbook   {told.folder / 'playbook.md'}")
 
