@@ -251,3 +251,36 @@ def test_when_nothing_gets_through_everybody_waits_as_long_as_was_asked() -> Non
 def test_a_limit_of_nothing_is_refused(bad: dict[str, int]) -> None:
     with pytest.raises(UsageError, match="above zero"):
         Limiter(**bad)
+
+
+class _BareTimer:
+    """All that asyncio promises of what `call_later` returns in uvloop: it can be cancelled."""
+
+    def __init__(self, timer: asyncio.TimerHandle) -> None:
+        self.cancel = timer.cancel
+
+
+class OtherLoop(VirtualLoop):
+    """A loop as other libraries make them: its timers cannot say when they are due, and count in milliseconds."""
+
+    short = 0
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: object, **_: object) -> _BareTimer:  # type: ignore[override]
+        self.short += delay < 0.001
+        return _BareTimer(super().call_later(delay, callback, *args))
+
+
+def test_a_known_rate_is_kept_on_another_librarys_loop_without_a_busy_wait() -> None:
+    async def work() -> float:
+        limiter = Limiter(64, rpm=60_000, burst=1)
+
+        async def one() -> None:
+            limiter.release(await limiter.acquire(), ok=True)
+
+        await asyncio.gather(*(one() for _ in range(200)))
+        return asyncio.get_running_loop().time()
+
+    loop = OtherLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        assert runner.run(work()) >= 0.199
+    assert loop.short == 0

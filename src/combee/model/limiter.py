@@ -26,6 +26,7 @@ _MOST = 0.3
 _MANY = 3  # refusals in a round from which their share is believed
 _FLOOR = 0.05  # below 1 the limit means one call at a time with pauses: here one start in 20 latencies
 _ROUND = 16  # a clean round has at least so many replies: at tiny limits 5 % per reply would be a sawtooth of 429s
+_TICK = 0.001  # seconds of the shortest timer: some loops count in these, and would turn a shorter one into a busy wait
 _SLACK = 0.004  # seconds of lateness that starts may catch up: the event loop's timers are about this exact
 
 
@@ -84,7 +85,8 @@ class Limiter:
         self._in_flight = 0
         self._peak = 0
         self._waiters: deque[tuple[asyncio.Future[Ticket], int]] = deque()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0  # kept here: not every loop's handle can say
         self._next_start = 0.0
         self._paused_until = 0.0
         self._latency = 0.0
@@ -208,9 +210,11 @@ class Limiter:
                 self._waiters.popleft()
                 future.set_result(self._start(tokens, now))
                 continue
-            if wait != float("inf") and (self._timer is None or self._timer.when() > now + wait):
+            if wait != float("inf") and (self._timer is None or self._timer_at > now + wait):
                 if self._timer is not None:
                     self._timer.cancel()
+                wait = max(wait, _TICK)
+                self._timer_at = now + wait
                 self._timer = loop.call_later(wait, self._on_timer, loop)
             return
 
