@@ -117,6 +117,8 @@ def test_what_the_shell_could_not_read_and_how_it_was_said(failed: str, said: st
     assert shown in text
     assert lessons(recorded((failed, said, 2), (failed, said, 2))) == []
     assert lessons(recorded((failed, said, 2), ("ls", "", 0))) == []
+    other = "sh: 1: Syntax error: Unterminated quoted string"  # the form is there, but it is not what was wrong
+    assert lessons(recorded((failed, other, 2), (worked, "", 0))) == []
 
 
 def test_a_module_that_was_not_needed_after_all() -> None:

@@ -22,28 +22,9 @@ def right(spec: str, target: str, answer: str) -> bool:
 
 
 HOSTILE = [
-    '__import__("os").system("touch combee-was-here")',
-    "1e400",
-    "-1e400",
-    "nan",
-    "inf",
-    "0x10",
-    "1_000",
-    "１２",
-    "$5",
-    "5%",
-    "",
-    "   ",
-    "9" * 100_000,
-    "1" + "0" * 5_000,
-    "1e999999999",
-    "[" * 50_000,
-    "\0",
-    "\ud800",
-    "5\n5",
-    "٣",
-    "5 5",
-]
+    '__import__("os").system("touch combee-was-here")', "1e400", "-1e400", "nan", "inf", "0x10", "1_000", "１２", "$5",
+    "5%", "", "   ", "9" * 100_000, "1" + "0" * 5_000, "1e999999999", "[" * 50_000, "\0", "\ud800", "5\n5", "٣", "5 5",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("spec", ["exact", "number", "number:0.5", "formula", "tags", "regex:(.+)"])

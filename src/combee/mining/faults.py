@@ -20,9 +20,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "shell",
         re.compile(
-            r"^(?:[\w/.-]*sh: (?:-c: )?(?:line )?\d+: )"
-            r"(?:[Ss]yntax error.*|Bad substitution|\[\[: (?:command )?not found)$",
-            re.MULTILINE,
+            r"^(?:[\w/.-]*sh: (?:-c: )?(?:line )?\d+: )(?:[Ss]yntax error.*|Bad substitution)$", re.MULTILINE
         ),
     ),
     (

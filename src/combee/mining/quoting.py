@@ -17,9 +17,12 @@ __all__ = ["find_quoting"]
 
 _WINDOW = 3
 _FORMS = (
-    (re.compile(r"[<>]\([^()\n]{1,80}\)"), "the shell is no bash and does not know"),
-    (re.compile(r"\$\{[^{}\n]{0,80}[\[(\"' ][^{}\n]{0,80}\}"), "the shell read as its own, inside double quotes,"),
-    (re.compile(r"\[\[ "), "the shell is no bash and does not know"),
+    ('"(" unexpected', re.compile(r"[<>]\([^()\n]{1,80}\)"), "the shell is no bash and does not know"),
+    (
+        "Bad sub",
+        re.compile(r"\$\{[^{}\n]{0,80}[\[(\"' ][^{}\n]{0,80}\}"),
+        "the shell took in double quotes for its own",
+    ),
 )
 _HERE = re.compile(r"<<-?[ \t]*['\"]?(\w+)")
 
@@ -42,19 +45,17 @@ def find_quoting(row: Sequence[Attempt]) -> list[Finding]:
 
 
 def _form(attempt: Attempt, command: str, fault: Fault, later: Sequence[Attempt]) -> Finding | None:
-    for number, (pattern, why) in enumerate(_FORMS):
-        form = pattern.search(command)
+    for said, pattern, why in _FORMS:
+        form = pattern.search(command) if said in fault.line else None
         if form is None:
             continue
         program = _before(command[: form.start()])
         for other in later:
             again = other.command or ""
             if program and re.search(rf"\b{re.escape(program)}\b", again) and not pattern.search(again):
-                text = (
-                    f"{quoted(fault.line, 80)}: {why} {quoted(form[0].strip(), 60)} in a call of `{program}`; "
-                    f"without it the call worked."
-                )
-                return Finding("shell", f"shell/{number}", text, (attempt.step, other.step))
+                shown = f"{quoted(form[0].strip(), 60)} in a call of `{program}`"
+                text = f"{quoted(fault.line, 80)}: {why} {shown}; without it the call worked."
+                return Finding("shell", f"shell/{said}", text, (attempt.step, other.step))
     return None
 
 
