@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 import json
 import os
 import threading
@@ -72,6 +71,8 @@ def find_weights(path: Path | str | None = None) -> Path:
         if not found.is_file():
             raise UsageError(f"there is no model file {found}", hint="Give the path of a .gguf file.")
         return found
+    import importlib.metadata  # slow to load
+
     try:
         files = importlib.metadata.files(_PACKAGE) or []
     except importlib.metadata.PackageNotFoundError:
