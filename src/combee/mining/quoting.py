@@ -18,11 +18,7 @@ __all__ = ["find_quoting"]
 _WINDOW = 3
 _FORMS = (
     ('"(" unexpected', re.compile(r"[<>]\([^()\n]{1,80}\)"), "the shell is no bash and does not know"),
-    (
-        "Bad sub",
-        re.compile(r"\$\{[^{}\n]{0,80}[\[(\"' ][^{}\n]{0,80}\}"),
-        "the shell took in double quotes for its own",
-    ),
+    ("Bad sub", re.compile(r"\$\{[^{}\n]{0,80}[\[(\"' ][^{}\n]{0,80}\}"), "in double quotes the shell reads"),
 )
 _HERE = re.compile(r"<<-?[ \t]*['\"]?(\w+)")
 
