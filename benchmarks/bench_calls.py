@@ -11,6 +11,7 @@ import asyncio
 import importlib.util
 import json
 import multiprocessing
+import os
 import resource
 import statistics
 import subprocess
@@ -116,6 +117,7 @@ async def with_openai(url: str, work: Callable[[Ask], Awaitable[None]], _: int) 
 
 
 async def with_litellm(url: str, work: Callable[[Ask], Awaitable[None]], _: int) -> None:
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # it would look for prices on the network
     import litellm  # type: ignore[import-not-found, unused-ignore]  # an extra of the benchmark
 
     async def ask(prompt: str) -> str:
