@@ -54,12 +54,8 @@ def _entries(
 ) -> list[Entry]:
     """Return entries up to a row, as they were before any compaction later than `mark`."""
     sql = (
-        (
-            f"SELECT {_COLUMNS} FROM context WHERE agent = ? AND incarnation = ? AND (?3 IS NULL OR id <= ?3)"  # noqa: S608 - our own columns
-            " AND (dropped IS NULL OR dropped > ?4 OR (?5 AND kind != 'moved')) ORDER BY id"
-        )
-        .replace("agent = ?", "agent = ?1")
-        .replace("incarnation = ?", "incarnation = ?2")
+        f"SELECT {_COLUMNS} FROM context WHERE agent = ?1 AND incarnation = ?2 AND (?3 IS NULL OR id <= ?3)"  # noqa: S608 - our own columns
+        " AND (dropped IS NULL OR dropped > ?4 OR (?5 AND kind != 'moved')) ORDER BY id"
     )
     rows = world.rows(sql, agent.name, agent.incarnation, until, mark, dropped)
     return [

@@ -110,15 +110,13 @@ def _readers(world: World, subject: str, exclude: tuple[str, ...], limit: int) -
     newest = world.one("SELECT max(version) FROM artefacts WHERE path = ?", subject)
     version = str(newest[0]) if newest and newest[0] is not None else None
     under = "r.subject = ?1" if not subject.endswith("/") else "r.subject >= ?1 AND r.subject < ?1 || char(1114111)"
+    marks = ",".join(f"?{number + 4}" for number in range(len(exclude)))
     sql = (
         "SELECT r.agent, sum(r.count) AS n, max(r.version), max(r.version = ?2) AS fresh"  # noqa: S608 - constants and marks
         f" FROM reads r JOIN agents a ON a.name = r.agent AND a.incarnation = r.incarnation WHERE {under}"
-        f" AND a.state = 'live' AND a.mode IN ('fork', 'serial') AND a.fork_of IS NULL"
-        f" AND r.agent NOT IN ({','.join('?' * len(exclude))})"
+        f" AND a.state = 'live' AND a.mode IN ('fork', 'serial') AND a.fork_of IS NULL AND r.agent NOT IN ({marks})"
         " GROUP BY r.agent ORDER BY fresh DESC, n DESC, r.agent LIMIT ?3"
     )
-    marks = ",".join(f"?{number + 4}" for number in range(len(exclude)))
-    sql = sql.replace(f"NOT IN ({','.join('?' * len(exclude))})", f"NOT IN ({marks})")
     rows = world.rows(sql, subject, version, limit, *exclude)
     return [Knows(agent, n, seen, version is None or bool(fresh)) for agent, n, seen, fresh in rows]
 

@@ -59,9 +59,9 @@ def search_notes(world: World, query: str, *, agent: str | None = None, limit: i
     if not words:
         return []
     sql = (
-        f"{_SELECT} JOIN notes_text t ON t.rowid = n.id WHERE notes_text MATCH ? AND (?2 IS NULL OR n.agent = ?2)"
+        f"{_SELECT} JOIN notes_text t ON t.rowid = n.id WHERE notes_text MATCH ?1 AND (?2 IS NULL OR n.agent = ?2)"
         " ORDER BY bm25(notes_text), n.id LIMIT ?3"
-    ).replace("MATCH ?", "MATCH ?1")
+    )
     return [found for row in world.rows(sql, words, agent, limit) if (found := _note(row))]
 
 

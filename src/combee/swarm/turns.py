@@ -90,7 +90,7 @@ async def _deliver(work: Work) -> bool:
     said = {"ask": "asks", "answer": "answers", "tell": "says", "report": "reports", "digest": "(copy)"}[mail.kind]
     entry = Entry("user", f"{mail.sender} {said}: {mail.body}", kind=mail.kind, mail=mail.id)
     told = _lessons(work)
-    if not await make_room(work, entry.tokens + (told.tokens if told else 0)):
+    if not await make_room(work, entry.tokens + (told.tokens if told else 0), lessons=told is None):
         full(work)
         return False
     with work.swarm.world.step():

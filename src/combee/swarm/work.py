@@ -34,8 +34,11 @@ class Work:
     step: int = 0
 
 
-async def make_room(work: Work, tokens: int, tail: int = 0) -> bool:
-    """Compact until so many tokens fit beside the reserve; the last `tail` entries stay. False: they cannot."""
+async def make_room(work: Work, tokens: int, tail: int = 0, *, lessons: bool = True) -> bool:
+    """Compact until so many tokens fit beside the reserve; the last `tail` entries stay. False: they cannot.
+
+    With `lessons`, the view of the playbook that compaction took out is put back where it fits.
+    """
     window, needed = work.window, tokens + work.swarm.limits.reserve
     if window.room() >= needed:
         return True
@@ -52,9 +55,9 @@ async def make_room(work: Work, tokens: int, tail: int = 0) -> bool:
         said = Thought("\n".join(entry.text for entry in kept))
         charge(work.swarm.world, work.agent, window, work.mail, thought=said, purpose="compaction")
     compact(work.swarm.world, work.agent, window, kept, strategy.name, tail=rest)
-    told = next((entry for entry in reversed(old) if entry.kind == LESSONS), None)
-    lost = told is not None and all(entry.text != told.text for entry in window.entries)
-    if told is not None and lost and work.current is not None and window.room() >= needed + told.tokens:
+    told = next((entry for entry in reversed(old) if entry.kind == LESSONS), None) if lessons and work.current else None
+    kept_it = told is not None and any(entry.text == told.text for entry in window.entries)
+    if told is not None and not kept_it and window.room() >= needed + told.tokens:
         append(work.swarm.world, work.agent, window, Entry(told.role, told.text, told.kind))
     return window.room() >= needed
 
