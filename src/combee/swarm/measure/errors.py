@@ -20,7 +20,7 @@ def pays_from(one: Chains, other: Chains) -> int | None:
 
 def errors(setting: Setting) -> Experiment:
     """Answers that rest on answers."""
-    depth, chains = setting.pick((6, 4), (20, 16))
+    depth, chains = setting.pick((5, 3), (20, 16))
     kinds = [Slips(rate) for rate in setting.pick((0.2,), (0.02, 0.05, 0.1, 0.2))]
     kinds.append(Slips(0.1, shared=0.5))
     cells = {

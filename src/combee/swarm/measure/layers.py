@@ -31,9 +31,9 @@ _Run = Callable[[str, int, float], Team]
 
 def teams(setting: Setting) -> Experiment:
     """Messages against team size, and where a layer pays."""
-    sizes = setting.pick((4, 12), (4, 8, 16, 32, 64, 128))
+    sizes = setting.pick((4, 8), (4, 8, 16, 32, 64, 128))
     rates = setting.pick((0.25,), (0.05, 0.25))
-    tasks, gathered = setting.pick((12, 2), (40, 8))
+    tasks, gathered = setting.pick((8, 2), (40, 8))
     find: _Run = cache(lambda way, size, rate: team(way, size, rate, 0, tasks=tasks))
     gather: _Run = cache(lambda way, size, rate: team(way, size, rate, 0, gather=True, tasks=gathered))
 

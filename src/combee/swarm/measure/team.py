@@ -149,11 +149,6 @@ def team(way: str, agents: int, changes: float, seed: int, *, gather: bool = Fal
     numbers = (f"t{number:05d}" for number in itertools.count())
     topics = dict(zip(names, numbers, strict=False))
     with lab(_policy(plan), compaction=Summarise(_keep, WINDOW // 2), hop_limit=64, max_asks=10**6) as swarm:
-        with swarm.world.step():
-            for name in names:
-                swarm.world.spawn(name, window=WINDOW, returns="none")
-            for name in plan.beside:
-                join(swarm.world, "beside", name)
         _begin(swarm, plan, topics)
         before, carried = cost(swarm), handled(swarm)
         right = 0
