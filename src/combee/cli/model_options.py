@@ -29,7 +29,12 @@ def model_options(command: F) -> F:
 def endpoint_options(command: F) -> F:
     """Add the options that say which model is called, and where."""
     options = [
-        click.option("--model", "model_name", metavar="NAME", help="Model at the endpoint; local/smollm2: in here."),
+        click.option(
+            "--model",
+            "model_name",
+            metavar="NAME",
+            help="Model, as the endpoint names it, or local/smollm2, which runs in this process.",
+        ),
         click.option("--base-url", help="Endpoint, like https://api.deepseek.com/v1. [$OPENAI_BASE_URL]"),
         click.option("--api-key-env", metavar="VARIABLE", help="NAME of the variable with the key. [OPENAI_API_KEY]"),
         click.option("--price", metavar="IN/OUT", help="US dollars per million tokens, like 0.28/0.42[/cached]."),
@@ -43,7 +48,7 @@ def budget_options(command: F) -> F:
         click.option("--max-cost", type=Number(), help="US dollars the run may cost."),
         click.option("--max-calls", type=int, help="Calls the run may make."),
         click.option("--max-tokens", type=int, help="Prompt and reply tokens the run may take."),
-        click.option("--max-minutes", type=Number(), help="Minutes the run may take."),
+        click.option("--max-minutes", type=Number(), help="Minutes of work, over all resumes."),
     ]
     return _with(command, options)
 
