@@ -158,8 +158,8 @@ def write_otel(folder: Path, runs: list[Run]) -> None:
                         if captured:
                             span.set_attribute("gen_ai.tool.call.result", text)
                     talk.append(message("tool", [{"type": "tool_call_response", "id": name, "response": text}]))
-            told = {"gen_ai.evaluation.name": "check", "gen_ai.evaluation.score.value": run.score}
-            root.add_event("gen_ai.evaluation.result", told)
+            verdict = {"gen_ai.evaluation.name": "check", "gen_ai.evaluation.score.value": run.score}
+            root.add_event("gen_ai.evaluation.result", verdict)
 
     for at, indent in enumerate((4, None)):
         with (folder / f"half-{at}.json").open("w", encoding="utf-8") as out:
