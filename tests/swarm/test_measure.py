@@ -57,8 +57,8 @@ def test_reports_written_before_the_questions_hold_what_was_foreseen_and_fits() 
 
 
 def test_capacity_grows_with_agents_unless_the_parts_do_not_compress() -> None:
-    assert 1.7 < largest(partial(outcome, persistent(2)), 4, [0]).size < 2
-    assert 0.9 < largest(partial(outcome, persistent(1)), 4, [0], start=4).size < 1
+    assert 1.7 < largest(partial(outcome, persistent(2)), 4, [0], start=1, steps=2).size < 2
+    assert 0.8 < largest(partial(outcome, persistent(1)), 4, [0], start=4, steps=2).size < 1
     assert outcome(joint(24, compresses=True), 2000, 0).right == 1
     assert outcome(joint(24, compresses=False), 2000, 0).right == 0
     assert outcome(joint(24, compresses=False), 800, 0).right == 1
@@ -92,7 +92,7 @@ def test_stamps_notice_what_has_changed() -> None:
 
 
 def test_edits_by_agents_shorten_the_ways() -> None:
-    assert edits("agents", 0, agents=14, budget=3)[0] < edits("fixed", 0, agents=14)[0]
+    assert edits("agents", 0, agents=14, budget=3, sample=20)[0] < edits("fixed", 0, agents=14, sample=20)[0]
 
 
 def test_a_check_stops_the_slips_of_a_reader_and_not_those_of_a_source() -> None:
