@@ -180,6 +180,9 @@ def test_it_goes_on_only_with_the_tasks_and_rounds_it_began_with(
         ('tasks = "tasks"', 'taks = "tasks"', "Did you mean 'tasks'"),
         ("[learn]", "[options]", "has no 'tasks'"),
         ('name = "billing"', 'name = "bill"', "is for 'billing', who is not described"),
+        ("rounds = 4", 'rounds = "four"', "rounds = 'four'"),
+        ("window = 2000", "window = 0", "window = 0"),
+        ("view_tokens = 160", "view_tokens = true", "view_tokens = True"),
     ],
 )
 def test_a_wrong_description_is_said_before_anything_is_made(
@@ -192,6 +195,19 @@ def test_a_wrong_description_is_said_before_anything_is_made(
     assert not (tmp_path / "r" / "learned").exists()
     assert not (tmp_path / "r" / "swarm.sqlite").exists()
     assert run(["swarm", "init", str(tmp_path / "r")]) == 2
+
+
+def test_lessons_come_within_a_round_where_the_batch_is_smaller(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_rehearsal(tmp_path / "r", desks=DESKS[:1])
+    text = file.read_text(encoding="utf-8").replace("rounds = 4", "rounds = 1\nbatch = 5")
+    file.write_text(text, encoding="utf-8")
+    assert run(["swarm", "learn", str(file), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rounds"]
+    assert [(row["round"], row["step"], row["training"][1]) for row in rows] == [(1, 0, 5), (1, 1, 5), (1, 2, 5)]
+    assert all(row["held_out"] is not None for row in rows)
+    assert rows[2]["bullets"] > rows[0]["bullets"]
 
 
 class OneAtATime:

@@ -110,7 +110,7 @@ def _parts(described: SwarmFile, options: Mapping[str, Any]) -> _Parts:
         prices=tables["prices"], learn={"seed": options["seed"]},
     )  # fmt: skip
     tasks = tasks_of(described, options["seed"] or 0)
-    size = len(tasks.train)
+    size = int(described.learn.get("batch", len(tasks.train)))
     rounds = options["rounds"] or int(described.learn.get("rounds", 3))
     learning = {**spec.learn, "epochs": rounds, "batch": size, "eval_every": size, "quorum": 1.0}
     settled = LearnConfig.from_json(learning)
@@ -263,6 +263,7 @@ def _rounds(told: Told) -> Iterator[dict[str, Any]]:
         seen = held.get(step.step + 1)
         yield {
             "round": step.epoch + 1,
+            "step": step.step,
             "training": [step.hits, step.total],
             "held_out": [seen.hits, seen.total] if seen is not None else None,
             "bullets": step.bullets,

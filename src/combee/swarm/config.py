@@ -37,6 +37,7 @@ tasks = "tasks.jsonl"             # or a folder with train, val and test
 to = "ann"                        # who is asked; a question that begins with @name goes to that agent
 view_tokens = 500                 # of the playbook, with each question
 rounds = 3
+batch = 40                        # tasks between two versions of the playbook; left out: all of them
 scorer = "exact"                  # and question, answer, id: as for `combee learn`
 """
 
@@ -81,7 +82,9 @@ _TOP = {
 }
 _AGENT = {"name", "role", "mode", "returns", "window", "instructions", "reads", "parent"}
 _OPTIONS = {"reserve", "digest_tokens", "hop_limit", "max_steps", "max_asks", "limit"}
-_LEARN = {"tasks", "to", "view_tokens", "rounds", "scorer", "question", "answer", "id"}
+_AMOUNTS = frozenset({"max_cost", "max_minutes"})
+_WHOLE = (_OPTIONS | BUDGET | {"window", "view_tokens", "rounds", "batch", "playbook_tokens"}) - _AMOUNTS
+_LEARN = {"tasks", "to", "view_tokens", "rounds", "batch", "scorer", "question", "answer", "id"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +126,20 @@ class SwarmFile:
 def _known(table: object, allowed: Set[str], where: str, path: Path) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise UsageError(f"{path}: {where} is not a table")
-    for key in table:
+    for key, value in table.items():
         if key not in allowed:
             raise UsageError(f"{path}: {where} has no {key!r}", hint=did_you_mean(key, allowed))
+        _check_number(key, value, f"{path}: {where} {key}")
     return table
+
+
+def _check_number(key: str, value: object, what: str) -> None:
+    """Refuse what must be a number and is none; TOML's true is no 1."""
+    if key in _AMOUNTS and not (type(value) in {int, float} and cast("float", value) > 0):
+        raise UsageError(f"{what} = {value!r}", hint="Give a number above 0.")
+    least = 0 if key == "reserve" else 1
+    if key in _WHOLE and not (type(value) is int and value >= least):
+        raise UsageError(f"{what} = {value!r}", hint=f"Give a whole number of at least {least}.")
 
 
 def read_swarm_file(path: Path) -> SwarmFile:
