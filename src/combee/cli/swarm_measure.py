@@ -19,7 +19,7 @@ __all__ = ["as_markdown", "as_text", "measure_command", "save_plots"]
 
 @click.command("measure", short_help="Test what is said of swarms; each claim gets its verdict.")
 @click.argument("names", nargs=-1)
-@click.option("--quick", is_flag=True, help="Small sizes and one seed, the same code: some 10 seconds of one core.")
+@click.option("--quick", is_flag=True, help="Small sizes and one seed, the same code: 6 to 9 seconds of one core.")
 @click.option("--out", type=click.Path(path_type=Path), help="Markdown file to write; plots go into plots/ beside it.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON, one experiment a line.")
 def measure_command(names: tuple[str, ...], quick: bool, out: Path | None, as_json: bool) -> None:
