@@ -31,7 +31,20 @@ from combee.learn import (
 )
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.lexical.curator import LexicalMethod
-from combee.playbook import Add, Delta, Merge, Operation, Playbook, Update, delta_of, digest, from_json, merge, view
+from combee.playbook import (
+    Add,
+    Delta,
+    Merge,
+    Operation,
+    Playbook,
+    Remove,
+    Update,
+    delta_of,
+    digest,
+    from_json,
+    merge,
+    view,
+)
 from combee.runner import run_sync
 from combee.tasks import TaskSet, load
 
@@ -225,6 +238,20 @@ async def test_a_slow_drift_over_ten_steps_is_rolled_back_to_stable(
     assert back[0].step > 0
     assert spoiled(result.last, learned) < 6 * 10
     assert len(versions) == 11
+
+
+async def test_a_step_that_would_throw_out_half_of_the_book_is_refused(many: TaskSet, learned: Playbook) -> None:
+    def emptied(delta: Delta, items: Sequence[Reflection], at: int) -> Delta:
+        names = tuple(item.id for item in items)
+        return merge(delta, delta_of(Remove(bullet.id, names) for bullet in learned)) if at == 1 else delta
+
+    train = many.train[360:390]
+    kept, events, _ = await run(many, Altered(emptied), LearnConfig(batch=10), train=train, start=learned)
+    lost, _, _ = await run(many, Altered(emptied), LearnConfig(batch=10, guard=False), train=train, start=learned)
+    told = [event for event in spoken(events) if event.step == 1]
+    assert any("tokens" in reason and "would be left" in reason for event in told for reason in event.reasons)
+    assert all(kept.last.get(bullet.id) is not None for bullet in learned)
+    assert len(lost.last) < len(learned) / 2
 
 
 async def test_a_better_book_becomes_stable(many: TaskSet, tmp_path: Path) -> None:

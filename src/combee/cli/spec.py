@@ -25,7 +25,7 @@ from combee.playbook import Playbook
 from combee.runner import LocalRunner
 from combee.tasks import DATA_VARIABLE, NAMES, Fields, TaskSet, load
 
-__all__ = ["Agent", "Prepared", "RunSpec", "judge_of", "load_tasks", "make_agent", "prepare"]
+__all__ = ["Agent", "Prepared", "RunSpec", "held_out", "judge_of", "load_tasks", "make_agent", "prepare"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +151,7 @@ def prepare(spec: RunSpec, folder: Path | None = None) -> Prepared:
         raise UsageError(f"{tasks.name} has no training tasks.", hint="Give more rows, or another split.")
     agent = make_agent(spec)
     sample_map = LiveTasks(agent.generator, agent.reflector, tasks.scorer, config.view_tokens)
-    judge = judge_of(spec, config, _held_out(tasks))
+    judge = judge_of(spec, config, held_out(tasks))
     prepared = Prepared(spec, tasks, agent, config, sample_map, judge)
     if config.guard_validate:
         if not tasks.val:
@@ -171,8 +171,8 @@ def judge_of(spec: RunSpec, config: LearnConfig, held_out: LeakIndex | None) -> 
     )
 
 
-def _held_out(tasks: TaskSet) -> LeakIndex:
-    """What must not turn up in a lesson: answers of validation and test that are not known from training."""
+def held_out(tasks: TaskSet) -> LeakIndex:
+    """Return what must not turn up in a lesson: answers of validation and test that are not known from training."""
     unseen = [
         HeldOut(task.id, task.target, task.question) for task in (*tasks.val, *tasks.test) if task.target is not None
     ]

@@ -16,9 +16,8 @@ from combee.cli.config import read_config
 from combee.cli.display import Display, make_display
 from combee.cli.main import INTERRUPTED
 from combee.cli.model_options import tables_of
-from combee.cli.spec import RunSpec, judge_of
+from combee.cli.spec import RunSpec, held_out, judge_of
 from combee.errors import CombeeError, UsageError
-from combee.guard import HeldOut, LeakIndex
 from combee.journal import JSON, Journal, Scope
 from combee.learn import Evaluation, FinishReason, Judge, LearnConfig, LearnResult, TraceReflector, learn
 from combee.mining import MiningCurator, MiningReflector
@@ -114,9 +113,7 @@ def _parts(described: SwarmFile, options: Mapping[str, Any]) -> _Parts:
     rounds = options["rounds"] or int(described.learn.get("rounds", 3))
     learning = {**spec.learn, "epochs": rounds, "batch": size, "eval_every": size, "quorum": 1.0}
     settled = LearnConfig.from_json(learning)
-    unseen = [HeldOut(t.id, t.target, t.question) for t in (*tasks.val, *tasks.test) if t.target is not None]
-    known = {task.target for task in tasks.train if task.target is not None} | set(tasks.choices or ())
-    judge = judge_of(spec, settled, LeakIndex(unseen, known, seen=(task.question for task in tasks.train)))
+    judge = judge_of(spec, settled, held_out(tasks))
     agent = None
     if kind == "ace":
         agent = agent_of(spec.agent, model=spec.model, budget=spec.budget, prices=spec.prices, learn=learning)

@@ -23,7 +23,7 @@ from combee.learn.incoming import Incoming, after_all, kept
 from combee.learn.intake import decided
 from combee.learn.judge import Judge, spoken
 from combee.learn.roles import Curator, Reflection
-from combee.playbook import Applied, Delta, Playbook, Vote, apply
+from combee.playbook import Applied, Delta, Playbook, Vote, apply, tokens
 from combee.runner import Runner
 
 __all__ = ["ONE_CALL", "Reduced", "Reducer"]
@@ -162,9 +162,11 @@ class Reducer:
             inner = work.scope if not scans else work.scope.sub(f"retry{len(scans)}")
             found = first if first is not None and not scans else await self._scan(work, inner, size, retry=bool(scans))
             scans.append(await self._without_conflicts(work, found, inner))
-            evidence = self._evidence(work, scans, size)
+            applied = self._apply(work, work.book, scans[-1].delta)
+            evidence = self._evidence(work, scans, size, applied.playbook)
             verdict = self.judge.on_evidence(evidence)
-            applied = self._apply(work, work.book, verdict.delta)
+            if verdict.delta != evidence.delta:
+                applied = self._apply(work, work.book, verdict.delta)
             if verdict.applies:
                 verdict = self.judge.on_book(verdict, applied.playbook)
             if verdict.applies and self.judge.scores:
@@ -196,7 +198,7 @@ class Reducer:
         applied = self._apply(work, base, Delta())
         return Reduced(applied.playbook, applied, base, Delta(), work.votes, work.used)
 
-    def _evidence(self, work: _Work, scans: Sequence[Scan[Delta]], size: int) -> Evidence:
+    def _evidence(self, work: _Work, scans: Sequence[Scan[Delta]], size: int, after: Playbook) -> Evidence:
         one_call = self.config.aggregate in ONE_CALL and len(scans) == 1
         return Evidence(
             step=work.step,
@@ -205,6 +207,9 @@ class Reducer:
             covered=scans[-1].covered,
             max_items=len(work.items) if one_call else min(size, len(work.items)),
             attempt=len(scans) - 1,
+            tokens=tokens(after),
+            tokens_before=tokens(work.book),
+            token_budget=self.config.token_budget,
         )
 
     def _leaf_size(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
+from functools import lru_cache
 from math import log
 
 from combee.errors import UsageError
@@ -21,8 +22,9 @@ __all__ = ["view"]
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def _words(text: str) -> set[str]:
-    return set(word_list(_CAMEL.sub(" ", text)))
+@lru_cache(maxsize=65_536)  # many agents ask the same book
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word_list(_CAMEL.sub(" ", text)))
 
 
 def view(book: Playbook, query: str, budget: int) -> Playbook:
