@@ -247,7 +247,8 @@ async def test_a_step_that_would_throw_out_half_of_the_book_is_refused(many: Tas
 
     train = many.train[360:390]
     kept, events, _ = await run(many, Altered(emptied), LearnConfig(batch=10), train=train, start=learned)
-    lost, _, _ = await run(many, Altered(emptied), LearnConfig(batch=10, guard=False), train=train, start=learned)
+    off = Judge(enabled=False)
+    lost, _, _ = await run(many, Altered(emptied), LearnConfig(batch=10), judge=off, train=train, start=learned)
     told = [event for event in spoken(events) if event.step == 1]
     assert any("tokens" in reason and "would be left" in reason for event in told for reason in event.reasons)
     assert all(kept.last.get(bullet.id) is not None for bullet in learned)
