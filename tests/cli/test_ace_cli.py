@@ -75,7 +75,7 @@ async def test_learn_eval_and_show_with_a_model(capsys: pytest.CaptureFixture[st
         (("--base-url", "ftp://x"), "not a base URL", 2),
         ((), "no base URL", 2),
         (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "0"), "above zero", 2),
-        (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "-1"), "above zero", 2),
+        (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "-1"), "x>0", 2),
         (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "1"), "--price", 1),
         (("--base-url", "http://127.0.0.1:9/v1", "--price", "cheap"), "not a price", 2),
         (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "11"), "one step takes about 12 calls", 1),

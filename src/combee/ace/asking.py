@@ -6,7 +6,6 @@ kept, so that a kill during the re-ask loses nothing, and no reply is stored twi
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -14,8 +13,9 @@ from typing import Any, cast
 from combee.journal import JSON, Scope
 from combee.model import Message, Model, Request, Response, complete_json, find_json
 from combee.model.journaled import response_from_json, response_to_json
+from combee.model.requesthash import request_hash
 
-__all__ = ["CallOptions", "as_text", "ask", "ask_and_keep", "model_print"]
+__all__ = ["CallOptions", "as_text", "ask", "ask_and_keep"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,23 +47,6 @@ class _AfterFirst:
     async def complete(self, request: Request) -> Response:
         first, self._first = self._first, None
         return first if first is not None else await self._model.complete(request)
-
-
-def model_print(model: Model) -> list[JSON]:
-    """Return what of a model decides its replies."""
-    return [model.name, cast("JSON", dict(getattr(model, "parameters", {})))]
-
-
-def _hash(request: Request, model: Model) -> str:
-    """Return a hash of all that a reply depends on; not JSON, since prompts can be long and calls many."""
-    digest = hashlib.blake2b(digest_size=20)
-    settings = [model_print(model), request.max_tokens, request.temperature, request.seed]
-    parts = [repr(settings), *(message.content for message in request.messages)]
-    for part in parts:
-        data = part.encode("utf-8", "replace")
-        digest.update(b"%d:" % len(data))
-        digest.update(data)
-    return digest.hexdigest()
 
 
 async def ask(
@@ -107,7 +90,7 @@ def _kept(scope: Scope, request: Request, model: Model) -> Response | None:
     name = f"unusable/{request.role}/{request.item}"
     if _decided(scope, name) is None:
         return None
-    reply = _decided(scope, f"{name}/{_hash(request, model)}")
+    reply = _decided(scope, f"{name}/{request_hash(request, model)}")
     return None if reply is None else response_from_json(cast("dict[str, Any]", reply))
 
 
@@ -115,7 +98,7 @@ def _keep(scope: Scope, request: Request, model: Model, reply: Response) -> Resp
     """Keep a reply that could not be used, and note that this role has one for this item."""
     name = f"unusable/{request.role}/{request.item}"
     scope.decide(name, lambda: True)
-    kept = scope.decide(f"{name}/{_hash(request, model)}", lambda: response_to_json(reply))
+    kept = scope.decide(f"{name}/{request_hash(request, model)}", lambda: response_to_json(reply))
     return response_from_json(cast("dict[str, Any]", kept))
 
 
@@ -150,7 +133,7 @@ async def ask_and_keep(
         )
 
     request = Request(messages, max_tokens=options.max_tokens, temperature=options.temperature, seed=options.seed)
-    return cast("dict[str, Any]", await scope.once(role, item, _hash(request, model), call))
+    return cast("dict[str, Any]", await scope.once(role, item, request_hash(request, model), call))
 
 
 def as_text(value: object) -> str:

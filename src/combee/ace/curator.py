@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from combee.ace.asking import CallOptions, as_text, ask, model_print
+from combee.ace.asking import CallOptions, as_text, ask
 from combee.ace.citing import cited_numbers
 from combee.ace.coverage import CITED_SHARE, Known, says
 from combee.ace.fence import fence
@@ -23,6 +23,7 @@ from combee.learn.codec import delta_to_json
 from combee.learn.operations import OperationsMethod
 from combee.learn.roles import Reflection
 from combee.model import Model
+from combee.model.requesthash import model_print
 from combee.playbook import (
     SECTIONS,
     Delta,

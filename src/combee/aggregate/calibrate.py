@@ -94,7 +94,10 @@ class Calibration:
             + (f", {row.failed} calls failed" if row.failed else "")
             for row in self.measured
         ]
-        lines.append(f"Fit: exp(-{self.delta:.3f} - m/{self.m0:.1f}), m0 between {low:.1f} and {high:.1f} (90 %).")
+        if any(row.survived for row in self.measured):
+            lines.append(f"Fit: exp(-{self.delta:.3f} - m/{self.m0:.1f}), m0 between {low:.1f} and {high:.1f} (90 %).")
+        else:
+            lines.append("No fact was kept by any call: there is nothing to fit.")
         return "\n".join([*lines, self.reason])
 
     def to_json(self) -> JSON:

@@ -45,10 +45,10 @@ def endpoint_options(command: F) -> F:
 def budget_options(command: F) -> F:
     """Add the options that limit a run."""
     options = [
-        click.option("--max-cost", type=Number(), help="US dollars the run may cost."),
+        click.option("--max-cost", type=Number(0, min_open=True), help="US dollars the run may cost."),
         click.option("--max-calls", type=int, help="Calls the run may make."),
         click.option("--max-tokens", type=int, help="Prompt and reply tokens the run may take."),
-        click.option("--max-minutes", type=Number(), help="Minutes of work, over all resumes."),
+        click.option("--max-minutes", type=Number(0, min_open=True), help="Minutes of work, over all resumes."),
     ]
     return _with(command, options)
 
