@@ -25,6 +25,7 @@ __all__ = [
     "StorageError",
     "UsageError",
     "did_you_mean",
+    "how_to_install",
 ]
 
 
@@ -124,3 +125,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     options = sorted(known)
     near = difflib.get_close_matches(word, options, n=1, cutoff=0.6)
     return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(options)}."
+
+
+def how_to_install(extra: str) -> str:
+    """Return a hint that says how an optional part of Combee is brought in, from a clone and from an index."""
+    return f"In a clone: .venv/bin/pip install -e '.[{extra}]'; from an index: pip install 'combee-learn[{extra}]'."

@@ -297,7 +297,7 @@ def test_without_gepa_the_import_says_how_to_install_it() -> None:
     code = "import sys; sys.modules['gepa'] = None\nimport combee.gepa"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "UsageError" in done.stderr
-    assert "Run: .venv/bin/pip install -e '.[gepa]'" in done.stderr
+    assert "In a clone: .venv/bin/pip install -e '.[gepa]'" in done.stderr
 
 
 def test_new_texts_alone_serve_callers_that_take_a_proposal_function() -> None:

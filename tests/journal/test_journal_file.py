@@ -6,13 +6,15 @@ import asyncio
 import random
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from combee.errors import CombeeError, StorageError, UsageError
-from combee.journal import JOURNAL_NAME, JSON, Journal, Stats, schema
+from combee.journal import JOURNAL_NAME, JSON, Journal, Stats, opening
+from combee.journal.schema import JOURNAL
 
 
 async def buy(journal: Journal, count: int, text: str = "lesson") -> None:
@@ -105,7 +107,7 @@ def test_a_newer_file_is_refused_and_not_touched(tmp_path: Path) -> None:
     with Journal.open(tmp_path):
         pass
     with sqlite3.connect(tmp_path / JOURNAL_NAME) as raw:
-        raw.execute(f"PRAGMA user_version={len(schema.MIGRATIONS) + 1}")
+        raw.execute(f"PRAGMA user_version={len(JOURNAL.migrations) + 1}")
     raw.close()
     before = (tmp_path / JOURNAL_NAME).read_bytes()
     for read_only in (False, True):
@@ -230,7 +232,8 @@ async def test_an_older_file_is_brought_up_to_date(tmp_path: Path, monkeypatch: 
         await buy(journal, 5)
         journal.record_event("old", 1)
     before = (tmp_path / JOURNAL_NAME).read_bytes()
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ADDED))
+    newer = replace(JOURNAL, migrations=(*JOURNAL.migrations, ADDED))
+    monkeypatch.setattr(opening, "JOURNAL", newer)
     with Journal.open(tmp_path, read_only=True) as journal:
         assert len(list(journal.results())) == 5
     assert (tmp_path / JOURNAL_NAME).read_bytes() == before, "reading must not migrate the file itself"
@@ -238,7 +241,7 @@ async def test_an_older_file_is_brought_up_to_date(tmp_path: Path, monkeypatch: 
         assert len(list(journal.results())) == 5
     with sqlite3.connect(tmp_path / JOURNAL_NAME) as raw:
         assert raw.execute("SELECT level FROM events").fetchall() == [("info",)]
-        assert raw.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
+        assert raw.execute("PRAGMA user_version").fetchone() == (len(newer.migrations),)
     raw.close()
 
 
@@ -248,7 +251,8 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(
     with Journal.open(tmp_path) as journal:
         await buy(journal, 5)
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, (*ADDED, "ALTER TABLE nothing ADD COLUMN x")))
+        broken = (*ADDED, "ALTER TABLE nothing ADD COLUMN x")
+        patch.setattr(opening, "JOURNAL", replace(JOURNAL, migrations=(*JOURNAL.migrations, broken)))
         with pytest.raises(StorageError):
             Journal.open(tmp_path)
     with Journal.open(tmp_path) as journal:

@@ -19,7 +19,7 @@ from combee import __version__
 from combee.cli.config import read_config
 from combee.cli.model_options import endpoint_options, tables_of
 from combee.cli.spec import RunSpec
-from combee.errors import CombeeError
+from combee.errors import CombeeError, how_to_install
 from combee.journal import Journal
 from combee.runner import run_sync
 
@@ -84,7 +84,7 @@ def _extras() -> list[Check]:
             ok=True,
             found="installed"
             if importlib.util.find_spec(module)
-            else f"not installed (optional: pip install 'combee-learn[{name}]', in a clone -e '.[{name}]')",
+            else f"not installed (optional). {how_to_install(name)}",
         )
         for name, module in EXTRAS.items()
     ]

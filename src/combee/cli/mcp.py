@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from combee.cli.rundir import find_run
-from combee.errors import UsageError
+from combee.errors import UsageError, how_to_install
 from combee.export import own_skill
 from combee.guard import Policy
 from combee.mcp import Store
@@ -54,7 +54,7 @@ def command(  # noqa: PLR0917 - click passes options by name
     except ImportError as error:
         raise UsageError(
             f"The MCP server needs a package that is not installed: {error.name}.",
-            hint="Install it: pip install 'combee-learn[mcp]', or in a clone: .venv/bin/pip install -e '.[mcp]'",
+            hint=how_to_install("mcp"),
         ) from error
     make_server(store, max_tokens=max_tokens, reports=not read_only and store.reports is not None).run("stdio")
 

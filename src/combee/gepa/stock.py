@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from combee.errors import UsageError
+from combee.errors import UsageError, how_to_install
 
-__all__ = ["INSTALL", "require_gepa"]
+__all__ = ["require_gepa"]
 
-INSTALL = ".venv/bin/pip install -e '.[gepa]' (in a clone; from an index: pip install 'combee-learn[gepa]')"
 _SEAM = "gepa.proposer.reflective_mutation.reflection_lm"
 
 
@@ -21,10 +20,12 @@ def require_gepa() -> None:
     try:
         import_module("gepa")
     except ImportError:
-        raise UsageError("combee.gepa needs the gepa package, which is not installed", hint=f"Run: {INSTALL}") from None
+        raise UsageError(
+            "combee.gepa needs the gepa package, which is not installed", hint=how_to_install("gepa")
+        ) from None
     try:
         import_module(_SEAM)
     except ImportError:
         raise UsageError(
-            "this gepa takes no reflection strategy; gepa 0.1.4 is the first that does", hint=f"Run: {INSTALL}"
+            "this gepa takes no reflection strategy; gepa 0.1.4 is the first that does", hint=how_to_install("gepa")
         ) from None

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from combee.errors import StorageError, UsageError
 from combee.journal.lock import RunLock
+from combee.journal.migrations import is_current, migrate
 from combee.journal.purchases import Purchases
-from combee.journal.schema import is_current, migrate
+from combee.journal.schema import JOURNAL
 from combee.journal.storage import Reader, boundary, connect, connect_read_only, damaged, problems
 from combee.journal.writer import Writer
 
@@ -76,12 +77,12 @@ def _open_to_read(path: Path) -> Parts:
     with boundary(path):
         connection = connect_read_only(path)
         try:
-            if not is_current(connection, path):
+            if not is_current(connection, path, JOURNAL):
                 # An older file is not ours to change here: a copy in memory is brought up to date instead.
                 with closing(connection) as old:
                     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
                     old.backup(connection)
-                migrate(connection, path)
+                migrate(connection, path, JOURNAL)
         except BaseException:
             connection.close()
             raise
@@ -92,7 +93,7 @@ def _open_to_write(path: Path, lock: RunLock) -> Parts:
     with boundary(path):
         connection = connect(path)
         try:
-            migrate(connection, path)
+            migrate(connection, path, JOURNAL)
             if path.stat().st_size <= _CHECKED and (found := problems(connection)):
                 raise damaged(path, found[0])
             reader = Reader(connect_read_only(path), path)

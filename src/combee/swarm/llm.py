@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from combee.errors import CallError, CallErrorKind, UsageError
+from combee.errors import CallError, CallErrorKind, UsageError, how_to_install
 from combee.model import Usage
 from combee.swarm.brain import Policy, Thought, View
 from combee.swarm.window import Call, Entry, count
@@ -50,8 +50,7 @@ class PydanticBrain:
             from pydantic_ai.models import Model
             from pydantic_ai.settings import ModelSettings
         except ImportError as error:
-            hint = "pip install 'combee-learn[swarm]'"
-            raise UsageError("agents on a model need pydantic-ai", hint=hint) from error
+            raise UsageError("agents on a model need pydantic-ai", hint=how_to_install("swarm")) from error
         model = self.model if isinstance(self.model, Model | str) else self.model(view)
         settings = ModelSettings(max_tokens=self.max_tokens) if self.max_tokens else None
         text = self.instructions.get(view.agent.role, self.instructions.get("", ""))
@@ -85,7 +84,7 @@ def at_endpoint(name: str, base_url: str, key: str | None) -> Model:
         from pydantic_ai.models.openai import OpenAIChatModel
         from pydantic_ai.providers.openai import OpenAIProvider
     except ImportError as error:
-        hint = "pip install 'pydantic-ai-slim[openai]', or use kind = \"endpoint\", which needs no more than Combee."
+        hint = f'{how_to_install("swarm")} Or use kind = "endpoint", which needs no more than Combee.'
         raise UsageError("pydantic-ai calls endpoints with the package openai", hint=hint) from error
     # Endpoints on this machine want no key, the client wants one.
     client = importlib.import_module("openai").AsyncOpenAI(base_url=base_url, api_key=key or "none")
