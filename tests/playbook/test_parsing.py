@@ -46,7 +46,9 @@ def test_each_bad_operation_is_reported_alone_and_the_good_ones_count() -> None:
         ({"type": "MERGE", "ids": ["calc-00001", "calc-1"], "content": "x"}, "two or more"),
         ({"type": "MERGE", "ids": ["calc-00001", "foo-1"], "content": "x"}, "foo-1"),
         ({"type": "MERGE", "ids": ["calc-00001", None], "content": "x"}, "None"),
-        ({"type": "MERGE", "content": "x"}, "no ids"),
+        ({"type": "MERGE", "content": "x"}, "no id"),
+        ({"type": "UPDATE", "bullet_ids": ["calc-00001", "foo-1"], "content": "x"}, "foo-1"),
+        ({"type": "REMOVE", "bullet_ids": []}, "no id"),
         (None, "must be an object"),
         (["ADD"], "must be an object"),
         (5, "must be an object"),
@@ -146,3 +148,20 @@ def test_nothing_is_skipped_silently_and_nothing_raises(raw: list[object]) -> No
     skipped = {problem.index for problem in problems if problem.skipped}
     assert len(delta) <= len(raw) - len(skipped)
     assert bool(delta) == (len(skipped) < len(raw))
+
+
+def test_an_operation_on_several_bullets_is_several_or_a_merge() -> None:
+    raw = [
+        {"type": "REMOVE", "bullet_ids": ["calc-00001", "gone-00009", "misc-00002"]},
+        {"type": "UPDATE", "id": "", "bullet_ids": ["misc-00002", "misc-00003"], "content": "", "text": "as one"},
+        {"type": "UPDATE", "bullet_ids": ["misc-00003"], "content": "alone"},
+    ]
+    delta, problems = parse_operations(raw, sources=["r"], known_ids=KNOWN)
+    assert set(delta) == {
+        Remove("calc-00001", ("r",)),
+        Remove("misc-00002", ("r",)),
+        Merge(("misc-00002", "misc-00003"), "as one", ("r",)),
+        Update("misc-00003", "alone", ("r",)),
+    }
+    assert [(problem.index, problem.skipped) for problem in problems] == [(0, False)]
+    assert "gone-00009" in problems[0].reason

@@ -16,7 +16,6 @@ from combee.playbook import Delta, merge, parse_operations
 __all__ = ["Input", "ReadOperations", "read_operations"]
 
 _SOURCES = ("sources", "source", "reflections", "operations")
-_IDS = ("bullet_ids", "ids", "bullet_id", "id")
 _TEXTS = ("content", "text")
 _AT_ONCE = 64
 
@@ -57,7 +56,7 @@ def read_operations(raw: object, inputs: Sequence[Input], known_ids: Sequence[st
         if not cited:
             unattributed += 1
             cited = _by_terms(_first(fields, _TEXTS), inputs)
-        prepared += _forms(fields, sorted(cited))
+        prepared.append(fields | {"sources": sorted(cited)})
     deltas: list[Delta] = []
     for start in range(0, len(prepared), _AT_ONCE):
         part = prepared[start : start + _AT_ONCE]
@@ -80,20 +79,3 @@ def _by_terms(text: object, inputs: Sequence[Input]) -> set[str]:
         if found:
             return {source for one in found for source in one.sources}
     return {source for one in inputs for source in one.sources}
-
-
-def _forms(fields: Mapping[str, object], sources: list[str]) -> list[object]:
-    """Return the operation as the playbook reads it; a REMOVE of several entries is several operations."""
-    kind = str(fields.get("type") or fields.get("op") or fields.get("operation") or "").strip().upper()
-    ids = _first(fields, _IDS)
-    listed = ids if isinstance(ids, list) else [ids] if ids else []
-    plain: dict[str, object] = {"type": kind, "content": _first(fields, _TEXTS), "sources": sources}
-    if kind == "ADD":
-        return [plain | {"section": fields.get("section")}]
-    if kind == "REMOVE" and len(listed) > 1:
-        return [plain | {"id": one} for one in listed]
-    if kind == "UPDATE" and len(listed) > 1:
-        return [plain | {"type": "MERGE", "ids": listed}]
-    if kind == "MERGE":
-        return [plain | {"ids": listed}]
-    return [plain | {"id": listed[0] if listed else None}]

@@ -97,7 +97,7 @@ class DeltaMethod(OperationsMethod):
         """
         prompt = self.prompts[node] = delta_prompt(self._shown, items)
         raw = await self._asker.json(prompt, role="reflection/delta", item=node, required="operations", schema=SCHEMA)
-        named = [form for part in raw for form in _forms(part, items)]
+        named = [_with_keys(part, items) for part in raw]
         found, problems = parse_operations(
             named, sources=[item.key for item in items], known_ids=[bullet.id for bullet in self.book]
         )
@@ -131,21 +131,12 @@ class DeltaMethod(OperationsMethod):
         return any(share_of(item.terms, terms) >= _KNOWN for terms in self._known)
 
 
-def _forms(raw: object, items: Sequence[Record]) -> list[object]:
-    """Return an operation as the playbook reads it; one on several entries is several, or a merge.
-
-    Record keys stand in the place of the numbers in `sources`; without a number that exists, all records stand.
-    """
+def _with_keys(raw: object, items: Sequence[Record]) -> object:
+    """Return an operation with record keys for the numbers in its `sources`; without one that exists, all stand."""
     if not isinstance(raw, Mapping):
-        return [raw]
+        return raw
     given = raw.get("sources", raw.get("source", raw.get("records")))
     numbers = [int(number) for number in _NUMBER.findall(str(given))] if given is not None else []
     keys = [items[number - 1].key for number in numbers if 1 <= number <= len(items)]
     rest = {key: value for key, value in raw.items() if key not in ("sources", "source", "records")}
-    plain = {**rest, "sources": keys} if keys else rest
-    kind, ids = str(raw.get("type")).strip().upper(), raw.get("bullet_ids")
-    if kind not in {"UPDATE", "REMOVE"} or not isinstance(ids, list) or not ids:
-        return [plain]
-    if kind == "UPDATE" and len(ids) > 1:
-        return [{**plain, "type": "MERGE"}]
-    return [{**plain, "id": one} for one in ids]
+    return {**rest, "sources": keys} if keys else rest

@@ -32,7 +32,7 @@ class Budget:
         max_cost: US dollars.
         max_calls: Calls that the endpoint answered or may have answered (a refused one, like a 429, is not counted).
         max_tokens: Prompt and completion tokens together.
-        max_minutes: Minutes since the first call.
+        max_minutes: Minutes since the first call; those of earlier parts of a run come from `spent_before`.
 
     Raises:
         UsageError: A limit is zero or less.

@@ -21,8 +21,7 @@ _KINDS = ("ADD", "UPDATE", "MERGE", "REMOVE")
 _NAMES: dict[str, tuple[str, ...]] = {
     "type": ("type", "op", "operation", "action", "kind"),
     "text": ("content", "text", "new_content", "new_text", "bullet"),
-    "id": ("id", "bullet_id", "target", "target_id"),
-    "ids": ("ids", "bullet_ids", "source_ids", "target_ids", "targets"),
+    "ids": ("bullet_ids", "ids", "source_ids", "target_ids", "targets", "bullet_id", "id", "target", "target_id"),
     "section": ("section", "section_name"),
     "sources": ("sources", "reflections", "reflection_ids"),
 }
@@ -33,7 +32,9 @@ class _OperationError(ValueError):
 
 
 def _field(raw: Mapping[str, object], name: str) -> object:
-    return next((raw[key] for key in _NAMES[name] if key in raw), None)
+    """Return the first field of this name that holds something, else the first that is there."""
+    there = [raw[key] for key in _NAMES[name] if key in raw]
+    return next((value for value in there if value), there[0] if there else None)
 
 
 class _Parser:
@@ -42,7 +43,8 @@ class _Parser:
         self.lookup = IdLookup(known_ids)
         self.notes: list[str] = []
 
-    def parse(self, raw: object) -> Operation:
+    def parse(self, raw: object) -> tuple[Operation, ...]:
+        """Return the operations that one object means: a REMOVE of several bullets is several."""
         if not isinstance(raw, Mapping):
             raise _OperationError(f"an operation must be an object, not {type(raw).__name__}")
         fields = {str(key).strip().lower(): value for key, value in raw.items()}
@@ -53,13 +55,16 @@ class _Parser:
         if kind not in _KINDS:
             raise _OperationError(f"unknown type {kind[:40]!r}. {did_you_mean(kind, _KINDS)}")
         sources = self._sources(_field(fields, "sources"))
+        if kind == "ADD":
+            return (Add(self._section(fields), self._text(fields), sources),)
+        ids = self._ids(fields, all_known=kind != "REMOVE")
         if kind == "REMOVE":
-            return Remove(self._id(fields), sources)
-        if kind == "MERGE":
-            return Merge(self._ids(fields), self._text(fields), sources)
-        if kind == "UPDATE":
-            return Update(self._id(fields), self._text(fields), sources)
-        return Add(self._section(fields), self._text(fields), sources)
+            return tuple(Remove(one, sources) for one in ids)
+        if kind == "MERGE" and len(ids) < 2:
+            raise _OperationError("a MERGE needs two or more different ids")
+        # A model that rewrites several bullets as one means a merge, whatever it calls it.
+        text = self._text(fields)
+        return (Merge(ids, text, sources) if len(ids) > 1 else Update(ids[0], text, sources),)
 
     def _text(self, fields: Mapping[str, object]) -> str:
         text = _field(fields, "text")
@@ -80,31 +85,22 @@ class _Parser:
             return DEFAULT_SECTION
         return section
 
-    def _id(self, fields: Mapping[str, object]) -> str:
-        mention = _field(fields, "id")
-        if isinstance(mention, Sequence) and not isinstance(mention, str) and len(mention) == 1:
-            mention = mention[0]
-        if not isinstance(mention, str) or not mention.strip():
-            raise _OperationError("no id")
-        found = self.lookup.find(mention)
-        if found is None:
-            raise _OperationError(f"no bullet has the id {mention[:40]!r}")
-        return found
-
-    def _ids(self, fields: Mapping[str, object]) -> tuple[str, ...]:
-        mentions = _field(fields, "ids")
-        mentions = _field(fields, "id") if mentions is None else mentions
+    def _ids(self, fields: Mapping[str, object], *, all_known: bool) -> tuple[str, ...]:
+        """Return the known ids that are named, at least one; an unknown one is an error, or only a note."""
+        given = _field(fields, "ids")
+        mentions = [given] if isinstance(given, str) and self.lookup.find(given) else given
         if isinstance(mentions, str):
-            mentions = [part for part in mentions.replace(",", " ").split() if part]
-        if not isinstance(mentions, Sequence):
-            raise _OperationError("no ids; a MERGE needs two or more")
-        found = [(mention, self.lookup.find(mention) if isinstance(mention, str) else None) for mention in mentions]
-        if unknown := [str(mention)[:40] for mention, bullet_id in found if bullet_id is None]:
-            raise _OperationError(f"no bullet has the id {', '.join(map(repr, unknown[:5]))}")
-        ids = {bullet_id for _, bullet_id in found if bullet_id is not None}
-        if len(ids) < 2:
-            raise _OperationError("a MERGE needs two or more different ids")
-        return tuple(ids)
+            mentions = mentions.replace(",", " ").split()
+        if not isinstance(mentions, Sequence) or not mentions:
+            raise _OperationError("no id of a bullet")
+        found = {str(mention): self.lookup.find(mention) if isinstance(mention, str) else None for mention in mentions}
+        known = tuple(dict.fromkeys(bullet_id for bullet_id in found.values() if bullet_id is not None))
+        unknown = [repr(mention[:40]) for mention, bullet_id in found.items() if bullet_id is None]
+        said = f"no bullet has the id {', '.join(unknown[:5])}"
+        if unknown and (all_known or not known):
+            raise _OperationError(said)
+        self.notes += [said] if unknown else []
+        return known
 
     def _sources(self, raw: object) -> tuple[str, ...]:
         """A model may say which of its reflections an operation came from; it may not name others."""
@@ -123,8 +119,8 @@ def parse_operations(
     """Turn a model's list of operations into a delta.
 
     Args:
-        raw: a list of objects with type, section, content, id or ids; or an object that holds such a list as
-            `operations`.
+        raw: a list of objects with type, section, content, and the id or ids of bullets; or an object that holds such
+            a list as `operations`.
         sources: ids of the reflections that the model was given; an operation that names some of them in `sources`
             gets those alone.
         known_ids: ids of the bullets in the book; UPDATE, MERGE and REMOVE of any other are reported.
@@ -143,7 +139,7 @@ def parse_operations(
     for index, item in enumerate(raw):
         parser.notes = []
         try:
-            good.append(parser.parse(item))
+            good += parser.parse(item)
             problems += [Problem(index, note, repr(item)[:80], skipped=False) for note in parser.notes]
         except _OperationError as error:
             problems.append(Problem(index, str(error), repr(item)[:80]))
