@@ -23,8 +23,8 @@ class Hangs:
     async def think(self, view: View) -> Thought:
         if view.mail.kind == "tell":
             return Thought("read") if view.results() else Thought(calls=(use("read", path=view.mail.body),))
-        if (view.agent.fork_of or view.agent.name) != "ann":
-            return Thought(f"answer of {view.agent.fork_of or view.agent.name}")
+        if (view.agent.origin) != "ann":
+            return Thought(f"answer of {view.agent.origin}")
         self.thinking.set()
         try:
             await asyncio.Event().wait()

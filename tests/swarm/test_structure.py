@@ -20,12 +20,16 @@ from combee.swarm import (
     View,
     World,
     adopt,
+    get_mail,
     proposals,
     propose,
+    read,
     settle,
     tree,
     use,
 )
+from combee.swarm.directory import credit
+from combee.swarm.git import git
 from combee.swarm.structure import current
 
 
@@ -62,6 +66,60 @@ def test_an_edit_stays_when_it_measures_better_and_is_undone_when_not(world: Wor
     assert len(proposals(world)) == 4
 
 
+def test_a_role_that_is_kept_is_the_agents_role(world: World) -> None:
+    world.spawn("ann", role="reader")
+    propose(world, '{"roles": {"ann": "editor"}}', author="ann", why="I edit")
+
+    async def measure(structure: Structure) -> float:
+        return float(len(structure.roles))
+
+    asyncio.run(settle(world, measure))
+    found = world.agent("ann")
+    assert found is not None
+    assert found.role == "editor"
+
+
+def answered(swarm: Swarm, number: int) -> tuple[str, str]:
+    asyncio.run(swarm.run())
+    found = swarm.answer(number)
+    assert found is not None
+    return found.kind, found.body
+
+
+def test_nobody_asks_where_the_structure_has_no_way(world: World) -> None:
+    swarm = Swarm(world, {"": ScriptedBrain(lambda view: f"{view.agent.origin} answers")})
+    for name in ("a", "b", "c", "d"):
+        world.spawn(name)
+        credit(world, name, 1, "doc/0001", "1")
+    swarm.structure = Structure(frozenset({("a", "b"), ("c", "d")}))
+    assert swarm.ask("a", "?", to="c") == 0
+    assert [(event.agent, event.data["why"]) for event in world.events("refused")] == [("c", "no way")]
+    number = swarm.ask("a", "?", to="c", subject="doc/0001")  # the next who knows, whom a way leads to
+    assert answered(swarm, number) == ("answer", "b answers")
+
+
+def test_a_question_that_is_sent_again_elsewhere_goes_along_the_structure_too(world: World) -> None:
+    swarm = Swarm(world, {"": ScriptedBrain(lambda view: f"{view.agent.origin} answers")})
+    for name in ("a", "b", "c", "d"):
+        world.spawn(name)
+    for name in ("b", "d"):
+        credit(world, name, 1, "doc/0001", "1")
+    swarm.structure = Structure(frozenset({("a", "b"), ("a", "c"), ("c", "d")}))
+    number = swarm.ask("a", "?", to="b", subject="doc/0001")
+    swarm.kill("b")
+    assert answered(swarm, number) == ("answer", "d answers")
+    assert [mail.recipient for one in (2, 3) if (mail := get_mail(world, one))] == ["c", "d"]
+
+
+def test_an_answer_comes_back_over_a_way_longer_than_the_usual_limit(world: World) -> None:
+    swarm = Swarm(world, {"": ScriptedBrain(lambda view: "here")}, hop_limit=40)
+    names = [f"n{number:02d}" for number in range(25)]
+    for name in names:
+        world.spawn(name)
+    swarm.structure = tree(names, 1)
+    assert answered(swarm, swarm.ask(names[0], "?", to=names[-1])) == ("answer", "here")
+
+
 @pytest.mark.parametrize("edit", ["x", "[]", '{"more": 1}', '{"add": [["a"]]}', '{"add": [["a", "a"]]}'])
 def test_what_is_no_edit_is_refused(world: World, edit: str) -> None:
     with pytest.raises(UsageError):
@@ -77,7 +135,13 @@ def test_the_repository_keeps_who_wrote_what_and_lets_nobody_out(tmp_path: Path)
     assert repository.write("a/b.txt", "two\n", agent="eve") == second
     assert repository.read("a/b.txt", first) == "one\n"
     assert repository.read("a/b.txt") == "two\n"
-    assert [agent for _, agent in repository.authors()] == ["bob", "ann"]
+    assert git(repository.root, "log", "--format=%(trailers:key=Combee-Agent,valueonly,separator=)").split() == [
+        "bob",
+        "ann",
+    ]
+    odd = "one\r\ntwo\rthree"
+    repository.write("*.txt", odd, agent="ann")
+    assert repository.read("*.txt") == odd
     for path in ("../x", "/x", ".git/config", ""):
         with pytest.raises(UsageError):
             repository.write(path, "", agent="eve")
@@ -99,6 +163,10 @@ def test_agents_read_and_write_files_of_the_repository(tmp_path: Path) -> None:
         found = swarm.answer(number)
         assert found is not None
         assert found.body == "Written as version 1."
+        with world.copy(tmp_path / "copy.sqlite") as copied:
+            there = swarm.on(copied)
+            assert there.write("n.txt", "only there", "ann") == 2
+            assert [there.document(path) for path in ("n.txt", "none.txt")] == [read(copied, "n.txt", 2), None]
         repository.write("n.txt", "changed outside", agent="person")
         document = swarm.document("n.txt")
         assert document is not None

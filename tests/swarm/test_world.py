@@ -143,6 +143,8 @@ def test_a_post_reaches_every_other_member_once(world: World) -> None:
     first = post(world, "front", key="p", sender="a", body="news")
     assert [get_mail(world, one.id).recipient for one in first] == ["b", "c"]  # type: ignore[union-attr]  # they exist
     assert all(one.again for one in post(world, "front", key="p", sender="a", body="news"))
+    far = post(world, "front", key="q", sender="b", body="more", cause=first[0].id, hop_limit=0)
+    assert {one.refused for one in far} == {"hops"}
 
 
 def test_the_directory_prefers_who_read_the_newest_version_then_the_neighbours(world: World) -> None:

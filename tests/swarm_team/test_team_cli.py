@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from combee.cli.team import command
 from combee.errors import UsageError
-from combee.swarm.team.git import git
+from combee.swarm.git import git
 from combee.trace import from_jsonl
 
 RECORDED = Path(__file__).parent / "data" / "clawteam-0.2.0"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from combee.errors import RunError, UsageError
-from combee.swarm.team.git import git
+from combee.swarm.git import git
 from combee.swarm.team.history import History, LeadEdit, is_production, read_history
 from combee.swarm.team.hooks import TRANSITIONS, install_shim, install_trailer, record_transitions
 from combee.swarm.team.joined import team_trace

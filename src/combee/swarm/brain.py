@@ -88,7 +88,7 @@ Policy = Callable[[View], "Thought | str"]
 """The whole of a scripted agent. Plain text ends the turn."""
 
 
-def use(name: str, number: int = 0, **arguments: str) -> Call:
+def use(name: str, number: int = 0, /, **arguments: str) -> Call:
     """Return the use of a tool, for policies; `number` tells several in one thought apart."""
     return Call(f"c{number}", name, json.dumps(arguments, ensure_ascii=False))
 

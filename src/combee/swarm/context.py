@@ -101,7 +101,7 @@ def restated(world: World, agent: AgentRow) -> Entry:
     lines = [f"You are {agent.name} ({agent.role}). {total[0] if total else 0} peers live."]
     lines += [f"- {name} ({role})" for name, role in peers]
     lines += [f"Open: you asked {mail.recipient}: {mail.body}" for mail in open_asks(world, agent.name)]
-    asked = unanswered(world, agent.fork_of or agent.name)
+    asked = unanswered(world, agent.origin)
     if agent.fork_of is not None:  # a copy was made for one question
         asked = [mail for mail in asked if agent.name == f"{agent.fork_of}~{mail.id}"]
     lines += [f"Open: {mail.sender} asked you: {mail.body}" for mail in asked]

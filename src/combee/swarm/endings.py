@@ -7,7 +7,7 @@ from combee.swarm.directory import credit
 from combee.swarm.ledger import charge
 from combee.swarm.lessons import LESSONS
 from combee.swarm.mail import About, Mail, awaited, finish, send
-from combee.swarm.reports import bounce, report
+from combee.swarm.routing import ask_towards, bounce, report
 from combee.swarm.work import Work
 
 __all__ = ["end", "fail", "full", "relay"]
@@ -21,12 +21,18 @@ def end(work: Work, text: str) -> None:
         return
     send(
         world, key=f"answer/{current.id}", kind="answer", sender=agent.name, recipient=current.sender, body=text,
-        about=About(current.subject, thread=current.origin or current.id), hop_limit=work.swarm.limits.hop_limit,
+        about=About(current.subject, thread=current.origin or current.id),
     )  # fmt: skip
     if agent.fork_of is not None:
         _bring_back(work, agent.fork_of, current, text)
+    _leave(work, "answered")
+
+
+def _leave(work: Work, reason: str) -> None:
+    """End an agent that was made for one question."""
+    agent = work.agent
     if agent.fork_of is not None or agent.mode == "once":
-        world.set_state(agent.name, "dead", "answered")
+        work.swarm.world.set_state(agent.name, "dead", reason)
         work.swarm.windows.pop((agent.name, agent.incarnation), None)
 
 
@@ -41,7 +47,7 @@ def _bring_back(work: Work, name: str, current: Mail, text: str) -> None:
         body = body if len(body) <= limit else body[: limit - 1] + "…"
         subjects = [(current.subject, "")] if current.subject else []
     else:
-        own = [one for one in work.window.entries if one.row > (work.agent.fork_row or 0) and one.kind != LESSONS]
+        own = [one for one in work.window.entries if one.row > work.agent.fork_row and one.kind != LESSONS]
         body = "\n".join(entry.text for entry in own)
         subjects = world.rows("SELECT subject, version FROM reads WHERE agent = ?", work.agent.name)
     for subject, version in subjects:
@@ -56,12 +62,9 @@ def relay(work: Work, current: Mail) -> None:
         charge(swarm.world, work.agent, work.window, mail, thought=Thought(mail.body), purpose="relay")
         finish(swarm.world, mail.id, "done")
         if mail.kind == "ask":
-            hop = swarm.structure.next_hop(name, current.target)
-            target = current.target if hop != current.target else ""
-            sent = send(
-                swarm.world, key=f"relay/{mail.id}", kind="ask", sender=name, recipient=hop or "", body=mail.body,
-                about=About(mail.subject, target, cause=mail.id), hop_limit=swarm.limits.hop_limit,
-            )  # fmt: skip
+            about = About(mail.subject, cause=mail.id)
+            key = f"relay/{mail.id}"
+            sent = ask_towards(swarm, current.target, key=key, sender=name, body=mail.body, about=about)
             if sent.refused:
                 report(swarm, mail, f"{current.target} cannot be reached: {sent.refused}")
             return
@@ -81,22 +84,20 @@ def fail(work: Work, why: str, *, outside: bool = False) -> None:
         finish(work.swarm.world, work.mail.id, "done")
         if work.current is not None:
             report(work.swarm, work.current, why)
-        if work.agent.fork_of is not None or work.agent.mode == "once":
-            work.swarm.world.set_state(work.agent.name, "dead", "failed")
+        _leave(work, "failed")
 
 
 def full(work: Work) -> None:
     """Report the agent as full and send the question elsewhere. A copy that is full says so of its origin."""
-    world, name = work.swarm.world, work.agent.fork_of or work.agent.name
+    world, name = work.swarm.world, work.agent.origin
     with world.step():
         world.record("full", name, used=work.window.used, limit=work.window.limit)
         world.set_state(name, "full")
         if name != work.agent.name:
-            world.set_state(work.agent.name, "dead", "full")
-    if work.current is None:
-        with world.step():
+            _leave(work, "full")
+        if work.current is None:
             finish(world, work.mail.id, "done")
-    elif work.current.id == work.mail.id:
-        bounce(work.swarm, work.mail, "full")
-    else:
-        fail(work, f"{name} is full")
+        elif work.current.id == work.mail.id:
+            bounce(work.swarm, work.mail, "full")
+        else:
+            fail(work, f"{name} is full")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from combee.swarm.window import count
@@ -56,7 +56,7 @@ class Mail:
     cause: int | None = None
     origin: int | None = None
     hops: int = 0
-    tried: tuple[str, ...] = field(default=())
+    tried: tuple[str, ...] = ()
     state: str = "queued"
     answered: int | None = None
 
@@ -67,7 +67,7 @@ _COLUMNS = ", ".join(_NAMES)
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What became of a send: the number of the message, or why it was refused ("dead", "unknown", "hops")."""
+    """What became of a send: the number of the message, or why it was refused ("dead", "unknown", "hops", "no way")."""
 
     id: int = 0
     refused: str = ""
@@ -125,8 +125,8 @@ def send(
 ) -> Sent:
     """Send a message, bound to the recipient's present incarnation.
 
-    Sending the same key again changes nothing and gives the first message's number. A chain of causes over the limit,
-    and a recipient that is dead or unknown, are refused and recorded.
+    Sending the same key again changes nothing and gives the first message's number. A recipient that is dead or
+    unknown, and a chain of causes over the limit, are refused and recorded; what goes back is never too long a chain.
     """
     with world.step():
         known = world.one("SELECT id FROM mail WHERE key = ?", key)
@@ -139,7 +139,7 @@ def send(
         above = world.one("SELECT hops FROM mail WHERE id = ?", parent) if parent is not None else None
         # What goes back undoes a step; only what goes on makes the chain longer.
         hops = 0 if above is None else int(above[0]) + (kind in {"ask", "tell"}) + len(about.tried)
-        if hops > hop_limit:
+        if hops > hop_limit and not back:
             why = "hops"
         if row is None or why:
             world.record("refused", recipient, why=why, sender=sender, key=key)
@@ -201,13 +201,25 @@ def join(world: World, channel: str, agent: str) -> None:
         world.run("INSERT OR IGNORE INTO members VALUES (?, ?)", channel, agent)
 
 
-def post(world: World, channel: str, *, key: str, sender: str, body: str, cause: int | None = None) -> list[Sent]:
+def post(
+    world: World,
+    channel: str,
+    *,
+    key: str,
+    sender: str,
+    body: str,
+    cause: int | None = None,
+    hop_limit: int = HOP_LIMIT,
+) -> list[Sent]:
     """Tell every other member of a channel; one message each, all or none."""
     with world.step():
         members = [str(row[0]) for row in world.rows("SELECT agent FROM members WHERE channel = ? ORDER BY 1", channel)]
         about = About(subject=f"#{channel}", cause=cause)
         return [
-            send(world, key=f"{key}@{member}", kind="tell", sender=sender, recipient=member, body=body, about=about)
+            send(
+                world, key=f"{key}@{member}", kind="tell", sender=sender, recipient=member, body=body, about=about,
+                hop_limit=hop_limit,
+            )
             for member in members
             if member != sender
-        ]
+        ]  # fmt: skip

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from combee.swarm.world import World
+from combee.swarm.world import World, row_number
 
 __all__ = ["Note", "note", "recall", "search_notes"]
 
@@ -49,8 +49,7 @@ def note(world: World, agent: str, text: str, *, path: str = "", version: str = 
 
 def recall(world: World, pointer: str) -> Note | None:
     """Return the note of a pointer, or None."""
-    number = pointer.removeprefix("note:")
-    return _note(world.one(f"{_SELECT} WHERE n.id = ?", int(number))) if number.isdecimal() else None
+    return _note(world.one(f"{_SELECT} WHERE n.id = ?", row_number(pointer.removeprefix("note:"))))
 
 
 def search_notes(world: World, query: str, *, agent: str | None = None, limit: int = 5) -> list[Note]:

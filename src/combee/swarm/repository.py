@@ -1,21 +1,24 @@
 """The shared git repository, through the git command: one commit a write, with the agent's name as its trailer.
 
-Reads name the commit they saw, so that what was known can be told from what is true now.
+Paths are checked: none leads out of the repository or into `.git`, and an agent's `*` is a name, no pattern.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
-from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from combee.errors import RunError, UsageError
+from combee.errors import UsageError
+from combee.swarm.git import git, git_or_none
 
 __all__ = ["FrozenRepository", "Repository"]
 
-# Nothing of the user's own git setup (hooks, signing, identity) may change what agents do.
-_QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgsign=false", "-c", "core.autocrlf=false")
+
+# Nothing of the user's own git setup (hooks, signing, line ends) may change what agents do.
+_SETTINGS = {"core.hooksPath": os.devnull, "commit.gpgsign": "false", "core.autocrlf": "false"}
+_QUIET = {"GIT_CONFIG_COUNT": str(len(_SETTINGS))}
+_QUIET |= {f"GIT_CONFIG_KEY_{number}": key for number, key in enumerate(_SETTINGS)}
+_QUIET |= {f"GIT_CONFIG_VALUE_{number}": value for number, value in enumerate(_SETTINGS.values())}
 
 
 class Repository:
@@ -26,78 +29,89 @@ class Repository:
 
     @classmethod
     def open(cls, root: Path | str) -> Repository:
-        """Open the repository at a folder, or make one there."""
+        """Open the repository at a folder, or make one there.
+
+        Raises:
+            RunError: git is missing or failed.
+        """
         place = Path(root)
         place.mkdir(parents=True, exist_ok=True)
-        opened = cls(place)
         if not (place / ".git").exists():
-            opened._git("init", "-q", "-b", "main")
-        return opened
+            git(place, "init", "-q", "-b", "main")
+        return cls(place)
 
-    def _git(self, *arguments: str, allow: tuple[int, ...] = (0,), agent: str = "combee") -> str:
-        mail = f"{agent.replace('<', '').replace('>', '').replace(chr(10), ' ')}"
-        identity: Mapping[str, str] = {
-            "GIT_AUTHOR_NAME": mail, "GIT_COMMITTER_NAME": mail,
-            "GIT_AUTHOR_EMAIL": "agent@combee.invalid", "GIT_COMMITTER_EMAIL": "agent@combee.invalid",
-            "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "LC_ALL": "C",
-        }  # fmt: skip
-        environment = {**os.environ, **identity}
-        try:
-            done = subprocess.run(  # noqa: S603 - git with arguments of our own, no shell
-                ["git", *_QUIET, *arguments],  # noqa: S607 - the user's git
-                cwd=self.root, env=environment, capture_output=True, text=True, encoding="utf-8", errors="replace",
-                check=False,
-            )  # fmt: skip
-        except FileNotFoundError as error:
-            raise UsageError("git is not installed", hint="Install git, or leave `repository` out.") from error
-        if done.returncode not in allow:
-            raise RunError(f"git {arguments[0]} failed: {done.stderr.strip()}", hint=f"Look into {self.root}.")
-        return done.stdout
+    def _name(self, path: str) -> str:
+        """Return the path as git names it.
 
-    def _path(self, path: str) -> str:
-        parts = PurePosixPath(path).parts
-        if not parts or path.startswith("/") or ".." in parts or parts[0] == ".git":
+        Raises:
+            UsageError: It lies outside of the repository, or no file can be called so.
+        """
+        pure = PurePosixPath(path)
+        if not pure.parts or pure.is_absolute() or ".." in pure.parts or pure.parts[0] == ".git":
             raise UsageError(f"{path!r} is not a path inside the repository")
-        target = (self.root / path).resolve()
-        if not target.is_relative_to(self.root.resolve()):
+        try:
+            inside = (self.root / path).resolve().is_relative_to(self.root.resolve())
+        except (OSError, ValueError) as error:  # too long, a zero byte, a circle of links
+            raise UsageError(f"{path[:100]!r} is no name for a file: {error}") from error
+        if not inside:
             raise UsageError(f"{path!r} leads out of the repository")
-        return PurePosixPath(path).as_posix()
+        return pure.as_posix()
 
-    def head(self, path: str | None = None) -> str:
-        """Return the last commit, or the last that changed a path; empty when there is none."""
-        limit = ["--", self._path(path)] if path else []
-        return self._git("log", "-1", "--format=%H", *limit, allow=(0, 128)).strip()
+    def write(self, path: str, text: str, *, agent: str) -> str:
+        """Write a file and commit it; returns the last commit that changed it. The same text again makes none.
 
-    def write(self, path: str, text: str, *, agent: str, message: str = "") -> str:
-        """Write a file and commit it; returns the commit. The same text again makes none."""
-        name = self._path(path)
+        Raises:
+            UsageError: The path cannot be written.
+            RunError: git failed.
+        """
+        name = self._name(path)
         target = self.root / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8", newline="\n")
-        self._git("add", "--", name)
-        if self._git("status", "--porcelain", "--", name):
-            about = f"{message or f'Write {name}'}\n\nCombee-Agent: {agent}"
-            self._git("commit", "-q", "-m", about, "--", name, agent=agent)
-        return self.head(name)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8", newline="")
+        except OSError as error:
+            raise UsageError(f"{path[:100]!r} cannot be written: {error.strerror or error}") from error
+        git(self.root, "add", "--", name, environment=_QUIET)
+        if git(self.root, "status", "--porcelain", "--", name, environment=_QUIET):
+            message = f"Write {name}\n\nCombee-Agent: {agent}"
+            git(self.root, "commit", "-q", "-m", message, "--", name, environment=_QUIET | _identity(agent))
+        return self._last(name)
 
     def read(self, path: str, commit: str = "HEAD") -> str | None:
-        """Return a file as it was in a commit, or None."""
+        """Return a file as it was in a commit, or None where it is not there.
+
+        Raises:
+            UsageError: The path lies outside of the repository, or the commit is no name of one.
+        """
         if commit.startswith("-"):
             raise UsageError(f"{commit!r} is not a commit")
-        name = self._path(path)
-        if not self._git("ls-tree", commit, "--", name, allow=(0, 128)):
-            return None
-        return self._git("show", f"{commit}:{name}")
+        return git_or_none(self.root, "cat-file", "blob", f"{commit}:{self._name(path)}")
 
-    def authors(self) -> list[tuple[str, str]]:
-        """Return (commit, agent) of every commit, the newest first."""
-        text = self._git("log", "--format=%H %(trailers:key=Combee-Agent,valueonly,separator=%x2C)", allow=(0, 128))
-        return [(line[:40], line[41:]) for line in text.splitlines() if line]
+    def _last(self, name: str) -> str:
+        """Return the last commit that changed a path; empty when there is none."""
+        return (git_or_none(self.root, "log", "-1", "--format=%H", "--", name) or "").strip()
 
 
 class FrozenRepository(Repository):
-    """Reads a repository and writes nothing: for a copy of a world, whose agents must leave nothing behind."""
+    """Reads a repository and writes nothing there: what agents of a copied world write is gone with the copy."""
 
-    def write(self, path: str, text: str, *, agent: str, message: str = "") -> str:
-        """Check the path, keep the file as it is, and return its last commit."""
-        return self.head(path)
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._written: dict[str, str] = {}
+
+    def write(self, path: str, text: str, *, agent: str) -> str:
+        """Keep the text for those who read it here, and return the last commit of the path."""
+        name = self._name(path)
+        self._written[name] = text
+        return self._last(name)
+
+    def read(self, path: str, commit: str = "HEAD") -> str | None:
+        """Return what was written here, else what stands in the commit."""
+        found = super().read(path, commit)
+        return self._written.get(self._name(path), found) if commit == "HEAD" else found
+
+
+def _identity(agent: str) -> dict[str, str]:
+    name = "".join(character for character in agent if character not in "<>\n") or "agent"
+    mail = "agent@combee.invalid"
+    return {"GIT_AUTHOR_NAME": name, "GIT_COMMITTER_NAME": name, "GIT_AUTHOR_EMAIL": mail, "GIT_COMMITTER_EMAIL": mail}

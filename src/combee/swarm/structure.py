@@ -1,7 +1,7 @@
 """Who may ask whom, as versioned data. Agents propose edits; an edit stays when it measures better, else it is undone.
 
 An edit is data too: {"add": [[a, b], ...], "remove": [[a, b], ...], "roles": {agent: role}}. A structure without edges
-is a mesh: anyone asks anyone.
+is a mesh: anyone asks anyone. The roles of a structure that is kept are those of its agents from then on.
 """
 
 from __future__ import annotations
@@ -121,8 +121,13 @@ class Proposal:
 def adopt(world: World, structure: Structure, *, author: str, why: str, score: float | None = None) -> int:
     """Make a structure the present one; returns its version."""
     with world.step():
-        now = current(world)
-        return _add(world, now, structure, author=author, why=why, state="kept", score=score)
+        _assign(world, structure)
+        return _add(world, current(world), structure, author=author, why=why, state="kept", score=score)
+
+
+def _assign(world: World, structure: Structure) -> None:
+    for name, role in structure.roles:
+        world.run("UPDATE agents SET role = ? WHERE name = ?", role, name)
 
 
 def _add(
@@ -189,5 +194,7 @@ async def settle(world: World, measure: Callable[[Structure], Awaitable[float]])
         with world.step():
             sql = "UPDATE structures SET state = ?, score = ? WHERE version = ?"
             world.run(sql, "kept" if better else "undone", score, proposal.version)
+            if better:
+                _assign(world, proposal.structure)
         settled.append(next(one for one in proposals(world) if one.version == proposal.version))
     return settled

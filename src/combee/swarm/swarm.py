@@ -20,8 +20,8 @@ from combee.swarm.context import load
 from combee.swarm.directory import Document, publish, read, who_knows
 from combee.swarm.lessons import Lessons
 from combee.swarm.mail import HOP_LIMIT, About, Mail, get_mail, ready, send, unanswered
-from combee.swarm.reports import bounce
 from combee.swarm.repository import FrozenRepository, Repository
+from combee.swarm.routing import ask_towards, bounce
 from combee.swarm.structure import Structure, current
 from combee.swarm.tools import TOOL_SPECS
 from combee.swarm.turns import handle
@@ -156,15 +156,11 @@ class Swarm:
                 self.world.record("refused", sender, why="asks", sender=sender, key=key)
                 return 0
         row = self.world.agent(sender)
-        own = (sender, row.fork_of or "") if row else (sender,)
+        own = (sender, row.origin) if row else (sender,)
         known = [one.agent for one in who_knows(self.world, subject, exclude=own)] if subject else []
+        about = About(subject, cause=cause)
         for name in [to, *known] if to else known:
-            hop = self.structure.next_hop(own[-1] or sender, name)
-            sent = send(
-                self.world, key=key, kind="ask", sender=sender, recipient=hop or name, body=question,
-                about=About(subject, name if hop not in {None, name} else "", cause=cause),
-                hop_limit=self.limits.hop_limit,
-            )  # fmt: skip
+            sent = ask_towards(self, name, key=key, sender=sender, body=question, about=about)
             if sent.id:
                 return sent.id
             if sent.refused == "hops":

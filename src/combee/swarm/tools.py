@@ -3,144 +3,127 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from combee.errors import CombeeError
+from combee.journal import clean_text
 from combee.swarm.brain import ToolSpec
 from combee.swarm.directory import credit, open_issue, read, update_issue, who_knows
-from combee.swarm.mail import About, Mail, post, send
+from combee.swarm.mail import About, post, send
 from combee.swarm.memory import Note, note, recall, search_notes
 from combee.swarm.structure import propose
 from combee.swarm.window import Call
-from combee.swarm.world import AgentRow
+from combee.swarm.work import Work
+from combee.swarm.world import row_number
 
-if TYPE_CHECKING:
-    from combee.swarm.swarm import Swarm
+__all__ = ["TOOLS", "TOOL_SPECS", "perform"]
 
-__all__ = ["TOOLS", "TOOL_SPECS", "Turn", "perform"]
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """Who uses a tool, while working on what. `step` counts the thoughts of this message; it makes keys unique."""
-
-    swarm: Swarm
-    agent: AgentRow
-    mail: Mail
-    current: Mail | None
-    step: int
-
-    @property
-    def copy(self) -> bool:
-        """Whether this is a copy made for one question: it may read and ask, and leaves nothing behind."""
-        return self.agent.fork_of is not None
-
-    def key(self, call: Call, number: int) -> str:
-        """Return the key of what a call does."""
-        return f"{self.agent.name}#{self.agent.incarnation}/{self.mail.id}/{self.step}.{number}/{call.name}"
+READ_AT_ONCE = 1_000
+"""Most documents that one use of a tool reads."""
 
 
-def _ask(turn: Turn, key: str, to: str = "", question: str = "", subject: str = "") -> str:
-    cause = turn.current or turn.mail
-    number = turn.swarm.ask(turn.agent.name, question, to=to, subject=subject, key=key, cause=cause.id)
+def _ask(work: Work, key: str, to: str = "", question: str = "", subject: str = "") -> str:
+    number = work.swarm.ask(work.agent.name, question, to=to, subject=subject, key=key, cause=work.cause)
     return f"Asked (question {number}); the answer will come as a message." if number else "Nobody can be asked."
 
 
-def _tell(turn: Turn, key: str, to: str, text: str) -> str:
+def _tell(work: Work, key: str, to: str, text: str) -> str:
     sent = send(
-        turn.swarm.world, key=key, kind="tell", sender=turn.agent.name, recipient=to, body=text,
-        about=About(cause=(turn.current or turn.mail).id), hop_limit=turn.swarm.limits.hop_limit,
+        work.swarm.world, key=key, kind="tell", sender=work.agent.name, recipient=to, body=text,
+        about=About(cause=work.cause), hop_limit=work.swarm.limits.hop_limit,
     )  # fmt: skip
     return f"Not sent: {sent.refused}." if sent.refused else "Sent."
 
 
-def _post(turn: Turn, key: str, channel: str, text: str) -> str:
+def _post(work: Work, key: str, channel: str, text: str) -> str:
     sent = post(
-        turn.swarm.world, channel, key=key, sender=turn.agent.name, body=text, cause=(turn.current or turn.mail).id
-    )
+        work.swarm.world, channel, key=key, sender=work.agent.name, body=text, cause=work.cause,
+        hop_limit=work.swarm.limits.hop_limit,
+    )  # fmt: skip
     return f"Posted to {sum(not one.refused for one in sent)}."
 
 
-def _find(turn: Turn, key: str, subject: str) -> str:
-    known = who_knows(turn.swarm.world, subject, exclude=(turn.agent.name, turn.agent.fork_of or ""))
+def _find(work: Work, key: str, subject: str) -> str:
+    known = who_knows(work.swarm.world, subject, exclude=(work.agent.name, work.agent.fork_of or ""))
     lines = [f"{one.agent} read it {one.count}x" + ("" if one.fresh else ", not the newest version") for one in known]
     return "\n".join(lines) or "Nobody has read it."
 
 
-def _read(turn: Turn, key: str, path: str) -> str:
+def _read(work: Work, key: str, path: str) -> str:
     """Return documents, one a line when several are named by `first..last`; the directory learns of it."""
     texts = []
-    for one in _paths(path):
-        document = turn.swarm.document(one)
+    paths = _paths(path)
+    if len(paths) > READ_AT_ONCE:
+        return f"error: at most {READ_AT_ONCE} documents are read at once"
+    for one in paths:
+        document = work.swarm.document(one)
         if document is None:
             texts.append(f"error: there is no document {one}")
             continue
-        credit(turn.swarm.world, turn.agent.name, turn.agent.incarnation, one, str(document.version))
+        credit(work.swarm.world, work.agent.name, work.agent.incarnation, one, str(document.version))
         texts.append(document.body)
     return "\n".join(texts)
 
 
-def _paths(path: str) -> list[str]:
+def _paths(path: str) -> Sequence[str]:
     """Return the paths of a range (`doc/0003..0007`), or the one path."""
     stem, dots, last = path.rpartition("..")
     folder, slash, first = stem.rpartition("/")
-    if not dots or not first.isdecimal() or not last.isdecimal():
+    if not (dots and first.isdecimal() and last.isdecimal() and len(last) <= 9):
         return [path]
-    width = len(first)
-    return [f"{folder}{slash}{number:0{width}d}" for number in range(int(first), int(last) + 1)]
+    numbers = range(int(first), int(last) + 1)[: READ_AT_ONCE + 1]
+    return [f"{folder}{slash}{number:0{len(first)}d}" for number in numbers]
 
 
-def _write(turn: Turn, key: str, path: str, text: str) -> str:
-    version = turn.swarm.write(path, text, turn.agent.name)
-    credit(turn.swarm.world, turn.agent.name, turn.agent.incarnation, path, str(version))
+def _write(work: Work, key: str, path: str, text: str) -> str:
+    version = work.swarm.write(path, text, work.agent.name)
+    credit(work.swarm.world, work.agent.name, work.agent.incarnation, path, str(version))
     return f"Written as version {version}."
 
 
-def _remember(turn: Turn, key: str, text: str, path: str = "") -> str:
-    document = read(turn.swarm.world, path) if path else None
-    return note(turn.swarm.world, turn.agent.name, text, path=path, version=str(document.version) if document else "")
+def _remember(work: Work, key: str, text: str, path: str = "") -> str:
+    document = read(work.swarm.world, path) if path else None
+    return note(work.swarm.world, work.agent.name, text, path=path, version=str(document.version) if document else "")
 
 
 def _shown(found: Note) -> str:
     return f"{found.text}\n(stale: {found.path} has a newer version)" if found.stale else found.text
 
 
-def _recall(turn: Turn, key: str, query: str) -> str:
+def _recall(work: Work, key: str, query: str) -> str:
     """Return a note by its pointer, or the notes that match words best."""
-    found = recall(turn.swarm.world, query) if query.startswith("note:") else None
+    found = recall(work.swarm.world, query) if query.startswith("note:") else None
     if found is not None:
         return _shown(found)
-    own = turn.agent.fork_of or turn.agent.name
-    return "\n".join(_shown(one) for one in search_notes(turn.swarm.world, query, agent=own)) or "No note matches."
+    own = work.agent.origin
+    return "\n".join(_shown(one) for one in search_notes(work.swarm.world, query, agent=own)) or "No note matches."
 
 
-def _delegate(turn: Turn, key: str, task: str, role: str = "") -> str:
+def _delegate(work: Work, key: str, task: str, role: str = "") -> str:
     """Give a task to a fresh agent that answers once and is gone."""
-    name = turn.swarm.world.spawn(
-        f"sub-{turn.agent.name}-{turn.mail.id}-{key.split('/')[2]}", role=role or turn.agent.role,
-        parent=turn.agent.name, mode="once", window=turn.agent.window, key=key,
+    name = work.swarm.world.spawn(
+        f"sub-{work.agent.name}-{work.mail.id}-{key.split('/')[-2]}", role=role or work.agent.role,
+        parent=work.agent.name, mode="once", window=work.agent.window, key=key,
     ).name  # fmt: skip
-    return _ask(turn, f"{key}/task", to=name, question=task)
+    return _ask(work, f"{key}/task", to=name, question=task)
 
 
-def _issue(turn: Turn, key: str, title: str, body: str = "") -> str:
-    return f"Issue {open_issue(turn.swarm.world, title, body, turn.agent.name, key=key)}."
+def _issue(work: Work, key: str, title: str, body: str = "") -> str:
+    return f"Issue {open_issue(work.swarm.world, title, body, work.agent.name, key=key)}."
 
 
-def _take(turn: Turn, key: str, issue: str) -> str:
-    done = update_issue(turn.swarm.world, int(issue), owner=turn.agent.name) if issue.isdecimal() else False
+def _take(work: Work, key: str, issue: str) -> str:
+    done = update_issue(work.swarm.world, row_number(issue), owner=work.agent.name)
     return "Yours." if done else "It is taken or closed."
 
 
-def _close(turn: Turn, key: str, issue: str) -> str:
-    own = issue.isdecimal() and update_issue(turn.swarm.world, int(issue), owner=turn.agent.name, closed=True)
+def _close(work: Work, key: str, issue: str) -> str:
+    own = update_issue(work.swarm.world, row_number(issue), owner=work.agent.name, closed=True)
     return "Closed." if own else "It is not yours."
 
 
-def _propose(turn: Turn, key: str, edit: str, why: str) -> str:
-    return f"Proposed as version {propose(turn.swarm.world, edit, author=turn.agent.name, why=why)}."
+def _propose(work: Work, key: str, edit: str, why: str) -> str:
+    return f"Proposed as version {propose(work.swarm.world, edit, author=work.agent.name, why=why)}."
 
 
 def _spec(about: str, *optional: str, **parameters: str) -> tuple[str, dict[str, str], frozenset[str]]:
@@ -175,16 +158,16 @@ TOOLS: dict[str, tuple[_Tool, ToolSpec, bool]] = {
 TOOL_SPECS: tuple[ToolSpec, ...] = tuple(spec for _, spec, _ in TOOLS.values())
 
 
-def perform(turn: Turn, call: Call, number: int) -> str:
+def perform(work: Work, call: Call, number: int) -> str:
     """Use a tool and return what it says. What is wrong with a call is said to the agent; it stops nothing."""
     if call.name not in TOOLS:
         return f"error: there is no tool {call.name!r}"
     function, spec, writes = TOOLS[call.name]
-    if writes and turn.copy:
+    if writes and work.agent.fork_of is not None:
         return "error: a copy made to answer a question changes nothing; put it into the answer"
     try:
         arguments = json.loads(call.arguments or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return "error: the arguments are not JSON"
     if not isinstance(arguments, dict):
         return "error: the arguments are not an object"
@@ -192,8 +175,9 @@ def perform(turn: Turn, call: Call, number: int) -> str:
     missing = sorted(set(spec.parameters) - spec.optional - set(arguments))
     if unknown or missing:
         return f"error: unknown arguments {unknown}, missing {missing}"
+    key = f"{work.agent.name}#{work.agent.incarnation}/{work.mail.id}/{work.step}.{number}/{call.name}"
     try:
-        with turn.swarm.world.step():
-            return function(turn, turn.key(call, number), **{name: str(value) for name, value in arguments.items()})
+        with work.swarm.world.step():
+            return function(work, key, **{name: clean_text(str(value)) for name, value in arguments.items()})
     except CombeeError as error:
         return f"error: {error.message}"

@@ -61,12 +61,11 @@ def question_trace(world: World, number: int, *, name: str, task: str) -> Trace:
     rows = _rows(world, number)
     first = rows[0][0] if rows else None
     steps = [
-        _step(index, entry, agent=None if agent is first else agent.fork_of or agent.name)
-        for index, (agent, entry) in enumerate(rows)
+        _step(index, entry, agent=None if agent is first else agent.origin) for index, (agent, entry) in enumerate(rows)
     ]
     meta = {"task_id": name}
     if first is not None:
-        meta |= {"agent": first.fork_of or first.name, "role": first.role}
+        meta |= {"agent": first.origin, "role": first.role}
     return Trace(name, task, tuple(steps), meta=meta)
 
 

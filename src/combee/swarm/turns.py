@@ -15,8 +15,8 @@ from combee.swarm.endings import end, fail, full, relay
 from combee.swarm.ledger import charge
 from combee.swarm.lessons import lessons_entry
 from combee.swarm.mail import Mail, awaited, finish, get_mail
-from combee.swarm.reports import bounce
-from combee.swarm.tools import Turn, perform
+from combee.swarm.routing import bounce
+from combee.swarm.tools import perform
 from combee.swarm.window import Call, Entry, Window
 from combee.swarm.work import Work, booked_when_cancelled, make_room
 from combee.swarm.world import AgentRow
@@ -104,7 +104,7 @@ async def _deliver(work: Work) -> bool:
 def _lessons(work: Work) -> Entry | None:
     """Return the view of the playbook that comes with a question; who only hands it on gets none."""
     mail, agent = work.mail, work.agent
-    if mail.kind != "ask" or mail.target not in {"", agent.fork_of or agent.name}:
+    if mail.kind != "ask" or mail.target not in {"", agent.origin}:
         return None
     return lessons_entry(work.swarm.lessons, agent.role, mail.body, work.window.entries)
 
@@ -169,8 +169,7 @@ def _last_thought(window: Window) -> tuple[Entry | None, int]:
 
 def _use_tool(work: Work, call: Call, number: int) -> None:
     with work.swarm.world.step():
-        turn = Turn(work.swarm, work.agent, work.mail, work.current, work.step)
-        entry = Entry("tool", perform(turn, call, number), kind="result", answers=call.id)
+        entry = Entry("tool", perform(work, call, number), kind="result", answers=call.id)
         if work.window.room() < entry.tokens:
             raise _NoRoomError(entry.tokens)
         append(work.swarm.world, work.agent, work.window, entry)

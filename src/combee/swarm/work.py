@@ -24,7 +24,10 @@ __all__ = ["Work", "booked_when_cancelled", "make_room"]
 
 @dataclass(slots=True)
 class Work:
-    """A message being handled: by which agent (or copy of it), in which window, for which question."""
+    """A message being handled: by which agent (or copy of it), in which window, for which question.
+
+    `step` counts the thoughts of this message; it makes the keys of what is done unique.
+    """
 
     swarm: Swarm
     agent: AgentRow
@@ -32,6 +35,11 @@ class Work:
     mail: Mail
     current: Mail | None
     step: int = 0
+
+    @property
+    def cause(self) -> int:
+        """The message for whose sake everything is done: the question, where there is one."""
+        return (self.current or self.mail).id
 
 
 async def make_room(work: Work, tokens: int, tail: int = 0, *, lessons: bool = True) -> bool:
@@ -48,7 +56,7 @@ async def make_room(work: Work, tokens: int, tail: int = 0, *, lessons: bool = T
         return False
     strategy = work.swarm.compaction(work.agent.role)
     with booked_when_cancelled(work) if strategy.thinks else nullcontext():
-        kept = await strategy.compact(old, window, work.agent.fork_of or work.agent.name)
+        kept = await strategy.compact(old, window, work.agent.origin)
     if kept is None:
         return False
     if strategy.thinks:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from combee.journal.migrations import migrate
 from combee.journal.storage import boundary, connect, connect_read_only
 from combee.swarm.schema import WORLD
 
-__all__ = ["AgentRow", "Event", "Mode", "Returns", "World"]
+__all__ = ["AgentRow", "Event", "Mode", "Returns", "World", "row_number"]
 
 Mode = Literal["fork", "serial", "once", "outside"]
 """How a question is taken: a copy answers; the agent itself, one at a time; it answers once and is gone; never."""
@@ -29,8 +29,8 @@ Mode = Literal["fork", "serial", "once", "outside"]
 Returns = Literal["none", "digest", "full"]
 """What comes back to an agent from a copy that answered for it."""
 
-WINDOW = 0.01  # seconds that a step waits for company before its group is committed
-GROUP = 1_000  # steps that need no further waiting
+_WAIT = 0.01  # seconds that a step waits for company before its group is committed
+_GROUP = 1_000  # steps that need no further waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,11 @@ class AgentRow:
     fork_row: int = 0
     fork_mark: int = 0
 
+    @property
+    def origin(self) -> str:
+        """The agent's own name; of a copy the name of the agent that it is a copy of."""
+        return self.fork_of or self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -61,6 +66,15 @@ class Event:
 
 
 _AGENT = "name, role, parent, mode, returns, window, state, incarnation, fork_of, fork_row, fork_mark"
+
+
+def row_number(text: str) -> int:
+    """Return the number of a row that a text says, 0 where it says none: SQLite counts to 2**63."""
+    return int(text) if text.isdecimal() and len(text) <= 18 else 0
+
+
+def _clean(values: Sequence[object]) -> list[object]:
+    return [clean_text(one) if isinstance(one, str) else one for one in values]
 
 
 class World:
@@ -114,12 +128,12 @@ class World:
     def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """Return all rows of a query, with everything done so far."""
         with boundary(self.path):
-            return self._db.execute(sql, values).fetchall()
+            return self._db.execute(sql, _clean(values)).fetchall()
 
     def one(self, sql: str, *values: object) -> tuple[Any, ...] | None:
         """Return the first row of a query, or None."""
         with boundary(self.path):
-            found: tuple[Any, ...] | None = self._db.execute(sql, values).fetchone()
+            found: tuple[Any, ...] | None = self._db.execute(sql, _clean(values)).fetchone()
             return found
 
     def run(self, sql: str, *values: object) -> sqlite3.Cursor:
@@ -127,7 +141,7 @@ class World:
         if not self._depth:
             raise UsageError("a world is written inside `with world.step():` only")
         with boundary(self.path):
-            return self._db.execute(sql, [clean_text(one) if isinstance(one, str) else one for one in values])
+            return self._db.execute(sql, _clean(values))
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -153,7 +167,7 @@ class World:
         self._steps += 1
         if self._depth:
             return
-        if self._steps >= GROUP or time.monotonic() - self._began > WINDOW:
+        if self._steps >= _GROUP or time.monotonic() - self._began > _WAIT:
             self.flush()
 
     def flush(self) -> None:

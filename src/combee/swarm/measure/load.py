@@ -77,7 +77,7 @@ def run_load(way: str, demand: Demand, seed: int = 0) -> Load:
     def policy(view: View) -> str:
         if view.mail.kind == "answer":
             return view.mail.body
-        name = view.agent.fork_of or view.agent.name
+        name = view.agent.origin
         knows = swarm.world.one("SELECT 1 FROM reads WHERE agent = ? AND subject = ?", name, view.mail.subject)
         return _ANSWER if knows else "unknown"
 

@@ -67,7 +67,7 @@ class Team:
 
 def _policy(plan: Plan) -> Callable[[View], Thought | str]:
     def policy(view: View) -> Thought | str:
-        me, mail = view.agent.fork_of or view.agent.name, view.mail
+        me, mail = view.agent.origin, view.mail
         if mail.kind == "tell":
             return "noted" if view.results() else _news(plan, me, mail.sender, mail.body)
         if mail.kind == "ask":

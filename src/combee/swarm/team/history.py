@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from combee.swarm.team.git import git, git_or_none
+from combee.swarm.git import git, git_or_none
 from combee.swarm.team.state import moment
 
 __all__ = ["Commit", "History", "LeadEdit", "is_production", "read_history"]

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from combee.errors import UsageError
-from combee.swarm.team.git import git
+from combee.swarm.git import git
 
 __all__ = ["TRANSITIONS", "install_shim", "install_trailer", "record_transitions"]
 

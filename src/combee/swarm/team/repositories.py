@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from combee.swarm.team.git import git
+from combee.swarm.git import git
 from combee.swarm.team.stock import STOCK, Part
 
 __all__ = ["Broken", "Bug", "generate", "split", "write_repository"]

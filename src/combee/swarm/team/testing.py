@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from combee.errors import RunError
+from combee.swarm.git import git_bytes
 from combee.swarm.team import plain_tests
-from combee.swarm.team.git import git_bytes
 
 __all__ = ["check_commit", "check_folder"]
 

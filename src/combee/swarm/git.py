@@ -12,7 +12,7 @@ from combee.errors import RunError
 __all__ = ["git", "git_bytes", "git_or_none"]
 
 _PLAIN = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-_TIMEOUT = 60.0
+_TIMEOUT = 60.0  # seconds
 
 
 def git(repository: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> str:
@@ -21,45 +21,36 @@ def git(repository: Path, *arguments: str, environment: Mapping[str, str] | None
     Raises:
         RunError: git is missing, failed, or took more than a minute.
     """
-    done = _run(repository, arguments, environment)
-    if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip()
-        raise RunError(f"git {arguments[0]} failed in {repository}: {said}", hint="Is this a git repository?")
-    return done.stdout
+    return git_bytes(repository, *arguments, environment=environment).decode("utf-8", "replace")
 
 
-def git_or_none(repository: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> str | None:
+def git_or_none(repository: Path, *arguments: str) -> str | None:
     """Run one git command; None where it failed."""
-    done = _run(repository, arguments, environment)
-    return done.stdout if done.returncode == 0 else None
+    done = _run(repository, arguments, None)
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
 
 
-def git_bytes(repository: Path, *arguments: str) -> bytes:
+def git_bytes(repository: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> bytes:
     """Run one git command and return what it wrote, as bytes.
 
     Raises:
         RunError: As `git`.
     """
-    done = _bytes(repository, arguments, None)
+    done = _run(repository, arguments, environment)
     if done.returncode != 0:
-        raise RunError(f"git {arguments[0]} failed in {repository}: {done.stderr.decode(errors='replace').strip()}")
+        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+        raise RunError(f"git {arguments[0]} failed in {repository}: {said}", hint="Is this a git repository?")
     return done.stdout
 
 
 def _run(
     repository: Path, arguments: tuple[str, ...], environment: Mapping[str, str] | None
-) -> subprocess.CompletedProcess[str]:
-    done = _bytes(repository, arguments, environment)
-    out, said = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
-    return subprocess.CompletedProcess(done.args, done.returncode, out, said)
-
-
-def _bytes(
-    repository: Path, arguments: tuple[str, ...], environment: Mapping[str, str] | None
 ) -> subprocess.CompletedProcess[bytes]:
+    # Paths are meant as they are written: an agent's `*` is a name, no pattern.
+    command = ["git", "-C", str(repository), "--literal-pathspecs", "-c", "core.quotePath=false", *arguments]
     try:
         return subprocess.run(  # noqa: S603 - a fixed program, arguments as a list
-            ["git", "-C", str(repository), "-c", "core.quotePath=false", *arguments],  # noqa: S607 - git of the PATH
+            command,
             env={**os.environ, **_PLAIN, **(environment or {})},
             capture_output=True,
             timeout=_TIMEOUT,
