@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from combee.cli.main import run
+from combee.swarm import World
+from combee.swarm.config import build, populate, read_swarm_file
 from combee.trace import from_jsonl
 
 FILE = """
@@ -58,6 +60,23 @@ def test_a_described_swarm_answers_its_task_and_can_be_asked_again(
     assert "wes -> ann" in capsys.readouterr().out
 
 
+def test_what_agents_wrote_stays_newer_than_the_file_it_began_with(office_file: Path) -> None:
+    described = read_swarm_file(office_file)
+    with World.open(described.world) as world:
+        swarm = build(described, world)
+        populate(described, swarm)
+        swarm.write("http.md", "The retry limit is 9.", "wes")
+        populate(described, swarm)
+        found = swarm.document("http.md")
+        assert found is not None
+        assert (found.version, found.author) == (2, "wes")
+        (described.folder / "docs" / "http.md").write_text("The retry limit is 3.", encoding="utf-8")
+        populate(described, swarm)
+        found = swarm.document("http.md")
+        assert found is not None
+        assert (found.version, found.body) == (3, "The retry limit is 3.")
+
+
 def test_graph_and_traces_are_written(office_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     world = str(office_file.parent / "swarm.sqlite")
     run(["swarm", "run", str(office_file)])
@@ -79,12 +98,23 @@ def test_graph_and_traces_are_written(office_file: Path, capsys: pytest.CaptureF
         ('to = "wes"', 'to = "will"', "who is not described"),
         ('mode = "serial"', 'mode = "cereal"', "Did you mean 'serial'"),
         ("[model]", "[model", "cannot be read"),
+        ('reads = ["http.md"]', 'reads = "http.md"', "Give a list of texts"),
+        ('name = "wes"', 'name = "ann"', "several agents 'ann'"),
+        ('name = "wes"', "", "[[agents]] without a name"),
+        ('role = "worker"', "role = 7", "Give a text in quotes"),
+        ("[documents]", "[[channels]]\nmembers = []\n[documents]", "[[channels]] without a name"),
+        ("[documents]", "[channels]\n[documents]", "Write [[channels]]"),
+        ('folder = "docs"', 'foler = "docs"', "Did you mean 'folder'"),
+        ('question = "', 'subject = "', "[task] asks nothing"),
     ],
 )
 def test_a_wrong_description_says_what_to_do(
     office_file: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, says: str
 ) -> None:
-    office_file.write_text(FILE.replace(old, new, 1), encoding="utf-8")
+    text = FILE.replace(old, new, 1)
+    if "asks nothing" in says:
+        text = text.replace('subject = "http.md"\n', "")
+    office_file.write_text(text, encoding="utf-8")
     assert run(["swarm", "run", str(office_file)]) == 2
     assert says in capsys.readouterr().err
 

@@ -11,10 +11,10 @@ import pytest
 from combee.errors import RunError, UsageError
 from combee.swarm.git import git
 from combee.swarm.team.history import History, LeadEdit, is_production, read_history
-from combee.swarm.team.hooks import TRANSITIONS, install_shim, install_trailer, record_transitions
+from combee.swarm.team.hooks import install_shim, install_trailer, record_transitions
 from combee.swarm.team.joined import team_trace
 from combee.swarm.team.score import WEIGHTS, score_run
-from combee.swarm.team.state import TeamState, read_state
+from combee.swarm.team.state import TRANSITIONS, TeamState, read_state
 from combee.swarm.team.testing import check_commit
 
 RECORDED = Path(__file__).parent / "data" / "clawteam-0.2.0"
@@ -134,6 +134,20 @@ def test_the_shim_notes_transitions_and_keeps_the_exit_code(tmp_path: Path) -> N
     assert subprocess.run([str(shim)], check=False).returncode == 3
     assert len(read_state(data, "repair").transitions) == 2
     assert record_transitions(data, "repair") == 0
+
+
+def test_a_note_that_was_cut_off_stops_no_later_one(tmp_path: Path) -> None:
+    data = tmp_path / "state"
+    shutil.copytree(RECORDED / "state", data)
+    notes, task = (data / "tasks" / "repair" / name for name in (TRANSITIONS, "task-1786909a.json"))
+    whole = notes.read_text(encoding="utf-8")
+    notes.write_text(whole + '{"task": "17', encoding="utf-8")
+    assert record_transitions(data, "repair") == 0
+    task.write_text('{"id": "1786909a", "status": "blocked"}', encoding="utf-8")
+    (data / "tasks" / "repair" / "task-new.json").write_text('{"id": ', encoding="utf-8")
+    assert record_transitions(data, "repair", by="ann") == 1
+    last = read_state(data, "repair").transitions[-1]
+    assert (last.task, last.after, last.by) == ("1786909a", "blocked", "ann")
 
 
 def test_broken_files_are_named_and_unknown_teams_refused(tmp_path: Path) -> None:

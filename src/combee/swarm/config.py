@@ -17,7 +17,8 @@ price = "0.28/0.42"               # dollars per million tokens, in and out (endp
 max_calls = 500
 
 [documents]
-folder = "docs"                   # text files to publish; `glob` says which
+folder = "docs"                   # text files to publish
+glob = "**/*"                     # which of them
 
 [[agents]]
 name = "ann"
@@ -28,9 +29,14 @@ window = 100000                   # tokens
 instructions = "You know the HTTP client."
 reads = ["src/http/client.py"]
 
+[[channels]]
+name = "front"
+members = ["ann"]
+
 [task]
 to = "ann"
 question = "What is the retry limit?"
+subject = "src/http/client.py"    # path that it is about; optional
 
 [learn]                           # for `combee swarm learn`; its playbook is used by the other commands too
 tasks = "tasks.jsonl"             # or a folder with train, val and test
@@ -39,24 +45,28 @@ view_tokens = 500                 # of the playbook, with each question
 rounds = 3
 batch = 40                        # tasks between two versions of the playbook; left out: all of them
 scorer = "exact"                  # and question, answer, id: as for `combee learn`
+
+[options]                         # the fields of `combee.swarm.swarm.Limits`
+max_steps = 50                    # thoughts for one message
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Set
-from dataclasses import dataclass
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
 from combee.errors import UsageError, did_you_mean
+from combee.journal import clean_text
 from combee.playbook import Playbook
 from combee.playbook import load as load_playbook
 from combee.swarm.directory import publish
 from combee.swarm.lessons import Lessons
 from combee.swarm.mail import join
 from combee.swarm.repository import Repository
-from combee.swarm.swarm import USER, Swarm
+from combee.swarm.swarm import USER, Limits, Swarm
 from combee.swarm.thinking import BUDGET, MODEL, brain_of
 from combee.swarm.window import Summarise
 from combee.swarm.world import World
@@ -66,25 +76,26 @@ __all__ = ["LEARNED", "SwarmFile", "build", "populate", "put_task", "read_swarm_
 LEARNED = "learned"
 """Folder beside the file in which a swarm that learns keeps its run: journal, playbook, report."""
 
-_TOP = {
-    "world",
-    "repository",
-    "playbook",
-    "playbook_tokens",
-    "model",
-    "documents",
-    "agents",
-    "channels",
-    "task",
-    "learn",
-    "budget",
-    "options",
+_OPTIONS = frozenset(one.name for one in fields(Limits))
+_TABLES: dict[str, Set[str]] = {
+    "model": MODEL,
+    "budget": BUDGET,
+    "options": _OPTIONS,
+    "documents": {"folder", "glob"},
+    "task": {"to", "question", "subject"},
+    "learn": {"tasks", "to", "view_tokens", "rounds", "batch", "scorer", "question", "answer", "id"},
 }
-_AGENT = {"name", "role", "mode", "returns", "window", "instructions", "reads", "parent"}
-_OPTIONS = {"reserve", "digest_tokens", "hop_limit", "max_steps", "max_asks", "limit"}
-_AMOUNTS = frozenset({"max_cost", "max_minutes"})
+_ROWS: dict[str, Set[str]] = {
+    "agents": {"name", "role", "mode", "returns", "window", "instructions", "reads"},
+    "channels": {"name", "members"},
+}
+_TOP = {"world", "repository", "playbook", "playbook_tokens", *_TABLES, *_ROWS}
+_WORDS = {"mode": {"fork", "serial", "once"}, "returns": {"none", "digest", "full"}}
+_AMOUNTS = {"max_cost", "max_minutes"}
 _WHOLE = (_OPTIONS | BUDGET | {"window", "view_tokens", "rounds", "batch", "playbook_tokens"}) - _AMOUNTS
-_LEARN = {"tasks", "to", "view_tokens", "rounds", "batch", "scorer", "question", "answer", "id"}
+_LISTS = {"reads", "members"}
+_OTHERWISE = {*_WHOLE, *_AMOUNTS, *_LISTS, *_TABLES, *_ROWS}  # everything else is text
+_WINDOW = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +126,7 @@ class SwarmFile:
     def lessons(self, book: Playbook) -> Lessons:
         """Return a playbook with the room that the file gives it."""
         key = "view_tokens" if "view_tokens" in self.learn else "playbook_tokens"
-        return Lessons(book, int(self.learn.get(key, self.data.get(key, 2000))))
+        return Lessons(book, self.learn.get(key, self.data.get(key, 2000)))
 
     @property
     def agents(self) -> list[dict[str, Any]]:
@@ -123,23 +134,30 @@ class SwarmFile:
         return cast("list[dict[str, Any]]", self.data["agents"])
 
 
-def _known(table: object, allowed: Set[str], where: str, path: Path) -> dict[str, Any]:
+def _known(table: object, allowed: Set[str], where: str) -> dict[str, Any]:
+    """Return a table whose keys and values are what they must be."""
     if not isinstance(table, dict):
-        raise UsageError(f"{path}: {where} is not a table")
+        raise UsageError(f"{where} is not a table")
     for key, value in table.items():
         if key not in allowed:
-            raise UsageError(f"{path}: {where} has no {key!r}", hint=did_you_mean(key, allowed))
-        _check_number(key, value, f"{path}: {where} {key}")
+            raise UsageError(f"{where} has no {key!r}", hint=did_you_mean(key, allowed))
+        _check(key, value, f"{where}: {key} = {value!r}")
     return table
 
 
-def _check_number(key: str, value: object, what: str) -> None:
-    """Refuse what must be a number and is none; TOML's true is no 1."""
-    if key in _AMOUNTS and not (type(value) in {int, float} and cast("float", value) > 0):
-        raise UsageError(f"{what} = {value!r}", hint="Give a number above 0.")
+def _check(key: str, value: object, what: str) -> None:
+    """Refuse a value of another kind than its key has; TOML's true is no 1."""
     least = 0 if key == "reserve" else 1
+    if key in _AMOUNTS and not (type(value) in {int, float} and cast("float", value) > 0):
+        raise UsageError(what, hint="Give a number above 0.")
     if key in _WHOLE and not (type(value) is int and value >= least):
-        raise UsageError(f"{what} = {value!r}", hint=f"Give a whole number of at least {least}.")
+        raise UsageError(what, hint=f"Give a whole number of at least {least}.")
+    if key in _LISTS and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+        raise UsageError(what, hint='Give a list of texts, like ["http.md"].')
+    if key not in _OTHERWISE and not isinstance(value, str):
+        raise UsageError(what, hint="Give a text in quotes.")
+    if key in _WORDS and value not in _WORDS[key]:
+        raise UsageError(what, hint=did_you_mean(str(value), _WORDS[key]))
 
 
 def read_swarm_file(path: Path) -> SwarmFile:
@@ -152,41 +170,49 @@ def read_swarm_file(path: Path) -> SwarmFile:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", hint="See docs/swarm.md for an example.") from error
-    _known(data, _TOP, "the file", path)
-    _known(data.get("model", {}), MODEL, "[model]", path)
-    _known(data.get("budget", {}), BUDGET, "[budget]", path)
-    _known(data.get("options", {}), _OPTIONS, "[options]", path)
-    agents = data.get("agents")
-    if not isinstance(agents, list) or not agents:
-        raise UsageError(f"{path} describes no agents", hint="Add [[agents]] with a name.")
-    for agent in agents:
-        _known(agent, _AGENT, "[[agents]]", path)
-        if not isinstance(agent.get("name"), str) or agent["name"] in {"", USER} or "~" in agent["name"]:
-            raise UsageError(f"{path}: an agent needs a name, without ~, and not {USER!r}")
-        for key, allowed in (("mode", {"fork", "serial", "once"}), ("returns", {"none", "digest", "full"})):
-            if agent.get(key, min(allowed)) not in allowed:
-                raise UsageError(f"{path}: {key} = {agent[key]!r}", hint=did_you_mean(str(agent[key]), allowed))
-    task = _known(data.get("task", {}), {"to", "question", "subject"}, "[task]", path)
-    if task and task.get("to") not in {agent["name"] for agent in agents}:
+    _known(data, _TOP, f"{path}: the file")
+    tables = {name: _known(data.get(name, {}), keys, f"{path}: [{name}]") for name, keys in _TABLES.items()}
+    for name, keys in _ROWS.items():
+        if not isinstance(data.get(name, []), list):
+            raise UsageError(f"{path}: {name} is not a list of tables", hint=f"Write [[{name}]].")
+        for row in data.get(name, []):
+            _known(row, keys, f"{path}: [[{name}]]")
+            if "name" not in row:
+                raise UsageError(f"{path}: [[{name}]] without a name")
+    names = _names(path, data.get("agents", []))
+    task = tables["task"]
+    if task and task.get("to") not in names:
         raise UsageError(f"{path}: the task goes to {task.get('to')!r}, who is not described")
-    learn = _known(data.get("learn", {}), _LEARN, "[learn]", path)
-    if "learn" in data and not isinstance(learn.get("tasks"), str):
+    if task and "question" not in task:
+        raise UsageError(f"{path}: [task] asks nothing", hint="Add a question.")
+    if "learn" in data and "tasks" not in tables["learn"]:
         raise UsageError(f"{path}: [learn] names no tasks", hint='Add tasks = "tasks.jsonl".')
     return SwarmFile(path.resolve().parent, data)
+
+
+def _names(path: Path, agents: list[dict[str, Any]]) -> set[str]:
+    if not agents:
+        raise UsageError(f"{path} describes no agents", hint="Add [[agents]] with a name.")
+    names = [str(agent["name"]) for agent in agents]
+    for name in names:
+        if name in {"", USER} or "~" in name:
+            raise UsageError(f"{path}: an agent needs a name, without ~, and not {USER!r}")
+        if names.count(name) > 1:
+            raise UsageError(f"{path}: there are several agents {name!r}")
+    return set(names)
 
 
 def build(described: SwarmFile, world: World) -> Swarm:
     """Return the swarm of a description on an open world. Nothing is sent yet."""
     data = described.data
     brain, summarise = brain_of(data.get("model", {}), data.get("budget", {}), _instructions(described))
-    options = {str(key): int(value) for key, value in described.data.get("options", {}).items()}
-    smallest = min(int(agent.get("window", 100_000)) for agent in described.agents)
-    repository = described.data.get("repository")
+    smallest = min(agent.get("window", _WINDOW) for agent in described.agents)
+    repository = data.get("repository")
     return Swarm(
         world, {"": brain}, compactions={"": Summarise(summarise, smallest // 8)},
-        repository=Repository.open(described.folder / str(repository)) if repository else None,
+        repository=Repository.open(described.folder / repository) if repository else None,
         lessons=described.lessons(load_playbook(described.playbook)) if described.playbook else None,
-        **{"reserve": smallest // 8, **options},  # type: ignore[arg-type]  # checked names, whole numbers
+        **{"reserve": smallest // 8, **data.get("options", {})},
     )  # fmt: skip
 
 
@@ -195,33 +221,43 @@ def _instructions(described: SwarmFile) -> dict[str, str]:
     texts: dict[str, str] = {}
     for agent in described.agents:
         role = agent.get("role", "peer")
-        said = str(agent.get("instructions", ""))
+        said = agent.get("instructions", "")
         texts[role] = "\n".join(dict.fromkeys(part for part in (texts.get(role, ""), said) if part))
     return texts
 
 
 def populate(described: SwarmFile, swarm: Swarm) -> None:
     """Make the agents, publish the documents, and send what is to be read; once, however often it is called."""
-    data = described.data
-    documents = data.get("documents", {})
-    with swarm.world.step():
-        if documents:
-            folder = described.folder / str(documents.get("folder", "."))
-            for file in sorted(folder.glob(str(documents.get("glob", "**/*")))):
-                if file.is_file():
-                    text = file.read_text(encoding="utf-8", errors="replace")
-                    publish(swarm.world, file.relative_to(folder).as_posix(), text, USER)
+    world = swarm.world
+    with world.step():
+        for path, text in _documents(described):
+            # What agents made of a document since then is newer than the file.
+            sql = "SELECT body FROM artefacts WHERE path = ? AND author = ? ORDER BY version DESC LIMIT 1"
+            if world.one(sql, path, USER) != (text,):
+                publish(world, path, text, USER)
         for agent in described.agents:
-            swarm.world.spawn(
-                agent["name"], role=agent.get("role", "peer"), parent=agent.get("parent", ""),
-                mode=agent.get("mode", "fork"), returns=agent.get("returns", "digest"),
-                window=int(agent.get("window", 100_000)),
+            name = agent["name"]
+            world.spawn(
+                name, role=agent.get("role", "peer"), mode=agent.get("mode", "fork"),
+                returns=agent.get("returns", "digest"), window=agent.get("window", _WINDOW),
             )  # fmt: skip
             for path in agent.get("reads", ()):
-                swarm.tell(agent["name"], str(path), key=f"read/{agent['name']}/{path}")
-        for channel in data.get("channels", ()):
+                swarm.tell(name, path, key=f"read/{name}/{path}")
+        for channel in described.data.get("channels", ()):
             for member in channel.get("members", ()):
-                join(swarm.world, str(channel["name"]), str(member))
+                join(world, channel["name"], member)
+
+
+def _documents(described: SwarmFile) -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of each document of the file."""
+    table = described.data.get("documents")
+    if table is not None:
+        folder = described.folder / table.get("folder", ".")
+        for file in sorted(folder.glob(table.get("glob", "**/*"))):
+            if file.is_file():
+                # As the world keeps it, so that the same text is the same version.
+                text = clean_text(file.read_text(encoding="utf-8", errors="replace"))
+                yield file.relative_to(folder).as_posix(), text
 
 
 def put_task(described: SwarmFile, swarm: Swarm) -> int | None:
@@ -229,4 +265,4 @@ def put_task(described: SwarmFile, swarm: Swarm) -> int | None:
     task = described.data.get("task")
     if not task:
         return None
-    return swarm.ask(USER, str(task["question"]), to=task["to"], subject=str(task.get("subject", "")), key="task")
+    return swarm.ask(USER, task["question"], to=task["to"], subject=task.get("subject", ""), key="task")

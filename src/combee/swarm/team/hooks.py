@@ -15,11 +15,9 @@ from pathlib import Path
 
 from combee.errors import UsageError
 from combee.swarm.git import git
+from combee.swarm.team.state import TRANSITIONS, json_object, text_of
 
-__all__ = ["TRANSITIONS", "install_shim", "install_trailer", "record_transitions"]
-
-TRANSITIONS = "transitions.jsonl"
-"""The file beside the tasks; ClawTeam reads only `task-*.json` there."""
+__all__ = ["install_shim", "install_trailer", "record_transitions"]
 
 _MARK = "# combee: commit trailer"
 # A merge by ClawTeam first commits what lies in the worktree of the agent: that work is the agent's, not the merger's.
@@ -78,19 +76,28 @@ def record_transitions(data: Path, team: str, *, by: str | None = None, at: str 
     by = os.environ.get("CLAWTEAM_AGENT_NAME", "") if by is None else by
     at = datetime.now(UTC).isoformat() if at is None else at
     path = folder / TRANSITIONS
+    kept = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     last: dict[str, tuple[str, str]] = {}
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            last[row["task"]] = (row["to"], row["owner"])
+    for line in kept.splitlines():
+        if row := json_object(line):  # a line that a kill cut off is none
+            last[text_of(row, "task")] = text_of(row, "to"), text_of(row, "owner")
     rows: list[str] = []
     for file in sorted(folder.glob("task-*.json")):
-        task = json.loads(file.read_text(encoding="utf-8"))
-        name, now = str(task["id"]), (str(task["status"]), str(task.get("owner", "")))
+        task = json_object(file.read_text(encoding="utf-8", errors="replace"))
+        if task is None:  # being written; the next call sees it
+            continue
+        name, now = text_of(task, "id"), (text_of(task, "status"), text_of(task, "owner"))
         if last.get(name) != now:
-            row = {"task": name, "from": last.get(name, ("", ""))[0], "to": now[0], "owner": now[1], "by": by, "at": at}
-            rows.append(json.dumps(row))
+            found = {
+                "task": name,
+                "from": last.get(name, ("", ""))[0],
+                "to": now[0],
+                "owner": now[1],
+                "by": by,
+                "at": at,
+            }
+            rows.append(json.dumps(found) + "\n")
     if rows:
-        with path.open("a", encoding="utf-8") as file_:
-            file_.write("".join(f"{row}\n" for row in rows))
+        with path.open("a", encoding="utf-8") as out:
+            out.write(("" if kept.endswith("\n") or not kept else "\n") + "".join(rows))
     return len(rows)

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from combee.errors import UsageError
-from combee.swarm.team.hooks import TRANSITIONS
 
-__all__ = ["Message", "TeamState", "TeamTask", "Transition", "moment", "read_state"]
+__all__ = [
+    "TRANSITIONS",
+    "Message",
+    "TeamState",
+    "TeamTask",
+    "Transition",
+    "json_object",
+    "moment",
+    "read_state",
+    "text_of",
+]
+
+TRANSITIONS = "transitions.jsonl"
+"""The file beside the tasks in which our hook notes each change; ClawTeam reads only `task-*.json` there."""
 
 _SAID = ("content", "plan", "summary", "feedback", "reason", "lastTask")
 
@@ -60,7 +72,7 @@ class TeamState:
     messages: tuple[Message, ...] = ()
     tasks: tuple[TeamTask, ...] = ()
     transitions: tuple[Transition, ...] = ()
-    problems: tuple[str, ...] = field(default=())
+    problems: tuple[str, ...] = ()
 
 
 def moment(text: str) -> datetime:
@@ -83,24 +95,26 @@ def read_state(data: Path, team: str) -> TeamState:
     if not config:
         raise UsageError(f"There is no team {team!r} in {data}.", hint="Give ClawTeam's data folder and a team's name.")
     members = _objects(config.get("members"))
-    names = {_text(member, "agentId"): _text(member, "name") for member in members}
+    names = {text_of(member, "agentId"): text_of(member, "name") for member in members}
     messages = []
     for file in sorted((data / "teams" / team / "events").glob("evt-*.json")):
         if row := _object(file, problems):
-            said = "\n".join(part for key in _SAID if (part := _text(row, key)))
-            kind = _text(row, "type") or "message"
-            messages.append(Message(moment(_text(row, "timestamp")), _text(row, "from"), _text(row, "to"), kind, said))
+            said = "\n".join(part for key in _SAID if (part := text_of(row, key)))
+            kind = text_of(row, "type") or "message"
+            messages.append(
+                Message(moment(text_of(row, "timestamp")), text_of(row, "from"), text_of(row, "to"), kind, said)
+            )
     tasks = []
     for file in sorted((data / "tasks" / team).glob("task-*.json")):
         if row := _object(file, problems):
-            subject, description = _text(row, "subject"), _text(row, "description")
-            owner, status = _text(row, "owner"), _text(row, "status")
-            made = moment(_text(row, "createdAt"))
-            tasks.append(TeamTask(_text(row, "id"), subject, description, owner, status, made))
+            subject, description = text_of(row, "subject"), text_of(row, "description")
+            owner, status = text_of(row, "owner"), text_of(row, "status")
+            made = moment(text_of(row, "createdAt"))
+            tasks.append(TeamTask(text_of(row, "id"), subject, description, owner, status, made))
     return TeamState(
         team=team,
-        goal=_text(config, "description"),
-        lead=names.get(_text(config, "leadAgentId"), ""),
+        goal=text_of(config, "description"),
+        lead=names.get(text_of(config, "leadAgentId"), ""),
         members=tuple(sorted(names.values())),
         messages=tuple(sorted(messages, key=lambda one: one.at)),
         tasks=tuple(sorted(tasks, key=lambda one: (one.created, one.id))),
@@ -111,19 +125,19 @@ def read_state(data: Path, team: str) -> TeamState:
 
 def _transitions(path: Path, problems: list[str]) -> tuple[Transition, ...]:
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else (), 1):
-        row = _parsed(line)
+    for number, line in enumerate(path.readtext_of(encoding="utf-8").splitlines() if path.exists() else (), 1):
+        row = json_object(line)
         if row is None:
             problems.append(f"{path.name}, line {number}: not an object of JSON")
             continue
-        before, after = _text(row, "from"), _text(row, "to")
-        found.append(Transition(moment(_text(row, "at")), _text(row, "task"), before, after, _text(row, "by")))
+        before, after = text_of(row, "from"), text_of(row, "to")
+        found.append(Transition(moment(text_of(row, "at")), text_of(row, "task"), before, after, text_of(row, "by")))
     return tuple(found)
 
 
 def _object(path: Path, problems: list[str]) -> dict[str, object]:
     try:
-        row = _parsed(path.read_text(encoding="utf-8"))
+        row = json_object(path.readtext_of(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         problems.append(f"{path.name}: {error}")
         return {}
@@ -132,7 +146,8 @@ def _object(path: Path, problems: list[str]) -> dict[str, object]:
     return row or {}
 
 
-def _parsed(text: str) -> dict[str, object] | None:
+def json_object(text: str) -> dict[str, object] | None:
+    """Return the object of a JSON text; None where it is none."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -144,6 +159,7 @@ def _objects(value: object) -> list[dict[str, object]]:
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
-def _text(row: dict[str, object], key: str) -> str:
+def text_of(row: dict[str, object], key: str) -> str:
+    """Return a field; empty where it is missing or no text."""
     value = row.get(key)
     return value if isinstance(value, str) else ""
