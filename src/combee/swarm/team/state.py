@@ -125,7 +125,7 @@ def read_state(data: Path, team: str) -> TeamState:
 
 def _transitions(path: Path, problems: list[str]) -> tuple[Transition, ...]:
     found = []
-    for number, line in enumerate(path.readtext_of(encoding="utf-8").splitlines() if path.exists() else (), 1):
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else (), 1):
         row = json_object(line)
         if row is None:
             problems.append(f"{path.name}, line {number}: not an object of JSON")
@@ -137,7 +137,7 @@ def _transitions(path: Path, problems: list[str]) -> tuple[Transition, ...]:
 
 def _object(path: Path, problems: list[str]) -> dict[str, object]:
     try:
-        row = json_object(path.readtext_of(encoding="utf-8"))
+        row = json_object(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         problems.append(f"{path.name}: {error}")
         return {}
