@@ -10,7 +10,7 @@ import pytest
 
 from combee.model import Request, Response, Usage
 from combee.swarm import USER, Call, Repository, ScriptedBrain, Swarm, Thought, View, World, publish
-from combee.swarm.brains import ModelBrain
+from combee.swarm.model_brain import ModelBrain
 
 HUGE = "9" * 30
 

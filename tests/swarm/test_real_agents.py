@@ -21,8 +21,8 @@ from combee.errors import BudgetError
 from combee.model import Budget, Engine, OpenAIModel, Price, RetryPolicy
 from combee.model.mock import MockConfig, MockServer
 from combee.swarm import USER, Swarm, World, totals
-from combee.swarm.brains import ModelBrain
 from combee.swarm.config import build, populate, put_task, read_swarm_file
+from combee.swarm.model_brain import ModelBrain
 
 QUESTION = "What is the retry limit?"
 

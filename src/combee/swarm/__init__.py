@@ -22,7 +22,7 @@ from combee.swarm.window import Call, Compaction, Entry, Newest, Refuse, Summari
 from combee.swarm.world import AgentRow, Event, World
 
 if TYPE_CHECKING:
-    from combee.swarm.llm import PydanticBrain, policy_brain
+    from combee.swarm.pydantic_brain import PydanticBrain, policy_brain
 
 __all__ = [
     "TOOL_SPECS",
@@ -93,7 +93,7 @@ _LAZY = {"PydanticBrain", "policy_brain"}
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        from combee.swarm import llm
+        from combee.swarm import pydantic_brain
 
-        return getattr(llm, name)
+        return getattr(pydantic_brain, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -63,11 +63,11 @@ from combee.journal import clean_text
 from combee.playbook import Playbook
 from combee.playbook import load as load_playbook
 from combee.swarm.directory import publish
+from combee.swarm.kinds import BUDGET, MODEL, brain_of
 from combee.swarm.lessons import Lessons
 from combee.swarm.mail import join
 from combee.swarm.repository import Repository
 from combee.swarm.swarm import USER, Limits, Swarm
-from combee.swarm.thinking import BUDGET, MODEL, brain_of
 from combee.swarm.window import Summarise
 from combee.swarm.world import World
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from combee.swarm.brain import Thought
 from combee.swarm.mail import Mail
-from combee.swarm.window import Window, count
+from combee.swarm.window import Window, spoken
 from combee.swarm.world import AgentRow, World
 
 __all__ = ["Edge", "Totals", "charge", "edges", "totals"]
@@ -46,7 +46,7 @@ class Totals:
 def charge(world: World, agent: AgentRow, window: Window, mail: Mail, *, thought: Thought, purpose: str) -> None:
     """Record what one thought took: as the model reports it, else as the window measures it."""
     prompt, fresh = window.prompt()
-    said = count(thought.text) + sum(count(call.name) + count(call.arguments) for call in thought.calls)
+    said = spoken(thought.text, thought.calls)
     usage = thought.usage
     if usage is not None:
         prompt, fresh, said = usage.prompt, min(fresh, usage.prompt - usage.cached), usage.completion

@@ -7,7 +7,7 @@ out, is recorded in the world; nothing that was in a context is deleted from dis
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Window",
     "WriteSummary",
     "count",
+    "spoken",
     "whole_lines",
 ]
 
@@ -41,9 +42,17 @@ class Call:
     arguments: str
 
 
+def spoken(text: str, calls: Sequence[Call]) -> int:
+    """Return the tokens of what an agent said, with its uses of tools."""
+    return count(text) + sum(count(call.name) + count(call.arguments) for call in calls)
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One message of a context. `row` is its number in the world (0: not stored), `mail` the message it came from."""
+    """One message of a context. `row` is its number in the world (0: not stored), `mail` the message it came from.
+
+    `tokens` are counted where they are not given.
+    """
 
     role: EntryRole
     text: str
@@ -52,12 +61,11 @@ class Entry:
     answers: str | None = None
     mail: int | None = None
     row: int = 0
-    tokens: int = field(default=-1)
+    tokens: int = -1
 
     def __post_init__(self) -> None:
         if self.tokens < 0:
-            spoken = count(self.text) + sum(count(call.name) + count(call.arguments) for call in self.calls)
-            object.__setattr__(self, "tokens", spoken)
+            object.__setattr__(self, "tokens", spoken(self.text, self.calls))
 
 
 class Window:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from combee.errors import CallError, CallErrorKind, UsageError, how_to_install
 from combee.model import Usage
 from combee.swarm.brain import Policy, Thought, View
-from combee.swarm.window import Call, Entry, count
+from combee.swarm.window import Call, Entry, count, spoken
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
@@ -188,8 +188,8 @@ def policy_brain(policy: Policy) -> PydanticBrain:
             thought = Thought(said) if isinstance(said, str) else said
             parts: list[ModelResponsePart] = [TextPart(thought.text)] if thought.text or not thought.calls else []
             parts += [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in thought.calls]
-            spoken = count(thought.text) + sum(count(call.name) + count(call.arguments) for call in thought.calls)
-            usage = RequestUsage(input_tokens=_metered(messages), output_tokens=spoken)
+            said_tokens = spoken(thought.text, thought.calls)
+            usage = RequestUsage(input_tokens=_metered(messages), output_tokens=said_tokens)
             return ModelResponse(parts=parts, usage=usage)
 
         return FunctionModel(reply)

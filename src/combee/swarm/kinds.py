@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from combee.errors import UsageError, did_you_mean
 from combee.model import Budget, Engine, Model, parse_price
 from combee.swarm.brain import Brain, Policy, ScriptedBrain
-from combee.swarm.brains import ModelBrain, lookup, summary_by
-from combee.swarm.window import Entry, WriteSummary
+from combee.swarm.lookup import first_words, lookup
+from combee.swarm.model_brain import ModelBrain, summary_by
+from combee.swarm.window import WriteSummary
 
 __all__ = ["BUDGET", "MODEL", "brain_of"]
 
@@ -29,49 +30,43 @@ def brain_of(
         UsageError: There is no such kind, or a setting of it is missing or cannot be used.
         BudgetError: A limit in money meets a model without a price.
     """
-    kind, name = model.get("kind", "lookup"), str(model.get("name", ""))
+    kind, name = model.get("kind", "lookup"), model.get("name", "")
     if budget and kind != "endpoint":
         raise UsageError(f"[budget] does nothing for a model of the kind {kind!r}", hint='It holds for "endpoint".')
     if kind == "lookup":
-        return ScriptedBrain(lookup), _first_words
+        return ScriptedBrain(lookup), first_words
     if kind == "script":
-        return ScriptedBrain(_policy(name)), _first_words
+        return ScriptedBrain(_policy(name)), first_words
     if kind not in _KINDS:
-        raise UsageError(f"a model of the kind {kind!r}", hint=did_you_mean(str(kind), _KINDS))
+        raise UsageError(f"a model of the kind {kind!r}", hint=did_you_mean(kind, _KINDS))
     if not name:
         raise UsageError(f"[model] of the kind {kind!r} has no name", hint="Say which model.")
     if kind == "endpoint":
-        brain: Brain = ModelBrain(_client(model, budget), instructions, int(model.get("max_tokens", 2048)))
+        brain: Brain = ModelBrain(_client(model, budget), instructions, model.get("max_tokens", 2048))
     else:
-        from combee.swarm.llm import PydanticBrain, at_endpoint
+        from combee.swarm.pydantic_brain import PydanticBrain, at_endpoint
 
-        known = name if "base_url" not in model else at_endpoint(name, str(model["base_url"]), _key(model))
+        known = name if "base_url" not in model else at_endpoint(name, model["base_url"], _key(model))
         brain = PydanticBrain(known, instructions, model.get("max_tokens"))
     return brain, summary_by(brain)
 
 
 def _key(model: Mapping[str, Any]) -> str | None:
-    return os.environ.get(str(model.get("api_key_env", "OPENAI_API_KEY")))
+    return os.environ.get(model.get("api_key_env", "OPENAI_API_KEY"))
 
 
 def _client(model: Mapping[str, Any], budget: Mapping[str, Any]) -> Model:
+    from combee.model import Limiter
     from combee.model.local import SLOTS, LocalModel, is_local
     from combee.model.openai import OpenAIModel
 
-    name = str(model["name"])
-    price = parse_price(str(model["price"])) if "price" in model else None
+    name = model["name"]
+    price = parse_price(model["price"]) if "price" in model else None
     limits = Budget(**budget)
     if is_local(name):
-        from combee.model import Limiter
-
         return LocalModel(name=name, engine=Engine(limiter=Limiter(SLOTS), budget=limits), price=price)
     key = model.get("api_key_env", "OPENAI_API_KEY")
     return OpenAIModel(model.get("base_url"), name, key, engine=Engine(budget=limits), price=price)
-
-
-async def _first_words(entries: Sequence[Entry], tokens: int) -> str:
-    """Sum up without a model: what was asked and said, the newest first."""
-    return "\n".join(entry.text for entry in reversed(entries) if entry.role != "tool" and entry.text)
 
 
 def _policy(name: str) -> Policy:

@@ -1,8 +1,7 @@
-"""Two more brains: any model of `combee.model` with tools as JSON, and one without a model that looks words up."""
+"""A brain on any model of `combee.model`: tools are called in the JSON of the reply, which any model can be asked for."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,7 +11,7 @@ from combee.swarm.mail import Mail
 from combee.swarm.window import Call, Entry, WriteSummary
 from combee.swarm.world import AgentRow
 
-__all__ = ["ModelBrain", "lookup", "summary_by"]
+__all__ = ["ModelBrain", "summary_by"]
 
 _SCHEMA = {
     "type": "object",
@@ -29,9 +28,6 @@ _SCHEMA = {
     },
     "required": ["text", "calls"],
 }
-_WORD = re.compile(r"\w+")
-
-
 _HANDOVER = (
     "Your context is full. Write what the next of you must know to go on, in at most {tokens} tokens: facts with their"
     " numbers and names, what is done, what is open, and which documents hold what. One fact a line, the most needed"
@@ -54,8 +50,6 @@ def summary_by(brain: Brain, role: str = "") -> WriteSummary:
 @dataclass(frozen=True)
 class ModelBrain:
     """Thinks with a model of `combee.model`, so its limiter, ledger, budget and retries hold.
-
-    Tools are called in the JSON of the reply, which any model can be asked for.
 
     Attributes:
         model: The model.
@@ -136,35 +130,3 @@ def _calls(raw: list[object]) -> tuple[Call, ...]:
         if isinstance(one, dict) and isinstance(one.get("arguments"), dict):
             made.append(use(str(one.get("tool")), number, **{str(k): str(v) for k, v in one["arguments"].items()}))
     return tuple(made)
-
-
-def lookup(view: View) -> Thought | str:
-    """Act with no model: read what is told (a path), answer with the line that shares most words, else ask a reader.
-
-    Good for rehearsals and demonstrations; it understands nothing.
-    """
-    mail = view.mail
-    if mail.kind == "tell":
-        return "Read." if view.results() else Thought(calls=(use("read", path=mail.body),))
-    if mail.kind in {"answer", "report"}:
-        return mail.body
-    line, hits = _best_line(view, mail)
-    results = view.results()
-    if hits >= 2 or mail.hops >= 2 or (results and not results[-1].text.startswith("Asked")):
-        return line or "I do not know."
-    if results:
-        return "Waiting."
-    words = [word for word in mail.body.split() if "/" in word]
-    return Thought(calls=(use("ask", question=mail.body, subject=mail.subject or (words[0] if words else "/")),))
-
-
-def _best_line(view: View, mail: Mail) -> tuple[str, int]:
-    asked = {word for word in _WORD.findall(mail.body.lower()) if len(word) > 3}
-    best, most = "", 0
-    for entry in view.entries:
-        if entry.role == "tool" and not entry.text.startswith(("Asked", "error:")):
-            for line in entry.text.split("\n"):
-                hits = len(asked & set(_WORD.findall(line.lower())))
-                if hits > most:
-                    best, most = line, hits
-    return best, most
