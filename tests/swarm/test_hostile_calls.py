@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from combee.errors import CallError, CallErrorKind
 from combee.model import Request, Response, Usage
-from combee.swarm import USER, Call, Repository, ScriptedBrain, Swarm, Thought, View, World, publish
+from combee.swarm import USER, Call, Entry, Repository, ScriptedBrain, Summarise, Swarm, Thought, View, World, publish
 from combee.swarm.model_brain import ModelBrain
 
 HUGE = "9" * 30
@@ -85,6 +87,20 @@ def test_arguments_of_any_name_in_the_reply_of_a_model(world: World) -> None:
     found = swarm.answer(number)
     assert found is not None
     assert found.body == "error: unknown arguments ['name', 'number'], missing []"
+
+
+def test_a_summary_that_cannot_be_had_is_reported_to_who_asked(world: World) -> None:
+    async def down(entries: Sequence[Entry], tokens: int) -> str:
+        raise CallError("the endpoint is down", kind=CallErrorKind.SERVER)
+
+    swarm = Swarm(world, {"": ScriptedBrain(lambda _: "x" * 300)}, compactions={"": Summarise(down, 20)})
+    world.spawn("ann", mode="serial", window=100)
+    swarm.tell("ann", "news")
+    number = swarm.ask(USER, "and?", to="ann")
+    asyncio.run(swarm.run())
+    found = swarm.answer(number)
+    assert found is not None
+    assert (found.kind, found.body) == ("report", "No answer: the endpoint is down.")
 
 
 def test_a_read_of_many_documents_is_one_read(world: World) -> None:

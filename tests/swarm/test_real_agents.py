@@ -182,12 +182,15 @@ async def asked(swarm: Swarm, question: str = QUESTION) -> str:
 def test_what_goes_wrong_at_an_endpoint_is_reported_to_who_asked(
     world: World, config: MockConfig, says_what: str
 ) -> None:
-    async def scene() -> str:
+    async def scene() -> tuple[str, int]:
         async with MockServer(config, lambda _: json.dumps(says("ok"))) as server:
-            return await asked(Swarm(world, {"": brain(server.url)}))
+            told = await asked(Swarm(world, {"": brain(server.url)}))
+            return told, server.stats.prompt + server.stats.completion
 
     world.spawn("ann")
-    found = asyncio.run(scene())
+    found, charged = asyncio.run(scene())
+    spent = totals(world)
+    assert spent.prompt + spent.completion == charged  # also what was paid for nothing
     assert found.startswith("report: No answer: ")
     assert says_what in found
     assert all(event.data["outside"] for event in world.events("failed"))

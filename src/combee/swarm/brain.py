@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from combee.errors import CallError
 from combee.model import Usage
 from combee.swarm.mail import Mail
 from combee.swarm.window import Call, Entry
 from combee.swarm.world import AgentRow
 
-__all__ = ["Brain", "Policy", "ScriptedBrain", "Thought", "ToolSpec", "View", "use"]
+__all__ = ["Brain", "FailedThoughtError", "Policy", "ScriptedBrain", "Thought", "ToolSpec", "View", "use"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,14 @@ class Thought:
     text: str = ""
     calls: tuple[Call, ...] = ()
     usage: Usage | None = None
+
+
+class FailedThoughtError(CallError):
+    """A thought that gave nothing usable and was charged for all the same; `usage` says how much."""
+
+    def __init__(self, error: CallError, usage: Usage) -> None:
+        super().__init__(error.message, kind=error.kind, hint=error.hint)
+        self.usage = usage
 
 
 class Brain(Protocol):

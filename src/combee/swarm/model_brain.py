@@ -1,12 +1,13 @@
-"""A brain on any model of `combee.model`: tools are called in the JSON of the reply, which any model can be asked for."""
+"""A brain on any model of `combee.model`. Tools are called in JSON of the reply, which any model can be asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from combee.errors import CallError
 from combee.model import Message, Model, Request, Response, Usage, complete_json
-from combee.swarm.brain import Brain, Thought, ToolSpec, View, use
+from combee.swarm.brain import Brain, FailedThoughtError, Thought, ToolSpec, View, use
 from combee.swarm.mail import Mail
 from combee.swarm.window import Call, Entry, WriteSummary
 from combee.swarm.world import AgentRow
@@ -66,7 +67,7 @@ class ModelBrain:
         """Return the model's reply, with what the endpoint charged for it.
 
         Raises:
-            CallError: The model gave nothing usable.
+            CallError: The model gave nothing usable; a `FailedThoughtError` where that was paid for.
             BudgetError: A limit is used up; nothing of the thought is booked, and the run ends.
         """
         text = self.instructions.get(view.agent.role, self.instructions.get("", "You are one of several agents."))
@@ -75,7 +76,12 @@ class ModelBrain:
             tuple(messages), _SCHEMA, self.max_tokens, role=f"swarm/{view.agent.role}", item=view.agent.name
         )
         metered = _Metered(self.model)
-        reply = await complete_json(metered, request, required=("text",))
+        try:
+            reply = await complete_json(metered, request, required=("text",))
+        except CallError as error:
+            if metered.usage is None:
+                raise
+            raise FailedThoughtError(error, metered.usage) from error
         calls = reply.get("calls")
         return Thought(str(reply["text"] or ""), _calls(calls if isinstance(calls, list) else []), metered.usage)
 

@@ -18,7 +18,7 @@ from combee.swarm.mail import Mail, awaited, finish, get_mail
 from combee.swarm.routing import bounce
 from combee.swarm.tools import perform
 from combee.swarm.window import Call, Entry, Window
-from combee.swarm.work import Work, booked_when_cancelled, make_room
+from combee.swarm.work import Work, booked_in_any_case, make_room
 from combee.swarm.world import AgentRow
 
 if TYPE_CHECKING:
@@ -47,16 +47,18 @@ async def handle(swarm: Swarm, mail: Mail) -> None:
     cause = get_mail(swarm.world, ask.cause) if ask is not None and ask.cause is not None else None
     current = mail if mail.kind == "ask" else cause if cause is not None and cause.kind == "ask" else None
     work = _begin(swarm, agent, mail, current)
-    if mail.state == "queued" and not await _deliver(work):
-        return
-    if mail.kind == "digest" or (ask is not None and awaited(swarm.world, agent.name, ask.cause)):
-        with swarm.world.step():  # nothing to think about, or the last answer is still to come
-            finish(swarm.world, mail.id, "done")
-        return
-    if current is not None and current.target not in {"", agent.name}:
-        relay(work, current)
-        return
-    await _think(work)
+    try:
+        if mail.state == "queued" and not await _deliver(work):
+            return
+        if mail.kind == "digest" or (ask is not None and awaited(swarm.world, agent.name, ask.cause)):
+            with swarm.world.step():  # nothing to think about, or the last answer is still to come
+                finish(swarm.world, mail.id, "done")
+        elif current is not None and current.target not in {"", agent.name}:
+            relay(work, current)
+        else:
+            await _think(work)
+    except CallError as error:
+        fail(work, error.message, outside=True)
 
 
 def _begin(swarm: Swarm, agent: AgentRow, mail: Mail, current: Mail | None) -> Work:
@@ -118,17 +120,11 @@ async def _think(work: Work) -> None:
         if work.step >= swarm.limits.max_steps:
             fail(work, f"no end after {work.step} thoughts")
             return
-        view = View(
-            work.agent, work.mail, work.current, tuple(work.window.entries), work.window.room(), swarm.tools
-        )  # fmt: skip
-        try:
-            if brain.slow:
-                swarm.world.flush()
-            with booked_when_cancelled(work):
-                thought = await brain.think(view)
-        except CallError as error:
-            fail(work, error.message, outside=True)
-            return
+        view = View(work.agent, work.mail, work.current, tuple(work.window.entries), work.window.room(), swarm.tools)
+        if brain.slow:
+            swarm.world.flush()
+        with booked_in_any_case(work):
+            thought = await brain.think(view)
         charge(swarm.world, work.agent, work.window, work.mail, thought=thought, purpose=work.mail.kind)
         work.step += 1  # it is paid, whatever becomes of it
         said = Entry("assistant", thought.text, kind="thought", calls=thought.calls)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from combee.swarm.brain import Thought
+from combee.swarm.brain import FailedThoughtError, Thought
 from combee.swarm.context import append, compact
 from combee.swarm.ledger import charge
 from combee.swarm.lessons import LESSONS
@@ -19,7 +19,7 @@ from combee.swarm.world import AgentRow
 if TYPE_CHECKING:
     from combee.swarm.swarm import Swarm
 
-__all__ = ["Work", "booked_when_cancelled", "make_room"]
+__all__ = ["Work", "booked_in_any_case", "make_room"]
 
 
 @dataclass(slots=True)
@@ -55,13 +55,13 @@ async def make_room(work: Work, tokens: int, tail: int = 0, *, lessons: bool = T
     if not old:
         return False
     strategy = work.swarm.compaction(work.agent.role)
-    with booked_when_cancelled(work) if strategy.thinks else nullcontext():
+    with booked_in_any_case(work) if strategy.thinks else nullcontext():
         kept = await strategy.compact(old, window, work.agent.origin)
     if kept is None:
         return False
     if strategy.thinks:
         said = Thought("\n".join(entry.text for entry in kept))
-        charge(work.swarm.world, work.agent, window, work.mail, thought=said, purpose="compaction")
+        _book(work, said, "compaction")
     compact(work.swarm.world, work.agent, window, kept, strategy.name, tail=rest)
     told = next((entry for entry in reversed(old) if entry.kind == LESSONS), None) if lessons and work.current else None
     kept_it = told is not None and any(entry.text == told.text for entry in window.entries)
@@ -71,10 +71,17 @@ async def make_room(work: Work, tokens: int, tail: int = 0, *, lessons: bool = T
 
 
 @contextmanager
-def booked_when_cancelled(work: Work) -> Iterator[None]:
-    """Book a call that is stopped under way: its prompt was sent, and an endpoint charges for that."""
+def booked_in_any_case(work: Work) -> Iterator[None]:
+    """Book a call that comes to nothing: what it was charged, or its prompt, which was sent before it was stopped."""
     try:
         yield
-    except asyncio.CancelledError:
-        charge(work.swarm.world, work.agent, work.window, work.mail, thought=Thought(), purpose="cancelled")
+    except FailedThoughtError as error:
+        _book(work, Thought(usage=error.usage), "failed")
         raise
+    except asyncio.CancelledError:
+        _book(work, Thought(), "cancelled")
+        raise
+
+
+def _book(work: Work, thought: Thought, purpose: str) -> None:
+    charge(work.swarm.world, work.agent, work.window, work.mail, thought=thought, purpose=purpose)
