@@ -14,15 +14,18 @@ import click
 
 from combee.cli.model_options import budget_options, model_options
 from combee.cli.swarm_measure import measure_command
+from combee.cli.words import counted
 from combee.errors import LockedError, UsageError
 from combee.journal.lock import RunLock
 from combee.runner import run_sync
-from combee.swarm import USER, Mail, Swarm, World, edges, get_mail, open_asks, totals, traces
+from combee.swarm import USER, AgentRow, Mail, Swarm, World, edges, open_asks, totals, traces
 from combee.swarm.config import SwarmFile, build, populate, put_task, read_swarm_file
+from combee.swarm.context import load
 
 __all__ = ["command"]
 
 _FILE = "file"
+_LOGGED = ("id", "kind", "sender", "recipient", "state", "thread", "tokens", "body")
 _world_option = click.option(
     "--world", type=click.Path(path_type=Path), default="swarm.sqlite", show_default=True, help="The world's file."
 )
@@ -84,7 +87,9 @@ def run_command(file: Path, as_json: bool) -> None:
         click.echo(found.body)
     elif task is not None:
         click.echo("No answer yet: the task waits for something. See `combee swarm status`.")
-    click.echo(f"{handled} messages handled, {sums.prompt:,} prompt and {sums.completion:,} reply tokens.", err=True)
+    click.echo(
+        f"{counted(handled, 'message')} handled, {sums.prompt:,} prompt and {sums.completion:,} reply tokens.", err=True
+    )
 
 
 @command.command("learn", short_help="Let the swarm of a file learn from tasks, round by round.")
@@ -152,10 +157,10 @@ def _ask(world: Path, agent: str, question: str, subject: str) -> Mail | None:
             return swarm.answer(number)
     except LockedError:  # another process runs the agents: it will take the question up
         with World.open(world, create=False) as opened:
-            number = _send(build(described, opened), agent, question, subject)
+            swarm = build(described, opened)
+            number = _send(swarm, agent, question, subject)
             opened.flush()
-            asked = get_mail(opened, number)
-            return get_mail(opened, asked.answered) if asked and asked.answered else None
+            return swarm.answer(number)
 
 
 def _send(swarm: Swarm, agent: str, question: str, subject: str) -> int:
@@ -183,7 +188,7 @@ def _described(path: Path) -> SwarmFile:
 def status_command(world: Path, as_json: bool) -> None:
     """Show the agents, their windows, what is open, and what it took."""
     with World.open(world, read_only=True) as opened:
-        rows = [_row(opened, agent.name) for agent in opened.agents() if agent.mode != "outside"]
+        rows = [_row(opened, agent) for agent in opened.agents() if agent.mode != "outside"]
         sums = asdict(totals(opened))
         counts = [event.kind for event in opened.events()]
     kinds = {kind: counts.count(kind) for kind in sorted(set(counts))}
@@ -198,15 +203,11 @@ def status_command(world: Path, as_json: bool) -> None:
         click.echo("  ".join(f"{kind} {number}" for kind, number in kinds.items()))
 
 
-def _row(world: World, name: str) -> dict[str, Any]:
-    agent = world.agent(name)
-    if agent is None:
-        return {}
-    sql = "SELECT coalesce(sum(tokens), 0) FROM context WHERE agent = ? AND incarnation = ? AND dropped IS NULL"
-    used = world.rows(sql, name, agent.incarnation)[0][0]
+def _row(world: World, agent: AgentRow) -> dict[str, Any]:
     return {
-        "name": name, "role": agent.role, "state": agent.state, "mode": agent.mode, "incarnation": agent.incarnation,
-        "used": used, "window": agent.window, "open": len(open_asks(world, name)),
+        "name": agent.name, "role": agent.role, "state": agent.state, "mode": agent.mode,
+        "incarnation": agent.incarnation, "used": load(world, agent).used, "window": agent.window,
+        "open": len(open_asks(world, agent.name)),
     }  # fmt: skip
 
 
@@ -217,17 +218,15 @@ def _row(world: World, name: str) -> dict[str, Any]:
 def log_command(world: Path, last: int, as_json: bool) -> None:
     """Show the messages, oldest first."""
     with World.open(world, read_only=True) as opened:
-        sql = "SELECT id, kind, sender, recipient, state, thread, tokens, body FROM mail ORDER BY id DESC LIMIT ?"
-        rows = opened.rows(sql, last)[::-1]
-    for number, kind, sender, recipient, state, thread, tokens, body in rows:
+        sql = f"SELECT {', '.join(_LOGGED)} FROM mail ORDER BY id DESC LIMIT ?"  # noqa: S608 - our own columns
+        rows = [dict(zip(_LOGGED, row, strict=True)) for row in reversed(opened.rows(sql, last))]
+    for row in rows:
         if as_json:
-            keys = ("id", "kind", "sender", "recipient", "state", "thread", "tokens", "body")
-            values = (number, kind, sender, recipient, state, thread, tokens, body)
-            click.echo(json.dumps(dict(zip(keys, values, strict=True)), ensure_ascii=False))
+            click.echo(json.dumps(row, ensure_ascii=False))
         else:
-            about = f" (to {thread})" if thread else ""
-            line = " ".join(body.split())
-            click.echo(f"{number:>5} {kind:<6} {sender} -> {recipient}{about} [{state}] {line[:100]}")
+            about = f" (to {row['thread']})" if row["thread"] else ""
+            who = f"{row['sender']} -> {row['recipient']}{about}"
+            click.echo(f"{row['id']:>5} {row['kind']:<6} {who} [{row['state']}] {' '.join(row['body'].split())[:100]}")
 
 
 @command.command("graph")
@@ -247,7 +246,7 @@ def graph_command(world: Path, out: Path, most: int, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"svg": str(out), "edges": [asdict(edge) for edge in found]}, ensure_ascii=False))
     else:
-        click.echo(f"{out}: {len(found)} edges")
+        click.echo(f"{out}: {counted(len(found), 'edge')}")
 
 
 @command.command("traces")
@@ -264,7 +263,9 @@ def traces_command(world: Path, out: Path, as_json: bool) -> None:
     with World.open(world, read_only=True) as opened:
         lines = list(to_jsonl(traces(opened)))
     write_whole(out, "".join(lines))
-    click.echo(json.dumps({"traces": len(lines), "file": str(out)}) if as_json else f"{out}: {len(lines)} traces")
+    click.echo(
+        json.dumps({"traces": len(lines), "file": str(out)}) if as_json else f"{out}: {counted(len(lines), 'trace')}"
+    )
 
 
 command.add_command(measure_command)

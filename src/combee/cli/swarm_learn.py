@@ -63,7 +63,9 @@ def tasks_of(described: SwarmFile, seed: int) -> TaskSet:
     """Return the tasks of a description."""
     table = described.learn
     if not table:
-        raise UsageError("the file has no [learn]", hint='Add [learn] with tasks = "tasks.jsonl"; see docs/swarm.md.')
+        raise UsageError(
+            "the file has no [learn]", hint='Add [learn] with tasks = "tasks.jsonl"; see docs/swarm-learning.md.'
+        )
     fields = Fields(table.get("question"), table.get("answer"), table.get("id"))
     found = load(
         str(described.folder / table["tasks"]),

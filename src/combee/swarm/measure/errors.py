@@ -28,6 +28,29 @@ def errors(setting: Setting) -> Experiment:
         for slips in kinds
         for way in ((NONE, CENTRE, VOTE) if slips == kinds[-2] else (NONE, CENTRE))
     }
+    uses, trunk = setting.pick((1, 4), (1, 4, 16)), 4
+    again = {
+        (many, way): run_chains(Work(way, Slips(0.1), chains, trunk, many))
+        for many in uses
+        for way in (NONE, CENTRE, REUSED)
+    }
+    series = {
+        f"{way}, {_name(slips)}": list(enumerate(cells[slips, way].right, 1))
+        for slips in kinds[-3:-1]
+        for way in (NONE, CENTRE)
+    }
+    return Experiment(
+        "errors",
+        f"{chains} chains of {depth} steps; each step, by another agent, adds what a source says to the answer "
+        f"before it. The centre reads the source again and slips as often as others; an answer has {TRIES} tries. "
+        "Pays: more right answers for the same tokens than without a check, from that depth on.",
+        (_along(cells, depth), _used(again, trunk)),
+        (Curve("errors", "Right answers along a chain", "depth", "share right", series, log_x=False, log_y=False),),
+        (*_claims(cells, kinds, depth), _reuse(again, uses[-1], trunk + 1)),
+    )
+
+
+def _along(cells: _Cells, depth: int) -> Table:
     marks = (1, depth // 2, depth)
     columns = ("slips", "way", *(f"right at depth {mark}" for mark in marks), "messages a step", "tokens a step",
                *(f"right for 1M tokens at {mark}" for mark in marks), "pays from depth")  # fmt: skip
@@ -37,39 +60,16 @@ def errors(setting: Setting) -> Experiment:
          "" if way == NONE else str(pays_from(one, cells[slips, NONE]) or "never"))
         for (slips, way), one in cells.items()
     )  # fmt: skip
-    series = {
-        f"{way}, {_name(slips)}": list(enumerate(cells[slips, way].right, 1))
-        for slips in kinds[-3:-1]
-        for way in (NONE, CENTRE)
-    }
-    uses, trunk = setting.pick((1, 4), (1, 4, 16)), 4
-    again = {
-        (many, way): run_chains(Work(way, Slips(0.1), chains, trunk, many))
-        for many in uses
-        for way in (NONE, CENTRE, REUSED)
-    }
-    used = tuple(
+    return Table("Errors along a chain", columns, rows)
+
+
+def _used(again: dict[tuple[int, str], Chains], trunk: int) -> Table:
+    rows = tuple(
         (str(many), way, f"{one.right[-1]:.0%}", f"{one.tokens[-1]:,.0f}", f"{many * one.yielded(trunk + 1):,.0f}")
         for (many, way), one in again.items()
     )
-    setup = (
-        f"{chains} chains of {depth} steps; each step, by another agent, adds what a source says to the answer "
-        f"before it. The centre reads the source again and slips as often as others; an answer has {TRIES} tries. "
-        "Pays: more right answers for the same tokens than without a check, from that depth on."
-    )
-    return Experiment(
-        "errors",
-        setup,
-        (
-            Table("Errors along a chain", columns, rows),
-            Table(
-                f"An answer at depth {trunk} on which others rest, slips of 10%",
-                ("uses", "way", "right", "tokens in all", "right for 1M tokens"), used,
-            ),
-        ),
-        (Curve("errors", "Right answers along a chain", "depth", "share right", series, log_x=False, log_y=False),),
-        (*_claims(cells, kinds, depth), _reuse(again, uses[-1], trunk + 1)),
-    )  # fmt: skip
+    columns = ("uses", "way", "right", "tokens in all", "right for 1M tokens")
+    return Table(f"An answer at depth {trunk} on which others rest, slips of 10%", columns, rows)
 
 
 def _name(slips: Slips) -> str:
