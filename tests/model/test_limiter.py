@@ -233,6 +233,23 @@ def test_a_retry_goes_before_calls_that_were_never_started() -> None:
         assert runner.run(main()) == ["retry", "new", "newer"]
 
 
+def test_a_limiter_whose_loop_ended_goes_on_in_the_next_one() -> None:
+    limiter = Limiter(rpm=60, burst=1)
+
+    async def stopped() -> None:
+        await limiter.acquire()
+        with pytest.raises(TimeoutError):  # the next one would start a second later: a timer is set
+            await asyncio.wait_for(limiter.acquire(), 0.3)
+
+    async def again() -> int:
+        return len(await asyncio.gather(*(limiter.acquire() for _ in range(3))))
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(stopped())
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        assert runner.run(asyncio.wait_for(again(), 60)) == 3
+
+
 def test_when_nothing_gets_through_everybody_waits_as_long_as_was_asked() -> None:
     server = Server(rate=1000, burst=100)
 

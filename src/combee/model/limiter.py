@@ -87,6 +87,7 @@ class Limiter:
         self._waiters: deque[tuple[asyncio.Future[Ticket], int]] = deque()
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0  # kept here: not every loop's handle can say
+        self._timer_loop: asyncio.AbstractEventLoop | None = None
         self._next_start = 0.0
         self._paused_until = 0.0
         self._latency = 0.0
@@ -200,6 +201,9 @@ class Limiter:
     def _dispatch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Hand free slots to waiting calls; a slot is taken here, before the waiting task runs again."""
         now = loop.time()
+        if self._timer_loop is not loop:
+            # A loop that has ended took its timer along; the limiter goes on in the next one.
+            self._timer, self._timer_loop = None, loop
         while self._waiters:
             future, tokens = self._waiters[0]
             if future.done():
