@@ -43,6 +43,7 @@ from combee.playbook import (
     digest,
     from_json,
     merge,
+    tokens,
     view,
 )
 from combee.runner import run_sync
@@ -253,6 +254,14 @@ async def test_a_step_that_would_throw_out_half_of_the_book_is_refused(many: Tas
     assert any("tokens" in reason and "would be left" in reason for event in told for reason in event.reasons)
     assert all(kept.last.get(bullet.id) is not None for bullet in learned)
     assert len(lost.last) < len(learned) / 2
+
+
+async def test_what_the_token_budget_takes_out_is_no_collapse(many: TaskSet, learned: Playbook) -> None:
+    honest = Altered(lambda delta, items, at: delta)
+    config = LearnConfig(batch=10, token_budget=tokens(learned) // 3)
+    result, events, _ = await run(many, honest, config, train=many.train[360:380], start=learned)
+    assert [event.verdict for event in spoken(events)] == ["accept", "accept"]
+    assert tokens(result.last) <= tokens(learned) // 3
 
 
 async def test_a_better_book_becomes_stable(many: TaskSet, tmp_path: Path) -> None:

@@ -57,6 +57,8 @@ def with_traces(spec: RunSpec, source: str | None, options: Mapping[str, Any]) -
         raise UsageError(
             f"Both --from and {source!r} are given.", hint="Learn from traces or from tasks, not from both."
         )
+    if options["no_redact"] and options["redact"]:
+        raise UsageError("--no-redact and --redact exclude each other.", hint="Leave one of them out.")
     tasks = {
         "from": str(options["from_path"].resolve()),
         "format": options["trace_format"],
@@ -98,9 +100,9 @@ def learn_from_traces(spec: RunSpec, options: Mapping[str, Any]) -> None:
 
 def _without_secrets(spec: RunSpec, redactor: Redactor | None) -> RunSpec:
     """Return the settings as the journal may hold them: the traces are kept, their place and the patterns had a use."""
-    if redactor is None:
-        return spec
-    tasks = {**spec.tasks, "from": redactor(str(spec.tasks["from"])).text, "patterns": sorted(spec.tasks["patterns"])}
+    place = str(spec.tasks["from"])
+    kinds = sorted(spec.tasks["patterns"])
+    tasks = {**spec.tasks, "from": place if redactor is None else redactor(place).text, "patterns": kinds}
     return dataclasses.replace(spec, tasks=tasks)
 
 

@@ -123,6 +123,8 @@ def _sizes(evidence: Evidence, limits: Limits) -> list[Finding]:
     found: list[Finding] = []
     if tokens is None:
         return found
+    if before is not None and budget:
+        before = min(before, budget)  # what the budget takes out of a book over it is no loss of this step
     if before is not None and before >= LONG and tokens < limits.min_left * before:
         message = f"of {before} tokens {tokens} would be left"
         found.append(Finding("tokens", "retry", message, tokens / before, limits.min_left))

@@ -32,7 +32,7 @@ def response_to_json(response: Response) -> Spelled:
         cost=cost,
     )
     value.text = (
-        f'{{"cost":{atom(cost)},"finish":"{finish}","model":{atom(model)},"text":{atom(said)},'
+        f'{{"cost":{atom(cost)},"finish":{atom(finish)},"model":{atom(model)},"text":{atom(said)},'
         f'"timing":{{"queued":{atom(queued)},"retries":{atom(retries)},"wire":{atom(wire)}}},'
         f'"usage":{usage.text if usage is not None else "null"}}}'
     )

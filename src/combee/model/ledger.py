@@ -71,7 +71,7 @@ class CallRow:
         # The clock's seconds, our own counts and our own words need no look.
         row.text = (
             f'{{"at":{self.at!r},"attempt":{atom(self.attempt)},"cost":{atom(self.cost)},"item":{atom(self.item)},'
-            f'"model":{atom(self.model)},"outcome":"{self.outcome}","paid":"{self.paid}","queued":{self.queued!r},'
+            f'"model":{atom(self.model)},"outcome":{atom(self.outcome)},"paid":{atom(self.paid)},"queued":{self.queued!r},'
             f'"role":{atom(self.role)},"tries":{self.tries},"usage":{usage.text if usage is not None else "null"},'
             f'"wire":{self.wire!r}}}'
         )

@@ -21,7 +21,8 @@ _KINDS = ("ADD", "UPDATE", "MERGE", "REMOVE")
 _NAMES: dict[str, tuple[str, ...]] = {
     "type": ("type", "op", "operation", "action", "kind"),
     "text": ("content", "text", "new_content", "new_text", "bullet"),
-    "ids": ("bullet_ids", "ids", "source_ids", "target_ids", "targets", "bullet_id", "id", "target", "target_id"),
+    "id": ("id", "bullet_id", "target", "target_id"),
+    "ids": ("ids", "bullet_ids", "source_ids", "target_ids", "targets"),
     "section": ("section", "section_name"),
     "sources": ("sources", "reflections", "reflection_ids"),
 }
@@ -57,7 +58,7 @@ class _Parser:
         sources = self._sources(_field(fields, "sources"))
         if kind == "ADD":
             return (Add(self._section(fields), self._text(fields), sources),)
-        ids = self._ids(fields, all_known=kind != "REMOVE")
+        ids = self._ids(fields, kind)
         if kind == "REMOVE":
             return tuple(Remove(one, sources) for one in ids)
         if kind == "MERGE" and len(ids) < 2:
@@ -85,19 +86,23 @@ class _Parser:
             return DEFAULT_SECTION
         return section
 
-    def _ids(self, fields: Mapping[str, object], *, all_known: bool) -> tuple[str, ...]:
-        """Return the known ids that are named, at least one; an unknown one is an error, or only a note."""
-        given = _field(fields, "ids")
-        mentions = [given] if isinstance(given, str) and self.lookup.find(given) else given
-        if isinstance(mentions, str):
-            mentions = mentions.replace(",", " ").split()
-        if not isinstance(mentions, Sequence) or not mentions:
+    def _ids(self, fields: Mapping[str, object], kind: str) -> tuple[str, ...]:
+        """Return the known ids that are named, at least one.
+
+        An unknown one is an error, but in a list to remove only a note. Prose that holds an id is no id.
+        """
+        names = ("id", "ids") if kind == "UPDATE" else ("ids", "id")
+        given = next((value for name in names if (value := _field(fields, name))), None)
+        listed = not isinstance(given, str)
+        if isinstance(given, str):
+            given = [given] if self.lookup.find(given) else given.replace(",", " ").split()
+        if not isinstance(given, Sequence) or not given:
             raise _OperationError("no id of a bullet")
-        found = {str(mention): self.lookup.find(mention) if isinstance(mention, str) else None for mention in mentions}
+        found = {str(mention): self.lookup.find(mention) if isinstance(mention, str) else None for mention in given}
         known = tuple(dict.fromkeys(bullet_id for bullet_id in found.values() if bullet_id is not None))
         unknown = [repr(mention[:40]) for mention, bullet_id in found.items() if bullet_id is None]
         said = f"no bullet has the id {', '.join(unknown[:5])}"
-        if unknown and (all_known or not known):
+        if unknown and not (kind == "REMOVE" and listed and known):
             raise _OperationError(said)
         self.notes += [said] if unknown else []
         return known

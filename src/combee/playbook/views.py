@@ -22,9 +22,11 @@ __all__ = ["view"]
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-@lru_cache(maxsize=65_536)  # many agents ask the same book
 def _words(text: str) -> frozenset[str]:
     return frozenset(word_list(_CAMEL.sub(" ", text)))
+
+
+_words_of_a_bullet = lru_cache(maxsize=16_384)(_words)  # many agents ask the same book; their questions differ
 
 
 def view(book: Playbook, query: str, budget: int) -> Playbook:
@@ -60,7 +62,7 @@ def view(book: Playbook, query: str, budget: int) -> Playbook:
 
 
 def _by_relevance(book: Playbook, query: str) -> list[Bullet]:
-    texts = [_words(bullet.text) for bullet in book.bullets]
+    texts = [_words_of_a_bullet(bullet.text) for bullet in book.bullets]
     frequency = Counter(word for text in texts for word in text)
     asked = {word: log(1 + len(texts) / frequency[word]) for word in _words(query) if frequency[word]}
     scores = [sum(asked[word] for word in text if word in asked) / (1 + len(text)) ** 0.5 for text in texts]
