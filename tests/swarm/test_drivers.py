@@ -46,7 +46,7 @@ def busy(view: View) -> Thought | str:
 
 def run(path: Path, brain: Brain) -> Swarm:
     world = World.open(path)
-    swarm = Swarm(world, {"": brain}, limit=4, lessons=Lessons(BOOK, 60))
+    swarm = Swarm(world, {"": brain}, concurrency=4, lessons=Lessons(BOOK, 60))
     with world.step():
         for number in range(30):
             publish(world, f"doc/{number:04d}", f"k{number:04d}=v{number * 7:04d} {'x' * 50}", "author")
@@ -121,7 +121,7 @@ def test_slow_agents_think_at_the_same_time_and_each_alone(tmp_path: Path) -> No
             return Thought("ok")
 
     with World.open(tmp_path / "w.sqlite") as world:
-        swarm = Swarm(world, {"": Slow()}, limit=5)
+        swarm = Swarm(world, {"": Slow()}, concurrency=5)
         for number in range(8):
             world.spawn(f"a{number}", mode="serial")
             for _ in range(3):

@@ -11,7 +11,6 @@ from combee.swarm import (
     USER,
     Lessons,
     ScriptedBrain,
-    Structure,
     Summarise,
     Swarm,
     Thought,
@@ -23,7 +22,6 @@ from combee.swarm import (
 )
 from combee.swarm.context import history, load
 from combee.swarm.lessons import LESSONS, cited
-from combee.swarm.window import Entry
 
 
 def book_of(*texts: str) -> Playbook:
@@ -59,7 +57,8 @@ def test_each_question_comes_with_the_lessons_that_fit_it_within_the_budget(worl
     assert "dynamo" in shown
     assert "gasket" not in shown
     assert count_tokens(shown) <= 40 + 20  # the line above it
-    assert cited([shown], BOOK) == cited(["[" + shown.split("[", 2)[2]], BOOK)
+    lines = [f"[{bullet.id}] {bullet.text}" for bullet in BOOK if bullet.id in cited([shown], BOOK)]
+    assert sorted(lines) == sorted(shown.split("\n")[1:])  # whole bullets
     assert "gasket" in ask(swarm, "Where is the gasket?", "ann")
     swarm.lessons = Lessons(BOOK, None)
     assert ask(swarm, "Where is the gasket?", "ann").count("lies in folder") == len(BOOK)
@@ -75,10 +74,11 @@ def test_a_view_is_metered_and_no_copy_leaves_it_with_its_origin(world: World) -
     ask(swarm, "Where is the dynamo?", "ann")
     without = totals(world).prompt
     swarm.lessons = Lessons(BOOK, 40)
-    before = load(world, ann).used
     ask(swarm, "Where is the dynamo?", "ann")
     assert totals(world).prompt - without > without + 20
-    assert load(world, ann).used - before == before  # what came back is the same as without a view
+    # What came back is the same as without a view.
+    without_view, with_view = [entry.text for entry in load(world, ann).entries if entry.kind == "digest"]
+    assert with_view.partition(": ")[2] == without_view.partition(": ")[2]
 
 
 def test_who_hands_a_question_on_gets_no_view_and_the_asked_gets_its_own(world: World) -> None:
@@ -93,7 +93,6 @@ def test_who_hands_a_question_on_gets_no_view_and_the_asked_gets_its_own(world: 
     assert "dynamo" in found.body
     assert told(world, "root") == []
     assert len(told(world, "right")) == 1
-    swarm.structure = Structure()
 
 
 def test_a_serial_agent_is_not_told_the_same_twice(world: World) -> None:
@@ -132,4 +131,3 @@ def test_a_view_that_does_not_fit_makes_the_agent_full_and_is_not_cut(world: Wor
     world.spawn("ann", window=50)
     assert ask(swarm, "Where is the dynamo?", "ann") == "No answer: ann is full."
     assert [entry for entry in history(world, world.agents()[1]) if entry.kind == LESSONS] == []
-    assert Entry("user", "x").tokens == 1

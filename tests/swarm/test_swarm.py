@@ -9,6 +9,7 @@ import pytest
 
 from combee.swarm import (
     USER,
+    Call,
     Entry,
     Mail,
     Newest,
@@ -18,9 +19,11 @@ from combee.swarm import (
     Summarise,
     Swarm,
     Thought,
+    ToDisk,
     View,
     World,
     edges,
+    note,
     open_asks,
     recall,
     totals,
@@ -146,8 +149,6 @@ def test_after_compaction_roster_and_open_asks_come_from_the_world(world: World)
 
 
 def test_compaction_to_disk_keeps_a_pointer_to_everything(world: World) -> None:
-    from combee.swarm import ToDisk, note
-
     def keep(agent: str, entry: Entry) -> str:
         return note(world, agent, entry.text)
 
@@ -275,8 +276,6 @@ def test_a_brain_that_never_ends_is_stopped_and_reported(world: World) -> None:
 
 @pytest.mark.parametrize("call", ['{"no json', "[1]", "{}", '{"path": "a", "more": "b"}'])
 def test_a_wrong_call_is_said_to_the_agent(world: World, call: str) -> None:
-    from combee.swarm import Call
-
     def policy(view: View) -> Thought | str:
         return view.results()[0].text if view.results() else Thought(calls=(Call("c", "read", call),))
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from combee.errors import UsageError
 from combee.swarm import (
     About,
+    Sent,
     World,
     get_mail,
     issues,
@@ -110,25 +111,15 @@ def test_mail_is_bound_to_the_incarnation_it_was_sent_to(world: World) -> None:
 def test_the_dead_the_unknown_and_long_chains_are_refused_and_recorded(world: World) -> None:
     world.spawn("a")
     world.spawn("b")
+
+    def ask(key: str, cause: int | None) -> Sent:
+        about = About(cause=cause)
+        return send(world, key=key, kind="ask", sender="a", recipient="b", body="?", about=about, hop_limit=3)
+
     cause: int | None = None
     for number in range(4):
-        sent = send(
-            world,
-            key=f"{number}",
-            kind="ask",
-            sender="a",
-            recipient="b",
-            body="?",
-            about=About(cause=cause),
-            hop_limit=3,
-        )
-        cause = sent.id
-    assert (
-        send(
-            world, key="x", kind="ask", sender="b", recipient="a", body="?", about=About(cause=cause), hop_limit=3
-        ).refused
-        == "hops"
-    )
+        cause = ask(f"{number}", cause).id
+    assert ask("x", cause).refused == "hops"
     world.set_state("b", "dead", "test")
     assert send(world, key="y", kind="tell", sender="a", recipient="b", body="").refused == "dead"
     assert send(world, key="z", kind="tell", sender="a", recipient="nobody", body="").refused == "unknown"

@@ -14,6 +14,7 @@ from combee.swarm.team.meaning import meanings, meanings_by_words, stance, under
 from combee.swarm.team.phrases import HELD_OUT, SEEN, Intent
 from combee.swarm.team.play import Played, play
 from combee.swarm.team.repositories import generate, split, write_repository
+from combee.swarm.team.stock import STOCK
 from combee.swarm.team.testing import check_commit
 
 EVERYTHING = dict.fromkeys(Intent, 1)
@@ -36,6 +37,10 @@ def test_there_are_twenty_four_different_repositories_with_many_kinds_of_bugs() 
     kinds = Counter(bug.kind for one in everything for bug in one.bugs)
     assert len(kinds) >= 10
     assert all(len({bug.path for bug in one.bugs}) >= 3 for one in everything)
+
+
+def test_what_breaks_a_module_stands_in_it_once() -> None:
+    assert {part.source.count(right) for part in STOCK for right, _, _ in part.breaks} == {1}
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -48,7 +48,7 @@ class Limits:
     """Most thoughts for one message."""
     max_asks: int = 100
     """Most questions that an agent may ask for the sake of one."""
-    limit: int = 16
+    concurrency: int = 16
     """Most slow thoughts at a time."""
 
 
@@ -255,7 +255,7 @@ class Swarm:
         for lane in [lane for lane in lanes if lane not in busy]:
             agent = self.world.agent(lanes[lane][0].recipient)
             slow = agent is not None and self.brain(agent.role).slow
-            if slow and len(active) >= self.limits.limit:
+            if slow and len(active) >= self.limits.concurrency:
                 continue
             mail = lanes[lane].popleft()
             if not lanes[lane]:
