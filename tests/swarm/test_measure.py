@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -19,7 +20,7 @@ from combee.swarm.measure.joint import joint
 from combee.swarm.measure.lab import DOCUMENT, WINDOW, Facts
 from combee.swarm.measure.layers import crossing
 from combee.swarm.measure.load import Demand, run_load
-from combee.swarm.measure.result import Setting, judge
+from combee.swarm.measure.result import Setting, Verdict, judge
 from combee.swarm.measure.roles import specialise
 from combee.swarm.measure.staleness import stale
 from combee.swarm.measure.team import DIRECTORY, FLAT, LEADS, TREE, team
@@ -187,3 +188,15 @@ def test_a_stop_keeps_the_experiments_that_are_done(
     assert "[1/2] staleness" in said
     assert f"1 of 2 experiments done and kept in {out}" in said
     assert "go stale unnoticed" in out.read_text(encoding="utf-8")
+
+
+def test_the_page_on_swarms_gives_the_verdicts_that_were_measured() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+
+    def told(page: str) -> dict[str, str]:
+        lines = (docs / page).read_text(encoding="utf-8").splitlines()
+        rows = [[cell.strip(" *") for cell in line.split("|")[1:3]] for line in lines if line.startswith("|")]
+        return {claim: verdict for claim, verdict in rows if verdict in get_args(Verdict)}
+
+    assert told("swarm.md") == told("swarm-measured.md")
+    assert len(told("swarm.md")) == 27

@@ -68,9 +68,9 @@ def as_markdown(experiments: Sequence[Experiment], plots: str) -> str:
     """Return all experiments as Markdown; `plots` is the way from the page to the drawings."""
     claims = [claim for one in experiments for claim in one.claims]
     rows = tuple((claim.text, f"**{claim.verdict}**", claim.condition) for claim in claims)
-    parts = [_markdown(Table("", ("claim", "verdict", "numbers"), rows))]
+    parts = ["# Claims about swarms, measured", _markdown(Table("", ("claim", "verdict", "numbers"), rows))]
     for one in experiments:
-        parts.append(f"### {one.name.capitalize()}\n\n{one.setting}")
+        parts.append(f"## {one.name.capitalize()}\n\n{one.setting}")
         for table in one.tables:
             parts += [f"{table.title}:"] if len(one.tables) > 1 else []
             parts.append(_markdown(table))
