@@ -96,6 +96,8 @@ def test_nobody_asks_where_the_structure_has_no_way(world: World) -> None:
     assert [(event.agent, event.data["why"]) for event in world.events("refused")] == [("c", "no way")]
     number = swarm.ask("a", "?", to="c", subject="doc/0001")  # the next who knows, whom a way leads to
     assert answered(swarm, number) == ("answer", "b answers")
+    with world.copy(world.path.with_name("copy.sqlite")) as copied:
+        assert swarm.on(copied).ask("a", "?", to="c") == 0
 
 
 def test_a_question_that_is_sent_again_elsewhere_goes_along_the_structure_too(world: World) -> None:

@@ -15,7 +15,7 @@ from combee.swarm.team.hooks import install_shim, install_trailer, record_transi
 from combee.swarm.team.joined import team_trace
 from combee.swarm.team.score import WEIGHTS, score_run
 from combee.swarm.team.state import TRANSITIONS, TeamState, read_state
-from combee.swarm.team.testing import check_commit
+from combee.swarm.team.testing import check_commit, check_folder
 
 RECORDED = Path(__file__).parent / "data" / "clawteam-0.2.0"
 LEAD = "tech-lead"
@@ -84,7 +84,17 @@ def test_a_lead_that_edits_gets_no_collaboration_however_well_the_tests_do(
 
 
 def test_pytest_and_the_plain_runner_agree(repository: Path) -> None:
-    assert check_commit(repository, "main", pytest=True) == check_commit(repository, "main")
+    broken = {"tests/test_gone.py": "import nowhere\n"}
+    found = [check_commit(repository, "main", extra=broken, pytest=pytest) for pytest in (True, False)]
+    assert {name: not error for name, error in found[0].items()} == {
+        name: not error for name, error in found[1].items()
+    }
+    assert [name for name, error in found[0].items() if error] == ["tests/test_gone.py"]
+
+
+def test_a_commit_without_tests_has_none(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("X = 1\n", encoding="utf-8")
+    assert check_folder(tmp_path, pytest=True) == {}
 
 
 def test_the_trace_tells_talk_and_work_in_order(history: History, state: TeamState) -> None:

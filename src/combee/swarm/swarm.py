@@ -96,10 +96,12 @@ class Swarm:
     def on(self, world: World) -> Swarm:
         """Return the same swarm on a copy of its world. It reads the repository, and changes nothing there."""
         repository = FrozenRepository(self.repository.root) if self.repository is not None else None
-        return Swarm(
+        there = Swarm(
             world, self.brains, compactions=self.compactions, repository=repository, tools=self.tools,
             lessons=self.lessons, **asdict(self.limits),
         )  # fmt: skip
+        there.structure = self.structure
+        return there
 
     def brain(self, role: str) -> Brain:
         """Return what thinks for a role.
