@@ -126,6 +126,21 @@ def test_what_has_no_meaning_is_refused(
     assert not Path("runs").exists()
 
 
+def test_a_scorer_is_called_with_answers_that_were_given_and_no_others(
+    source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may be a judge that costs money, or take the last word of an answer without looking whether there is one."""
+    code = "def last_word(task, answer):\n    return answer.split()[-1] == task.target\n"
+    (source.parent / "gepa_last_word.py").write_text(code, encoding="utf-8")
+
+    async def whole() -> int:
+        async with MockServer(reply=Both(source)) as server:
+            return await asyncio.to_thread(run, learning(server.url, "a", "--scorer", "gepa_last_word:last_word"))
+
+    assert asyncio.run(whole()) == 0
+    assert json.loads(capsys.readouterr().out)["reason"] == "completed"
+
+
 def test_a_dry_run_says_what_the_run_takes_at_most(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*learning("http://127.0.0.1:9/v1", "a"), "--dry-run"]) == 0
     assert json.loads(capsys.readouterr().out) == {"iterations": 4, "rollouts": 180, "reflection_calls": 8}

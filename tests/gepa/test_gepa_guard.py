@@ -21,7 +21,7 @@ from combee.guard import HeldOut, LeakIndex
 from combee.journal import Journal
 from combee.learn import Judge
 from combee.model.mock import MockServer
-from combee.playbook import Bullet, Playbook, save, to_text
+from combee.playbook import Bullet, Playbook, save, to_text, tokens
 
 
 def operations(*found: dict[str, Any]) -> str:
@@ -167,8 +167,73 @@ def test_half_a_playbook_may_not_be_removed() -> None:
     with CombeeReflection(lambda prompt: cut) as reflection:
         proposal, _ = reflection.reflect({"book": to_text(book)}, {"book": records(3)}, ["book"])
         assert proposal.new_texts == {}
-        assert reflection.get_state()["ceiling"] is not None
+        state: Any = reflection.get_state()
+        assert state["judge"]["ceiling"] is not None
     assert [one["verdict"] for one in proposal.metadata["combee:book"]["guard"]][-1] == "reject"
+
+
+def test_what_the_budget_takes_out_of_a_start_book_is_no_loss_of_the_delta() -> None:
+    book = Playbook(tuple(Bullet(f"misc-{n:05d}", "OTHERS", f"Part XA-{n:03d} fits.") for n in range(1, 101)), 100)
+
+    def judged(*more: dict[str, Any]) -> tuple[dict[str, str], str]:
+        def answer(prompt: str) -> str:
+            shown = re.findall(r"part (XK-\d+)", prompt[prompt.index("Record 1:") :])
+            better = (
+                operation("UPDATE", f"Name part {part}.", (f"misc-{100 - n:05d}",), (n,))
+                for n, part in enumerate(shown, start=1)
+            )
+            return operations(*better, *more)
+
+        with CombeeReflection(answer, token_budget=tokens(book) // 3, second_chances=0) as reflection:
+            proposal, _ = reflection.reflect({"book": to_text(book)}, {"book": records(3)}, ["book"])
+        return proposal.new_texts, proposal.metadata["combee:book"]["guard"][-1]["verdict"]
+
+    texts, verdict = judged()
+    assert verdict == "accept"
+    assert all(f"XK-{n:03d}" in texts["book"] for n in range(3))
+    assert judged(*(operation("REMOVE", ids=(one.id,), sources=(1,)) for one in book.bullets[:90])) == ({}, "reject")
+
+
+def test_a_resumed_optimisation_is_guarded_as_if_it_had_never_stopped() -> None:
+    """After a collapse calls stay small until steps are calm: how many have been so is kept too."""
+    calls: list[int] = []
+
+    def answer(prompt: str) -> str:
+        shown = re.findall(r"part (XK-\d+)", prompt[prompt.index("Record 1:") :])
+        calls.append(len(shown))
+        kept = shown[:1] if shown[0].startswith("XK-00") and len(shown) > 5 else shown
+        found = (operation("ADD", f"Name part {part} first.", sources=(n,)) for n, part in enumerate(kept, start=1))
+        return operations(*found)
+
+    def guarded(resumed_at: int | None) -> list[tuple[int, int, Any]]:
+        reflection, found, text = CombeeReflection(answer, second_chances=0), [], to_text(Playbook())
+        for step in range(14):
+            if step == resumed_at:
+                state = json.loads(json.dumps(reflection.get_state()))
+                reflection.close()
+                reflection = CombeeReflection(answer, second_chances=0)
+                reflection.set_state(state)
+            calls.clear()
+            number = reflection.step
+            seen = [{"Inputs": f"case {n}", "Feedback": f"It must name part XK-{step:02d}{n:02d}."} for n in range(16)]
+            proposal, _ = reflection.reflect({"book": text}, {"book": seen}, ["book"])
+            text = proposal.new_texts["book"]
+            found.append((number, max(calls), reflection.get_state()["judge"]))
+        reflection.close()
+        return found
+
+    whole = guarded(None)
+    assert whole[0][1] > whole[1][1] < whole[-1][1]  # smaller calls after the collapse, then they grow again
+    assert guarded(3) == whole
+
+
+def test_a_judge_gives_the_stable_book_along_with_what_it_remembers() -> None:
+    book = Playbook((Bullet("misc-00001", "OTHERS", "Part XA-001 fits.", sources=("r1",)),), 4)
+    one, other = Judge(), Judge()
+    one.begin(book)
+    other.set_state(json.loads(json.dumps(one.get_state())))
+    assert other.stable == book
+    assert other.get_state() == one.get_state()
 
 
 def test_a_lesson_need_not_hold_the_answer_to_its_case() -> None:

@@ -30,7 +30,6 @@ from combee.learn import (
     RunFinished,
     RunStarted,
     SampleRefused,
-    Scorer,
     Task,
 )
 from combee.playbook import Playbook, from_text, to_text
@@ -103,10 +102,6 @@ def learn_by_gepa(prepared: Prepared, start: Playbook | None, journal: Journal, 
         )
         sampler = _sampler(config, scope, journal)
         recorder = Recorder(journal, train=_names(train), val=_names(val), book_of=reflection.book_of)
-        run = GepaRun(journal, display, recorder, reflection, judge, _parts(prepared.tasks.scorer, val))
-        run.alert = lambda verdict, evidence, place: background.run(
-            judge.alert(verdict, evidence, scope.sub(place), "")
-        )
         adapter = TaskAdapter(
             prepared.tasks.scorer,
             _RoleAgent(prepared),
@@ -114,6 +109,10 @@ def learn_by_gepa(prepared: Prepared, start: Playbook | None, journal: Journal, 
             background=background,
             concurrency=config.concurrency,
             attempts=config.attempts,
+        )
+        run = GepaRun(journal, display, recorder, reflection, judge, adapter, val)
+        run.alert = lambda verdict, evidence, place: background.run(
+            judge.alert(verdict, evidence, scope.sub(place), "")
         )
         begun = time.monotonic()
         run.tell(RunStarted(len(train) * config.epochs, config.epochs, replayed=bool(journal.labels())), None)
@@ -201,11 +200,6 @@ def _result(run: GepaRun, reason: FinishReason, detail: str, seconds: float, sam
     version = run.recorder.version(run.best[2]) if run.best is not None else ""
     run.tell(RunFinished(reason, detail, version, len(best), seconds), None)
     return LearnResult(best, last, reason, detail, tuple(run.steps), tuple(run.validations), (), choice=sampler.choice)
-
-
-def _parts(scorer: Scorer, tasks: tuple[Task, ...]) -> list[int]:
-    """Return how many parts the answer to each task has."""
-    return [max(1, scorer(task, "").total) for task in tasks]
 
 
 def _names(tasks: tuple[Task, ...]) -> list[str]:

@@ -13,26 +13,27 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from combee.cli.display import Display
-from combee.guard import Evidence, Rows, Trial, Verdict, after, judge
+from combee.guard import Evidence, Rows, Trial, Verdict, judge
 from combee.journal import Journal
-from combee.learn import Alerted, Event, Judge, StepFinished, Validated
+from combee.learn import Alerted, Event, Judge, StepFinished, Task, Validated
 from combee.learn.judge import spoken
 from combee.playbook import Delta, tokens
 
 if TYPE_CHECKING:
-    from combee.gepa import CombeeReflection, Recorder
+    from combee.gepa import CombeeReflection, Recorder, TaskAdapter
     from combee.gepa.component import Learned
 
 __all__ = ["COMPONENT", "GepaRun"]
 
 COMPONENT = "playbook"
+_WHOLE = 100  # parts of a row, where answers to one task are scored in different numbers of parts
 
 
 @dataclass
 class GepaRun:
     """A listener of gepa. `best` is (score, candidate, text); `seen` counts samples that parents were scored on.
 
-    `parts` says how many parts the answer to each validation task has.
+    `val` are the validation tasks in gepa's order; how candidates did on them, part by part, is known to the adapter.
     """
 
     journal: Journal
@@ -40,7 +41,8 @@ class GepaRun:
     recorder: Recorder
     reflection: CombeeReflection
     judge: Judge
-    parts: Sequence[int]
+    adapter: TaskAdapter
+    val: Sequence[Task]
     steps: list[StepFinished] = field(default_factory=list)
     validations: list[Validated] = field(default_factory=list)
     best: tuple[float, int, str] | None = None
@@ -106,8 +108,9 @@ class GepaRun:
         self.validations.append(told)
         self.tell(told, f"gepa/validated/{index}")
         if self.judge.enabled:
-            scores = event["scores_by_val_id"].items()
-            rows = {str(key): (round(score * self.parts[key]), self.parts[key]) for key, score in scores}
+            tasks = [self.val[key] for key in event["scores_by_val_id"]]
+            scores = self.adapter.scores_of(event["candidate"], tasks)
+            rows = {task.id: (score.hits, max(1, score.total)) for task, score in zip(tasks, scores, strict=True)}
             self._compare(rows, told, index)
 
     def _compare(self, rows: Rows, told: Validated, index: int) -> None:
@@ -118,9 +121,11 @@ class GepaRun:
         evidence = Evidence(told.step, {}, Delta())
         promoted = self._stable is None
         if self._stable is not None:
-            trials = [Trial("stable", rows, self._stable)]
-            found = judge(evidence, self.judge.state, self.judge.limits, trials=trials)
-            self.judge.state = after(self.judge.state, evidence, found)
+            state = self.judge.state
+            found = judge(evidence, state, self.judge.limits, trials=[_paired(rows, self._stable)])
+            # A look is spent. A validation is no step: it has no yield to say what is usual.
+            looks = state.spending.looks + len(found.comparisons)
+            self.judge.state = replace(state, spending=replace(state.spending, looks=looks))
             promoted = found.promote
             # gepa keeps a candidate for what it alone does right; it never becomes the best by a worse score.
             verdict = replace(found, action="alert" if found.action == "reject" else found.action, rollback=False)
@@ -162,6 +167,20 @@ class GepaRun:
         )
         self.steps.append(told)
         self.tell(told, f"gepa/step/{number}")
+
+
+def _paired(new: Rows, old: Rows) -> Trial:
+    """Return the rows as a comparison with `stable`.
+
+    Where a row has another number of parts on the two sides (a rubric finds as many as the answer has), all rows count
+    alike, in hundredths, as they do in gepa's own average.
+    """
+    if any(new[name][1] != old[name][1] for name in new.keys() & old.keys()):
+        new, old = (
+            {name: (round(_WHOLE * hits / parts), _WHOLE) for name, (hits, parts) in rows.items()}
+            for rows in (new, old)
+        )
+    return Trial("stable", new, old)
 
 
 def _whole(value: float) -> Any:

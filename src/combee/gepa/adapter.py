@@ -86,6 +86,7 @@ class TaskAdapter(Closing):
         self._feedback = feedback or tell_outcome
         self._again = again
         self._times: dict[tuple[str, str], int] = {}
+        self._scores: dict[tuple[str, str], Score] = {}
 
     def evaluate(
         self, batch: Sequence[Task], candidate: Candidate, capture_traces: bool = False
@@ -115,6 +116,15 @@ class TaskAdapter(Closing):
                 )
             )
         return batches
+
+    def scores_of(self, candidate: Candidate, tasks: Sequence[Task]) -> list[Score]:
+        """Return the scores of the last rollouts of a candidate, in parts; nothing is run or scored for it.
+
+        Raises:
+            KeyError: The candidate was not evaluated on one of the tasks, by this adapter.
+        """
+        name = _name_of(candidate)
+        return [self._scores[name, task.id] for task in tasks]
 
     def make_reflective_dataset(
         self, candidate: Candidate, eval_batch: EvaluationBatch[Trajectory, str], components_to_update: Sequence[str]
@@ -147,7 +157,7 @@ class TaskAdapter(Closing):
             self.background.close()
 
     def _work(self, candidate: Candidate, task: Task) -> _Rollout:
-        name = hash_json(dict(candidate))[:16]
+        name = _name_of(candidate)
         turn = 0
         if self._again:
             turn = self._times.get((name, task.id), 0)
@@ -174,6 +184,9 @@ class TaskAdapter(Closing):
                 f"{len(waiting)} of {len(works)} rollouts failed {self._attempts} times for outside reasons ({named})",
                 hint="They are not scored. Nothing paid is lost: with a journal, run it again to go on from here.",
             )
+        self._scores.update(
+            {(works[place].candidate_name, works[place].task.id): run.score for place, run in found.items()}
+        )
         return [found[place] for place in range(len(works))]
 
     async def _one(self, work: _Rollout) -> Trajectory:
@@ -197,6 +210,10 @@ class _Rollout:
     candidate_name: str
     task: Task
     turn: int
+
+
+def _name_of(candidate: Candidate) -> str:
+    return hash_json(dict(candidate))[:16]
 
 
 def share(score: Score) -> float:

@@ -176,6 +176,7 @@ async def _delta(work: Work, book: Playbook, asker: Asker, options: ReflectionOp
     method = DeltaMethod(book, asker)
     chances = 1 if options.second_chances is None else options.second_chances
     size = judge.ceiling if judge.ceiling is not None and judge.ceiling < options.max_items else None
+    before = tokens(_applied(book, Delta(), options).playbook)  # what the budget alone evicts, no delta has removed
     scans: list[Scan[Delta]] = []
     judged: list[Judged] = []
     while True:
@@ -183,7 +184,7 @@ async def _delta(work: Work, book: Playbook, asker: Asker, options: ReflectionOp
         shape = _plan(work, options, copies=options.copies, chances=chances, by_model=False, size=size)
         scans.append(await _scan(work, method, shape, scope, asker.seed))
         applied = _applied(book, scans[-1].delta, options)
-        evidence = _evidence(work, book, scans, shape, applied)
+        evidence = _evidence(work, before, scans, shape, applied)
         verdict = judge.on_evidence(evidence)
         judged.append(Judged(evidence, verdict))
         if verdict.max_items is None:
@@ -212,7 +213,7 @@ def _applied(book: Playbook, delta: Delta, options: ReflectionOptions) -> Applie
     return apply(book, delta, budget=options.token_budget, near=options.near)
 
 
-def _evidence(work: Work, book: Playbook, scans: Sequence[Scan[Delta]], shape: Plan, applied: Applied) -> Evidence:
+def _evidence(work: Work, before: int, scans: Sequence[Scan[Delta]], shape: Plan, applied: Applied) -> Evidence:
     """Return what the guard looks at: records that were right, or that the book says already, cannot be lost.
 
     Feedback may be no more than the answer to one case, which a good lesson does not hold: a record counts where a
@@ -229,7 +230,7 @@ def _evidence(work: Work, book: Playbook, scans: Sequence[Scan[Delta]], shape: P
         max_items=-(-shape.n * shape.times // shape.groups),
         attempt=len(scans) - 1,
         tokens=tokens(applied.playbook),
-        tokens_before=tokens(book),
+        tokens_before=before,
     )
 
 

@@ -22,8 +22,6 @@ from combee.gepa.language import Booked, FunctionModel, LanguageModel, as_model
 from combee.gepa.options import ReflectionOptions
 from combee.gepa.proposal import Failed, ReflectionProposal, failing_proposal, proposal_of
 from combee.gepa.records import IMAGE, read_records
-from combee.guard import from_json as guard_from_json
-from combee.guard import to_json as guard_to_json
 from combee.journal import JSON, Scope
 from combee.learn import Judge
 from combee.model import Ledger
@@ -251,17 +249,22 @@ class CombeeReflection(Closing):
     def get_state(self) -> dict[str, JSON]:
         """Return what a resumed run needs, as JSON: see `keep_state`."""
         spent = self.total_cost if self.supports_cost_tracking() else 0.0
-        guard = cast("JSON", guard_to_json(self._judge.state))
-        said: dict[str, JSON] = {"guard": guard, "ceiling": self._judge.ceiling}
-        return {"seen": dict(self._seen), "books": self._books.as_json(), "spent": spent, **said}
+        return {
+            "seen": dict(self._seen),
+            "books": self._books.as_json(),
+            "spent": spent,
+            "step": self.step,
+            "judge": self._judge.get_state(),
+        }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on from what `get_state` returned."""
         self._seen = Counter(state.get("seen", {}))
         self._books = Books(state.get("books"))
         self._spent_before = float(state.get("spent", 0.0))
-        if "guard" in state:
-            self._judge.state, self._judge.ceiling = guard_from_json(state["guard"]), state["ceiling"]
+        self.step = int(state.get("step", 0))
+        if "judge" in state:
+            self._judge.set_state(state["judge"])
 
     def bind_logger(self, logger: Any) -> None:
         """Take gepa's logger (later versions give it)."""

@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Any, cast
 
 from combee.guard import (
     Evidence,
@@ -28,13 +28,17 @@ from combee.guard import (
     alert_payload,
     check_book,
     check_delta,
+    from_json,
     judge,
+    to_json,
 )
 from combee.journal import JSON, Scope
 from combee.learn.evaluate import Evaluation
 from combee.learn.events import Alerted, GuardSpoke
 from combee.learn.intake import decided
 from combee.playbook import Delta, Playbook, digest
+from combee.playbook import from_json as book_from_json
+from combee.playbook import to_json as book_to_json
 
 __all__ = ["Judge", "Tell", "Validate", "spoken"]
 
@@ -136,6 +140,28 @@ class Judge:
             self.ceiling, self._calm = self.ceiling * 2, 0
             if self.ceiling > self._alarm:
                 self.ceiling = None
+
+    def get_state(self) -> dict[str, JSON]:
+        """Return as JSON what earlier verdicts left: the history, the error budget, the ceiling, the stable book.
+
+        Labels and validation scores are not in it: they come with the run again.
+        """
+        return {
+            "guard": cast("JSON", to_json(self.state)),
+            "ceiling": self.ceiling,
+            "alarm": self._alarm,
+            "calm": self._calm,
+            "stable": book_to_json(self.stable),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `get_state` returned.
+
+        Raises:
+            DataError: It is not the state of a guard.
+        """
+        self.state, self.stable = from_json(state["guard"]), book_from_json(state["stable"])
+        self.ceiling, self._alarm, self._calm = state["ceiling"], state["alarm"], state["calm"]
 
     async def alert(self, verdict: Verdict, evidence: Evidence, scope: Scope, run: str) -> Alerted | None:
         """Log a verdict that somebody should know of, and run the user's command for it, once in the life of a run."""
