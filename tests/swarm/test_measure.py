@@ -14,16 +14,16 @@ from combee.swarm.measure.asking import reduce_traces
 from combee.swarm.measure.budget import Spent, spend
 from combee.swarm.measure.capacity import largest, outcome
 from combee.swarm.measure.chains import CENTRE, NONE, REUSED, VOTE, Chains, Slips, Work, run_chains
-from combee.swarm.measure.edits import edits
 from combee.swarm.measure.errors import pays_from
 from combee.swarm.measure.joint import joint
 from combee.swarm.measure.lab import DOCUMENT, WINDOW, Facts
-from combee.swarm.measure.layers import crossing
 from combee.swarm.measure.load import Demand, run_load
 from combee.swarm.measure.result import Setting, Verdict, judge
-from combee.swarm.measure.roles import specialise
+from combee.swarm.measure.returns import specialise
 from combee.swarm.measure.staleness import stale
-from combee.swarm.measure.team import DIRECTORY, FLAT, LEADS, TREE, team
+from combee.swarm.measure.structure import edits
+from combee.swarm.measure.team import crossing
+from combee.swarm.measure.teamwork import DIRECTORY, FLAT, LEADS, TREE, team
 from combee.swarm.measure.ways import chain, disk, fresh, persistent, reports
 from combee.swarm.window import count
 

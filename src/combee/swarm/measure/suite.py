@@ -1,4 +1,7 @@
-"""All experiments. A verdict is computed from the numbers, never written down."""
+"""All experiments, each in the module of its name. A verdict is computed from the numbers, never written down.
+
+`lab`, `ways`, `chains` and `teamwork` are what they are done with: small worlds whose agents have right answers.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from combee.errors import UsageError, did_you_mean
 from combee.swarm.measure.asking import asking
 from combee.swarm.measure.budget import budget
 from combee.swarm.measure.capacity import capacity
-from combee.swarm.measure.edits import structure
 from combee.swarm.measure.errors import errors
 from combee.swarm.measure.joint import joints
-from combee.swarm.measure.layers import teams
 from combee.swarm.measure.load import loads
 from combee.swarm.measure.result import Experiment, Setting
-from combee.swarm.measure.roles import returns
+from combee.swarm.measure.returns import returns
 from combee.swarm.measure.staleness import staleness
+from combee.swarm.measure.structure import structure
+from combee.swarm.measure.team import teams
 
 __all__ = ["EXPERIMENTS", "check_names", "measure"]
 
