@@ -76,6 +76,18 @@ def test_what_a_copy_brings_back(world: World, returns: str, entries: int) -> No
         assert "long long" in back[0].text
 
 
+def test_who_has_answered_with_a_digest_still_knows_the_version_it_read(world: World) -> None:
+    swarm = make(world)
+    world.spawn("ann", role="reader", returns="digest")
+    swarm.tell("ann", "doc/0003")
+    asyncio.run(swarm.run())
+    before = who_knows(world, "doc/0003")
+    reply(swarm, swarm.ask(USER, "value of 0003", subject="doc/0003"))
+    after = who_knows(world, "doc/0003")
+    assert [(one.agent, one.fresh) for one in before] == [(one.agent, one.fresh) for one in after] == [("ann", True)]
+    assert after[0].count == before[0].count + 1
+
+
 def test_a_copy_changes_nothing(world: World) -> None:
     def policy(view: View) -> Thought | str:
         done = view.results()

@@ -80,11 +80,11 @@ def read(world: World, path: str, version: int | None = None) -> Document | None
 
 
 def credit(world: World, agent: str, incarnation: int, subject: str, version: str) -> None:
-    """Note in the directory that an agent has read a subject in a version."""
+    """Note in the directory that an agent has read a subject in a version; "": it heard of it, in none."""
     with world.step():
         world.run(
             "INSERT INTO reads VALUES (?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET count = count + 1,"
-            " version = excluded.version",
+            " version = coalesce(nullif(excluded.version, ''), version)",
             agent,
             incarnation,
             subject,
