@@ -227,15 +227,6 @@ def test_a_resumed_optimisation_is_guarded_as_if_it_had_never_stopped() -> None:
     assert guarded(3) == whole
 
 
-def test_a_judge_gives_the_stable_book_along_with_what_it_remembers() -> None:
-    book = Playbook((Bullet("misc-00001", "OTHERS", "Part XA-001 fits.", sources=("r1",)),), 4)
-    one, other = Judge(), Judge()
-    one.begin(book)
-    other.set_state(json.loads(json.dumps(one.get_state())))
-    assert other.stable == book
-    assert other.get_state() == one.get_state()
-
-
 def test_a_lesson_need_not_hold_the_answer_to_its_case() -> None:
     """Feedback that tells no more than the right answer: a rule gives it, and does not quote it."""
     cases = [{"Inputs": f"Convert gauge GX-{n}.", "Feedback": f"Wrong. It is {n * 7919}.5"} for n in range(1, 9)]

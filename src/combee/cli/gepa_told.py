@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from combee.cli.display import Display
-from combee.guard import Evidence, Rows, Trial, Verdict, judge
+from combee.guard import Evidence, Rows, Verdict, judge
 from combee.journal import Journal
 from combee.learn import Alerted, Event, Judge, StepFinished, Task, Validated
-from combee.learn.judge import spoken
+from combee.learn.judge import paired, spoken
 from combee.playbook import Delta, tokens
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["COMPONENT", "GepaRun"]
 
 COMPONENT = "playbook"
-_WHOLE = 100  # parts of a row, where answers to one task are scored in different numbers of parts
 
 
 @dataclass
@@ -122,7 +121,7 @@ class GepaRun:
         promoted = self._stable is None
         if self._stable is not None:
             state = self.judge.state
-            found = judge(evidence, state, self.judge.limits, trials=[_paired(rows, self._stable)])
+            found = judge(evidence, state, self.judge.limits, trials=[paired("stable", rows, self._stable)])
             # A look is spent. A validation is no step: it has no yield to say what is usual.
             looks = state.spending.looks + len(found.comparisons)
             self.judge.state = replace(state, spending=replace(state.spending, looks=looks))
@@ -167,20 +166,6 @@ class GepaRun:
         )
         self.steps.append(told)
         self.tell(told, f"gepa/step/{number}")
-
-
-def _paired(new: Rows, old: Rows) -> Trial:
-    """Return the rows as a comparison with `stable`.
-
-    Where a row has another number of parts on the two sides (a rubric finds as many as the answer has), all rows count
-    alike, in hundredths, as they do in gepa's own average.
-    """
-    if any(new[name][1] != old[name][1] for name in new.keys() & old.keys()):
-        new, old = (
-            {name: (round(_WHOLE * hits / parts), _WHOLE) for name, (hits, parts) in rows.items()}
-            for rows in (new, old)
-        )
-    return Trial("stable", new, old)
 
 
 def _whole(value: float) -> Any:

@@ -40,12 +40,13 @@ from combee.playbook import Delta, Playbook, digest
 from combee.playbook import from_json as book_from_json
 from combee.playbook import to_json as book_to_json
 
-__all__ = ["Judge", "Tell", "Validate", "spoken"]
+__all__ = ["Judge", "Tell", "Validate", "paired", "spoken"]
 
 Validate = Callable[[Playbook, Scope], Awaitable[Evaluation]]
 Tell = Callable[[Mapping[str, object]], Notified]
 
 _LOG = logging.getLogger("combee")
+WHOLE = 100  # parts of a row, where answers to one task are scored in different numbers of parts
 CALM = 8  # sound steps after which a lowered ceiling doubles
 
 
@@ -116,12 +117,11 @@ class Judge:
     async def on_scores(self, evidence: Evidence, new: Playbook, old: Playbook, scope: Scope) -> Verdict:
         """Judge an update again, with the scores of the new book against the old one and the last stable one."""
         rows = await self._score(new, scope)
-        trials = [Trial("old", rows, await self._score(old, scope))]
+        before = await self._score(old, scope)
         if digest(self.stable) == digest(old):
-            trials.append(Trial("stable", rows, trials[0].old))
-            trials.pop(0)  # they are one book: one look, and its name is the one that can promote
+            trials = [paired("stable", rows, before)]  # one book: one look, and its name is the one that can promote
         else:
-            trials.append(Trial("stable", rows, await self._score(self.stable, scope)))
+            trials = [paired("old", rows, before), paired("stable", rows, await self._score(self.stable, scope))]
         return self._isolated(judge(evidence, self.state, self.limits, index=self.held_out, trials=trials))
 
     def settle(self, evidence: Evidence, verdict: Verdict, new: Playbook, *, leafwise: bool) -> None:
@@ -205,8 +205,21 @@ class Judge:
         name = digest(book)
         if name not in self._rows and self.validate is not None:
             found = await self.validate(book, scope.sub("guard"))
-            self._rows[name] = {task: (score.hits, score.total) for task, score in found.scores.items()}
+            self._rows[name] = {task: (score.hits, max(1, score.total)) for task, score in found.scores.items()}
         return self._rows[name]
+
+
+def paired(against: str, new: Rows, old: Rows) -> Trial:
+    """Return two books' rows as one comparison.
+
+    Where a row has another number of parts on the two sides (a rubric may find as many as an answer has), hits are no
+    measure: all rows count alike then, in hundredths.
+    """
+    if any(new[name][1] != old[name][1] for name in new.keys() & old.keys()):
+        new, old = (
+            {name: (round(WHOLE * hits / parts), WHOLE) for name, (hits, parts) in rows.items()} for rows in (new, old)
+        )
+    return Trial(against, new, old)
 
 
 def spoken(step: int, evidence: Evidence, verdict: Verdict) -> GuardSpoke:
