@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,6 +35,13 @@ def test_clusters_hold_related_entries_and_have_a_size_limit() -> None:
     assert max(len(cluster) for cluster in clusters_of(many, most=5)) <= 5
     with pytest.raises(UsageError):
         clusters_of(BOOK, most=1)
+
+
+def test_a_cluster_has_sources_for_all_of_its_entries_or_for_none() -> None:
+    text = "read the gauge of the pump"
+    mixed = Playbook(tuple(Bullet(f"misc-{n:05d}", "OTHERS", text, sources=("r",) * (n % 2)) for n in range(1, 9)))
+    found = [[bool(bullet.sources) for bullet in cluster] for cluster in clusters_of(mixed)]
+    assert found == [[True] * 4, [False] * 4]
 
 
 async def test_related_entries_become_one_that_says_all_and_counters_add_up() -> None:
@@ -79,3 +88,29 @@ async def test_a_cluster_is_paid_once() -> None:
     first = await refine(BOOK, model, scope=scope)
     assert (await refine(BOOK, model, scope=scope)).playbook == first.playbook
     assert len(model.requests) == 1
+
+
+async def test_what_was_kept_brings_back_no_source_that_was_taken_out_since() -> None:
+    scope = MemoryScope()
+    model = ScriptedModel([reply({"text": JOINED, "bullet_ids": ["misc-00001", "misc-00002"]})])
+    whole = replace(BOOK, bullets=(replace(BOOK.bullets[0], sources=("r1", "forgotten")), *BOOK.bullets[1:]))
+    first = await refine(whole, model, scope=scope)
+    assert {source for bullet in first.playbook for source in bullet.sources} == {"r1", "r2", "r3", "forgotten"}
+    second = await refine(BOOK, model, scope=scope)
+    assert [cluster.result for cluster in second.clusters] == ["rewritten"]
+    assert {source for bullet in second.playbook for source in bullet.sources} == {"r1", "r2", "r3"}
+
+
+class Tuned(ScriptedModel):
+    """A model of the same name with another body parameter."""
+
+    parameters: Mapping[str, Any] = {"top_k": 1}
+
+
+async def test_a_model_with_other_parameters_is_asked_again() -> None:
+    scope = MemoryScope()
+    answers = [reply({"text": JOINED, "bullet_ids": ["misc-00001", "misc-00002"]})]
+    plain, tuned = ScriptedModel(answers), Tuned(answers)
+    await refine(BOOK, plain, scope=scope)
+    await refine(BOOK, tuned, scope=scope)
+    assert (plain.name, len(plain.requests), len(tuned.requests)) == (tuned.name, 1, 1)

@@ -77,11 +77,20 @@ async def test_refining_what_may_be_read_leaves_all_of_it_readable() -> None:
     assert len(readable(found.playbook, LABELS, POLICY)) == 2
 
 
-async def test_an_entry_that_rests_on_nothing_gets_the_sources_of_what_was_read_beside_it() -> None:
-    seed = book("foreign")
-    seed = replace(seed, bullets=(replace(seed.bullets[0], sources=()), *seed.bullets[1:]))
-    reply = {"reasoning": "", "bullets": [{"text": ALONE, "bullet_ids": ["misc-00001"]}]}
+async def test_an_entry_that_rests_on_nothing_is_joined_to_none_that_has_sources() -> None:
+    seed = book("own-3")
+    seed = replace(seed, bullets=(*seed.bullets[:2], replace(seed.bullets[2], sources=()), seed.bullets[3]))
+    reply = {"reasoning": "", "bullets": [{"text": SMUGGLED, "bullet_ids": [f"misc-0000{n}" for n in (1, 2, 3)]}]}
+    found = await refine(seed, ScriptedModel([json.dumps(reply)]))
+    assert [cluster.ids for cluster in found.clusters] == [("misc-00001", "misc-00002")]
+    assert found.playbook == seed
+    assert HIDDEN not in to_text(readable(found.playbook, LABELS, POLICY))
+
+
+async def test_entries_that_rest_on_nothing_are_joined_and_still_rest_on_nothing() -> None:
+    seed = book("own-3")
+    seed = replace(seed, bullets=tuple(replace(bullet, sources=()) for bullet in seed.bullets))
+    reply = {"reasoning": "", "bullets": [{"text": SMUGGLED, "bullet_ids": [f"misc-0000{n}" for n in (1, 2, 3)]}]}
     found = await refine(seed, ScriptedModel([json.dumps(reply)]))
     assert [cluster.result for cluster in found.clusters] == ["rewritten"]
-    trusted = frozenset({"misc-00001"})
-    assert HIDDEN not in to_text(readable(found.playbook, LABELS, POLICY, trusted=trusted))
+    assert len(readable(found.playbook, LABELS, POLICY)) == 0

@@ -2,7 +2,8 @@
 
 Clusters of entries that share words go to the model, many at once. A rewritten cluster counts only if every distinctive
 term of every old entry stands in the text that replaces it and the result is shorter; else it is left alone.
-What a call wrote belongs to the sources of all entries it read: so no label of theirs is lost on the way.
+What a call wrote belongs to the sources of all entries it read: so no label of theirs is lost on the way. Entries
+without sources, which a policy lets nobody read, are joined only among themselves: others' sources would open them.
 """
 
 from __future__ import annotations
@@ -10,16 +11,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-from combee.ace.asking import CallOptions, as_text, ask
+from combee.ace.asking import CallOptions, as_text, ask_and_keep
 from combee.ace.citing import cited_ids
 from combee.ace.prompts import Prompts
 from combee.ace.schemas import REFINE
 from combee.ace.showing import show_bullets
 from combee.errors import UsageError
-from combee.journal import JSON, MemoryScope, Scope, hash_json
-from combee.learn.codec import delta_from_json, delta_to_json
+from combee.journal import MemoryScope, Scope
 from combee.model import Model
 from combee.playbook import (
     Bullet,
@@ -67,6 +67,8 @@ class Refined:
 def clusters_of(book: Playbook, *, threshold: float = THRESHOLD, most: int = MOST) -> list[tuple[Bullet, ...]]:
     """Return groups of two to `most` entries whose texts share words, the most alike first joined.
 
+    Entries that have sources and entries that have none are never in one group.
+
     Raises:
         UsageError: The threshold is not above 0 and up to 1, or `most` is below 2.
     """
@@ -78,7 +80,7 @@ def clusters_of(book: Playbook, *, threshold: float = THRESHOLD, most: int = MOS
     members: dict[int, list[int]] = {place: [place] for place in group}
     for one, other, _ in sorted(pairs, key=lambda pair: (-pair[2], pair[0], pair[1])):
         a, b = group[one], group[other]
-        if a == b or len(members[a]) + len(members[b]) > most:
+        if a == b or len(members[a]) + len(members[b]) > most or bool(bullets[a].sources) != bool(bullets[b].sources):
             continue
         for place in members[b]:
             group[place] = a
@@ -111,7 +113,7 @@ async def refine(
         most: Entries of a cluster at most.
         budget: Tokens the playbook may have.
         step: Stands in the changed entries.
-        scope: Where results are kept, so that none is paid twice.
+        scope: Where replies are kept, so that none is paid twice.
         runner: Runs the calls.
 
     Raises:
@@ -140,28 +142,24 @@ async def refine(
 async def _rewritten(
     group: Sequence[Bullet], model: Model, prompts: Prompts, options: CallOptions, scope: Scope
 ) -> tuple[Delta, str]:
-    """Return the operations of one cluster (kept in the scope), and what to say of it."""
+    """Return the operations of one cluster, and what to say of it.
+
+    The reply is kept in the scope, and no operation: those carry sources, and a source that was taken out of the book
+    since must not come back.
+    """
     terms = "\n".join(f"[{bullet.id}] {', '.join(sorted(distinct_terms(bullet.text)))}" for bullet in group)
-    messages = prompts["refine"].render({"bullets": show_bullets(group), "terms": terms})
-    item = "+".join(bullet.id for bullet in group)
-
-    async def call() -> JSON:
-        reply = await ask(
-            model,
-            messages,
-            scope,
-            role="refine",
-            item=item,
-            schema=REFINE,
-            required=("bullets",),
-            options=options,
-        )
-        operations, result = _checked(reply["bullets"], group)
-        return [delta_to_json(delta_of(operations)), result]
-
-    inputs = [prompts.digest, model.name, [[bullet.id, bullet.text] for bullet in group]]
-    kept = cast("list[JSON]", await scope.once("refined", hash_json(item)[:16], inputs, call))
-    return delta_from_json(kept[0]), str(kept[1])
+    reply = await ask_and_keep(
+        model,
+        prompts["refine"].render({"bullets": show_bullets(group), "terms": terms}),
+        scope,
+        role="refine",
+        item="+".join(bullet.id for bullet in group),
+        schema=REFINE,
+        required=("bullets",),
+        options=options,
+    )
+    operations, result = _checked(reply["bullets"], group)
+    return delta_of(operations), result
 
 
 def _checked(raw: object, group: Sequence[Bullet]) -> tuple[list[Operation], str]:
