@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
@@ -154,48 +153,6 @@ def test_local_models_are_free_and_share_weights_ledger_and_budget(
     found = price_of(models.settings["generator"].name, None, {})
     assert found is not None
     assert found.cost(Usage(10**6, 10**6)) == 0
-
-
-async def test_a_resumed_run_asks_for_nothing_that_the_endpoint_has_refused(tmp_path: Path) -> None:
-    config = MockConfig(schema="refuse", json_mode="refuse")
-    table = {"name": "m", "api_key_env": "NO_SUCH_VARIABLE"}
-    asked = Request((Message("user", "hello"),), {"type": "object", "properties": {}}, role="generator", item="t")
-    async with MockServer(config) as server:
-        seen = []
-        for role in ("generator", "reflector", "generator"):
-            with Journal.open(tmp_path) as journal:
-                models = open_models(table | {"base_url": server.url})
-                models.attach(journal)
-                before = server.stats.requests
-                await models.by_role[role].complete(asked)
-                await models.by_role["curator"].complete(asked)
-                seen.append(server.stats.requests - before)
-                await models.aclose()
-    assert seen == [4, 2, 2]
-
-
-async def test_minutes_count_over_all_processes_of_a_run_and_not_between_them(tmp_path: Path) -> None:
-    now = time.time()
-    with Journal.open(tmp_path) as journal:
-        journal.set_meta("begun", [now - 9000, now - 3000])
-        for at in (now - 8940, now - 2940, now - 2970):
-            journal.record_call({"role": "generator", "at": at, "paid": "yes"})
-        async with MockServer() as server:
-            table = {"name": "m", "api_key_env": "NO_SUCH_VARIABLE", "base_url": server.url}
-            for limit, fits in ((1.9, False), (100.0, True)):
-                models = open_models(table, budget={"max_minutes": limit})
-                models.attach(journal)
-                model = models.by_role["reflector"]
-                if fits:
-                    await model.complete(ASK)
-                else:
-                    with pytest.raises(BudgetError, match="minutes"):
-                        await model.complete(ASK)
-                await models.aclose()
-        assert len(list(journal.calls())) == 4
-        begun = journal.meta("begun")
-        assert isinstance(begun, list)
-        assert len(begun) == 4
 
 
 WORK = Workload(samples=100, validation=20, question_tokens=50, book_tokens=0)

@@ -5,8 +5,9 @@ So limits hold for the whole run, over all its resumes, and a resumed run asks n
 
 from __future__ import annotations
 
+import math
 import time
-from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, cast
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Keeper", "Spent"]
 
 ENDPOINTS = "endpoints"
-BEGUN = "begun"  # when each process of the run began, Unix seconds
+STARTS = "starts"  # of each process of the run: when it began, Unix seconds, and how many calls were booked by then
 _SUMS = ("cost", "calls", "tokens")
 
 
@@ -39,8 +40,7 @@ class Spent:
         usage = row.get("usage") or {}
         tokens = int(usage.get("prompt", 0)) + int(usage.get("completion", 0))
         took = (float(row.get("cost") or 0.0), int(row.get("paid") != "no"), tokens)
-        role = str(row.get("role", "")).partition("/")[0]
-        for sums in (self.all, self.by_role.setdefault(role, dict.fromkeys(_SUMS, 0))):
+        for sums in (self.all, self.by_role.setdefault(_role_of(row), dict.fromkeys(_SUMS, 0))):
             for name, amount in zip(_SUMS, took, strict=True):
                 sums[name] += amount
 
@@ -78,31 +78,45 @@ class Keeper:
             return
         self._journal.record_call(row)
         for number, (where, model) in enumerate(self._watched):
-            can = model.capabilities
-            if can is not self._seen[number]:
+            can, seen = model.capabilities, self._seen[number]
+            if can is not seen:
                 self._seen[number] = can
-                self._known[where] = cast("JSON", asdict(can))
+                # Only what is new: roles with budgets of their own ask one endpoint through clients of their own.
+                new = {name: value for name, value in asdict(can).items() if value != getattr(seen, name)}
+                self._known[where] = {**cast("dict[str, JSON]", self._known.get(where, {})), **new}
                 self._journal.set_meta(ENDPOINTS, self._known)
 
     def spent_before(self) -> Spent:
         """Return what earlier processes of the run took, and note that another one begins.
 
-        A process worked from its beginning to its last call: the time between two of them is nobody's.
+        A process worked from its beginning to its last call: the time between two of them is nobody's. A role's
+        minutes are those worked since its first call. Which process made a call is told by the order of booking, not
+        by the clock, which may have been put right between two of them; a clock that goes back adds nothing.
         """
         journal = cast("Journal", self._journal)
-        begun = cast("list[float]", journal.meta(BEGUN) or [])
-        ended = list(begun)
-        spent = Spent()
+        starts = cast("list[tuple[float, int]]", journal.meta(STARTS) or [])
+        coming = deque(starts)
+        spent, booked = Spent(), 0
+        worked, clock = 0.0, math.inf
+        since: dict[str, float] = {}
         for row in cast("Iterator[dict[str, Any]]", journal.calls()):
+            while coming and coming[0][1] <= booked:
+                clock = coming.popleft()[0]
+            booked += 1
             spent.add(row)
-            process = bisect_right(begun, row.get("at", 0.0)) - 1
-            if process >= 0:
-                ended[process] = max(ended[process], row["at"])
-        minutes = sum(end - start for start, end in zip(begun, ended, strict=True)) / 60
-        for sums in (spent.all, *spent.by_role.values()):
-            sums["minutes"] = minutes
-        journal.set_meta(BEGUN, [*begun, time.time()])
+            now = float(row.get("at", clock))
+            worked += max(0.0, now - clock)
+            clock = now
+            since.setdefault(_role_of(row), max(0.0, worked - float(row.get("wire", 0.0))))
+        spent.all["minutes"] = worked / 60
+        for role, sums in spent.by_role.items():
+            sums["minutes"] = (worked - since[role]) / 60
+        journal.set_meta(STARTS, [*starts, [time.time(), booked]])
         return spent
+
+
+def _role_of(row: Mapping[str, Any]) -> str:
+    return str(row.get("role", "")).partition("/")[0]
 
 
 def _read(kept: Mapping[str, Any]) -> Capabilities:
