@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from combee.errors import CallError, CallErrorKind, UsageError
-from combee.model import Message, Request, complete_json
+from combee.model import Message, Request, Response, complete_json
 from combee.model.doctor import check_local
 from combee.model.local import LocalModel, LocalServer, find_weights, weights_of
+from combee.model.requesthash import request_hash
 
 
 def ask(text: str = "hello", **options: Any) -> Request:
@@ -58,6 +59,35 @@ async def test_a_file_that_is_no_model_is_one_failed_check(tmp_path: Path) -> No
     assert caught.value.kind is CallErrorKind.NO_SUCH_MODEL
     assert [(check.name, check.ok) for check in report.checks] == [("weights", True), ("runs", False), ("price", True)]
     assert not report.ok
+
+
+def test_weights_are_told_apart_by_what_is_in_them_and_not_by_where_they_lie(tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
+    prints = []
+    for name, tuned in (("a", slice(0)), ("b", slice(0)), ("c", slice(40_000)), ("d", slice(500_000, 540_000)),
+                        ("e", slice(960_000, 1_000_000))):  # fmt: skip
+        content = bytearray(1_000_000)
+        content[tuned] = b"x" * len(content[tuned])
+        path = tmp_path / name / "model.gguf"
+        path.parent.mkdir()
+        path.write_bytes(content)
+        model = LocalModel(LocalServer(path))
+        prints.append(request_hash(ask(), model))
+        assert str(tmp_path) not in repr(model.parameters)
+    assert prints[0] == prints[1]
+    assert len(set(prints)) == 4
+
+
+@pytest.mark.timeout(600)
+async def test_calls_that_wait_for_a_slot_when_the_model_closes_fail_and_are_not_cancelled() -> None:
+    server = LocalServer(weights(), slots=1, context=512)
+    body = {"model": "m", "messages": [{"role": "user", "content": "Count to fifty."}], "max_tokens": 64}
+    calls = [asyncio.create_task(server.ask(body)) for _ in range(4)]
+    await asyncio.sleep(0)  # all of them are handed to the one slot
+    await server.aclose()
+    for outcome in await asyncio.gather(*calls):
+        # The first one may have been at work, and is finished then.
+        assert isinstance(outcome, Response) or (outcome.kind, outcome.paid) == (CallErrorKind.CONNECTION, "no")
 
 
 @pytest.mark.timeout(600)  # real work on two cores that others may hold

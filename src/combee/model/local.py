@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import threading
@@ -31,6 +32,9 @@ FREE = Price(0, 0, source="runs on this machine")
 SLOTS = 2
 
 _NAME, _NAMES = 24, 4  # letters of a name in a list, names in a list
+_PARTS, _PART = 64, 4096  # parts of a file of weights that stand for all of it, and their bytes
+
+_CLOSED = Fault(CallErrorKind.CONNECTION, "the local model is closed", fatal=True, paid="no")
 
 _PREFIX = "local/"
 _SHIPPED = "smollm2"
@@ -84,6 +88,23 @@ def find_weights(path: Path | str | None = None) -> Path:
     raise UsageError("there are no weights for the local model", hint=_NO_WEIGHTS)
 
 
+def _print_of(weights: Path) -> str:
+    """Return what tells weights apart wherever they lie: a hash of their size and of parts from all over the file.
+
+    All over, since the beginning is the vocabulary: it is the same for every model that was tuned from one.
+    """
+    try:
+        size = weights.stat().st_size
+        digest = hashlib.blake2b(b"%d" % size, digest_size=16)
+        with weights.open("rb") as file:
+            for part in range(_PARTS):
+                file.seek(max(0, size - _PART) * part // (_PARTS - 1))
+                digest.update(file.read(_PART))
+    except OSError as error:
+        raise UsageError(f"{weights} cannot be read: {error.strerror}", hint="Is it a GGUF model?") from None
+    return digest.hexdigest()
+
+
 class LocalServer:
     """The weights of one GGUF file, loaded at the first call and once, whatever number of models share them.
 
@@ -94,13 +115,14 @@ class LocalServer:
         threads: Threads of the processor; None: half of them (more spin-wait on one another on a busy machine).
 
     Raises:
-        UsageError: No weights, or the extra `local` is not installed.
+        UsageError: No weights that can be read, or the extra `local` is not installed.
     """
 
     def __init__(
         self, weights: Path | str | None = None, *, slots: int = SLOTS, context: int = 4096, threads: int | None = None
     ) -> None:
         self.weights = find_weights(weights)
+        self.weights_print = _print_of(self.weights)
         self.slots = slots
         self._context = context
         self._threads = threads or max(1, (os.cpu_count() or 2) // 2)
@@ -114,15 +136,15 @@ class LocalServer:
             raise UsageError("the local model needs xllamacpp", hint=how_to_install("local")) from None
 
     async def aclose(self) -> None:
-        """Finish the running calls and free the model."""
+        """Finish the running calls and free the model; calls that wait for a slot get the fault "closed"."""
         self._closed = True
-        await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
+        await asyncio.to_thread(self._pool.shutdown)
         self._server = None
 
     async def ask(self, body: Mapping[str, Any]) -> Response | Fault:
         """Run one call, in a thread of its own."""
         if self._closed:
-            return Fault(CallErrorKind.CONNECTION, "the local model is closed", fatal=True, paid="no")
+            return _CLOSED
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._ask, body)
 
     def _load(self) -> Any:
@@ -149,6 +171,8 @@ class LocalServer:
             return self._server
 
     def _ask(self, body: Mapping[str, Any]) -> Response | Fault:
+        if self._closed:  # while it waited for a slot
+            return _CLOSED
         try:
             reply = self._load().handle_chat_completions(dict(body))
         except UsageError as error:
@@ -205,7 +229,7 @@ class LocalModel:
     @property
     def parameters(self) -> Mapping[str, Any]:
         """What besides the request makes a reply what it is: the weights, and further body parameters."""
-        return {"weights": self.server.weights.name, **self._extra}
+        return {"weights": self.server.weights_print, **self._extra}
 
     def sibling(self, engine: Engine) -> LocalModel:
         """Return this model with another engine, on the same weights."""
