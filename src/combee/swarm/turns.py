@@ -81,9 +81,11 @@ def _begin(swarm: Swarm, agent: AgentRow, mail: Mail, current: Mail | None) -> W
 
 
 def _steps(swarm: Swarm, agent: AgentRow, mail: Mail) -> int:
+    """Return the thoughts that were had for a message before; summaries and what was cancelled are none."""
     if mail.state == "queued":
         return 0
-    row = swarm.world.one("SELECT count(*) FROM spend WHERE agent = ? AND mail = ?", agent.name, mail.id)
+    sql = "SELECT count(*) FROM spend WHERE agent = ? AND mail = ? AND purpose = ?"
+    row = swarm.world.one(sql, agent.name, mail.id, mail.kind)
     return int(row[0]) if row else 0
 
 
