@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -245,8 +246,6 @@ def test_a_used_up_budget_ends_the_run_and_with_more_it_goes_on(world: World) ->
 @contextmanager
 def native_server(reply: Any) -> Iterator[str]:
     """Serve chat completions with tool calls in a thread of its own; `reply(body)` gives the message."""
-    import threading
-
     started, ended = threading.Event(), asyncio.Event()
     place: dict[str, Any] = {}
 
