@@ -137,7 +137,7 @@ class SwarmFile:
 def _known(table: object, allowed: Set[str], where: str) -> dict[str, Any]:
     """Return a table whose keys and values are what they must be."""
     if not isinstance(table, dict):
-        raise UsageError(f"{where} is not a table")
+        raise UsageError(f"{where} is not a table", hint="See docs/swarm.md for an example.")
     for key, value in table.items():
         if key not in allowed:
             raise UsageError(f"{where} has no {key!r}", hint=did_you_mean(key, allowed))
@@ -178,11 +178,14 @@ def read_swarm_file(path: Path) -> SwarmFile:
         for row in data.get(name, []):
             _known(row, keys, f"{path}: [[{name}]]")
             if "name" not in row:
-                raise UsageError(f"{path}: [[{name}]] without a name")
+                raise UsageError(f"{path}: [[{name}]] without a name", hint='Add name = "...".')
     names = _names(path, data.get("agents", []))
     task = tables["task"]
     if task and task.get("to") not in names:
-        raise UsageError(f"{path}: the task goes to {task.get('to')!r}, who is not described")
+        raise UsageError(
+            f"{path}: the task goes to {task.get('to')!r}, who is not described",
+            hint=did_you_mean(task.get("to", ""), names),
+        )
     if task and "question" not in task:
         raise UsageError(f"{path}: [task] asks nothing", hint="Add a question.")
     if "learn" in data and "tasks" not in tables["learn"]:
@@ -196,9 +199,9 @@ def _names(path: Path, agents: list[dict[str, Any]]) -> set[str]:
     names = [str(agent["name"]) for agent in agents]
     for name in names:
         if name in {"", USER} or "~" in name:
-            raise UsageError(f"{path}: an agent needs a name, without ~, and not {USER!r}")
+            raise UsageError(f"{path}: no agent can be called {name!r}", hint=f"Choose a name without ~, not {USER!r}.")
         if names.count(name) > 1:
-            raise UsageError(f"{path}: there are several agents {name!r}")
+            raise UsageError(f"{path}: there are several agents {name!r}", hint="Give each a name of its own.")
     return set(names)
 
 
