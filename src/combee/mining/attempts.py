@@ -11,11 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from combee.mining.faults import Fault, fault_of, last_line
+from combee.mining.faults import Fault, fault_of, last_line, printed
 from combee.mining.shell import Part, parts
+from combee.mining.words import READERS
 from combee.trace import Step, ToolCall, Trace, failed
 
-__all__ = ["Attempt", "attempts"]
+__all__ = ["LOOKS", "Attempt", "attempts"]
+
+LOOKS = re.compile(
+    r"(?!.*(?:replace|write|edit|insert))(?:(?i:read|open|view|cat|show|grep|search|find|list|glob|get|fetch)(?![a-z])|"
+    r"(?i:ls)$)"
+)
+"""Tools that are no shell and only show something, by the beginning of their names."""
 
 _SHELL = re.compile(
     r"bash|shell|terminal|exec|execute_bash|run_command|run_shell_command|local_shell|swe_agent_action|command|"
@@ -23,13 +30,17 @@ _SHELL = re.compile(
     re.IGNORECASE,
 )
 _KEYS = ("command", "cmd", "raw_action", "script", "code_block")
-_EXIT = re.compile(
-    r"<returncode>\s*(-?\d+)|(?:exit(?:ed with)? code|Exit code|exit status|exited with code)[:\s]+(-?\d+)\b"
+_EXIT = re.compile(  # a code ends its line; "exit status 1 if it differs" is a manual speaking
+    r"<returncode>\s*(-?\d+)|(?:exit(?:ed with)? code|Exit code|exit status|exited with code)[:\s]{1,3}(-?\d+)"
+    r"(?=[\].)}\"',;: ]{0,3}$| (?:in|after) \d| \()",
+    re.MULTILINE,
 )
 _LONGEST = 20_000
 _SHORT = 30
-_NUMBERED = re.compile(r"^\s*\d+[:|→\t].*\n?", re.MULTILINE)
-_EDIT = re.compile(r"(edit) (\d+:\d+)\n(.*?)(?:\nend_of_edit)?\s*\Z", re.DOTALL)
+_LAST_LINES = 3
+_NUMBERED = re.compile(r"^[^\S\n]*\d+[:|→\t].*\n?", re.MULTILINE)
+_EDIT = re.compile(r"edit (\d+:\d+)\n")
+_STOPS = frozenset({"exception", "module", "command", "shell", "syntax"})
 _STARTS_AN_AGENT = re.compile(r"^(?:mini|openhands|claude|codex|aider|goose|gemini)\s")
 
 
@@ -49,6 +60,8 @@ class Attempt:
     def fault(self) -> Fault | None:
         """What the output says went wrong; an output can hold one although the call as a whole worked."""
         found = fault_of(self.output)
+        if found is not None and self.command is not None and _only_shows(self.command, found):
+            return None
         return last_line(self.output) if found is None and self.worked is False else found
 
     @cached_property
@@ -65,9 +78,10 @@ class Attempt:
             return {"": self.arguments}
         if not isinstance(value, dict):
             return {"": self.arguments}
-        edit = _EDIT.match(str(value.get("raw_action", "")))
+        action = str(value.get("raw_action", ""))
+        edit = _EDIT.match(action)
         if edit:
-            return {"lines": edit[2], "text": edit[3]}
+            return {"lines": edit[1], "text": action[edit.end() :].rstrip().removesuffix("\nend_of_edit")}
         return {str(key): item if isinstance(item, str) else json.dumps(item) for key, item in value.items()}
 
     @property
@@ -98,9 +112,9 @@ def _attempts(trace: Trace, answers: dict[str, Step]) -> Iterator[Attempt]:
             if command is not None and _STARTS_AN_AGENT.match(command.strip()):
                 continue  # the line that starts the recorded agent itself
             output = "" if result is None else result.text[-_LONGEST:]
-            worked = None if result is None else _worked(result)
-            tool = "edit" if command is None and '"raw_action": "edit ' in call.arguments[:40] else call.name
             command = command and command[:_LONGEST]
+            tool = "edit" if command is None and '"raw_action": "edit ' in call.arguments[:40] else call.name
+            worked = None if result is None else _worked(result, command, tool)
             yield Attempt(step.index, tool, call.arguments[:_LONGEST], command, output, worked, step.agent)
 
 
@@ -121,7 +135,7 @@ def _command(call: ToolCall) -> str | None:
     return text if _SHELL.fullmatch(call.name) else None
 
 
-def _worked(result: Step) -> bool | None:
+def _worked(result: Step, command: str | None, tool: str) -> bool | None:
     """Return how a call ended: by the recorded flag, an exit code, or the sign of a failure in the output."""
     if result.is_error is not None:
         return not result.is_error
@@ -132,6 +146,21 @@ def _worked(result: Step) -> bool | None:
     found = fault_of(told)
     if found is None:
         return None if failed(replace(result, text=told)) else True
-    if found.kind in {"tool", "compiler"} and told.count("\n") > _SHORT:
+    if told.count("\n") > _SHORT and found.kind != "timeout" and not _ends_with(told, found):
         return None  # a long output may hold any text
-    return False
+    if command is None:  # a tool that reads says first that it could not; what comes later is what it read
+        return None if LOOKS.match(tool) and found.line not in " ".join(told.split())[: 2 * len(found.line)] else False
+    return None if _only_shows(command, found) else False
+
+
+def _ends_with(output: str, fault: Fault) -> bool:
+    """Whether a fault of a kind that stops a program stands at the end of an output."""
+    last = [" ".join(line.split()) for line in printed(output).rstrip().splitlines()[-_LAST_LINES:]]
+    return fault.kind in _STOPS and fault.line in last
+
+
+def _only_shows(command: str, fault: Fault) -> bool:
+    """Whether a call only shows texts (`cat`, `grep`), and the fault is not its own but stands in what it shows."""
+    programs = {part.program for part in parts(command)}
+    own = any(re.match(rf"(?:\S*sh: (?:line )?(?:\d+: )?)?{re.escape(name)}: ", fault.line) for name in programs)
+    return bool(programs) and programs <= READERS and not own and fault.kind not in {"timeout", "shell"}

@@ -25,6 +25,7 @@ _LEAST_FAILED = 3
 _LEAST_CHECKS = 3
 _MOST = 2
 _DULL = READERS | {"python3", "bash", "sh", "submit", "git status", "git log", "git diff", "apt-get update", "apt-get"}
+_OPTION = re.compile(r"--?[a-z][\w-]{1,30}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,11 @@ class Outline:
     worked: frozenset[int] = frozenset()
     """Hashes of the command lines that worked: enough to see that another run's failure is no rule."""
     tried: frozenset[str] = frozenset()
-    """Programs that occur in any command of the run, whether they surely ran and worked or not."""
+    """Programs and options that occur in any command of the run, whether they surely ran and worked or not."""
     installs: tuple[tuple[str, str], ...] = ()
     """What was installed, by action and package, and the command that did it."""
+    began: bool = False
+    """Whether the agent called anything; of some runs only the end is recorded, as they stopped before it began."""
 
 
 def outline(trace: Trace, row: Sequence[Attempt]) -> Outline:
@@ -63,7 +66,7 @@ def outline(trace: Trace, row: Sequence[Attempt]) -> Outline:
         if not {part.action, part.program} & _DULL and not part.program.startswith("./"):
             seen.setdefault(part.action, step)
             for word in part.arguments:
-                if re.fullmatch(r"--?[a-z][\w-]{1,30}", word):
+                if _OPTION.fullmatch(word):
                     seen.setdefault(f"{part.action} {word}", step)
     tests = () if outcome is None else tuple(sorted(name for name, good in outcome.tests.items() if not good))
     name = trace.meta.get("task_id", "")
@@ -71,15 +74,16 @@ def outline(trace: Trace, row: Sequence[Attempt]) -> Outline:
     tried = frozenset(word for attempt in row for word in _programs(attempt))
     made = tuple(installs.items())
     count = 0 if outcome is None else len(outcome.tests)
-    return Outline(trace.id, _task_key(trace), name, passed, tuple(seen.items()), tests, count, lines, tried, made)
+    key, actions = _task_key(trace), tuple(seen.items())
+    return Outline(trace.id, key, name, passed, actions, tests, count, lines, tried, made, began=bool(row))
 
 
 def _programs(attempt: Attempt) -> set[str]:
-    """Return what may be a program in a command: of one that cannot be taken apart, every word."""
+    """Return what may be a program in a command, and its options: of one that cannot be taken apart, every word."""
     if attempt.command is None:
         return set()
     if attempt.parts:
-        return {part.program for part in attempt.parts}
+        return {word for part in attempt.parts for word in (part.program, *filter(_OPTION.fullmatch, part.arguments))}
     return set(re.findall(r"[\w./+-]+", attempt.command[:4000]))
 
 
@@ -97,38 +101,44 @@ def contrast(outlines: Iterable[Outline]) -> dict[str, list[Finding]]:
     found: dict[str, list[Finding]] = defaultdict(list)
     for runs in by_task.values():
         good = [run for run in runs if run.passed]
-        bad = [run for run in runs if not run.passed and run.worked]
-        acted = [run for run in bad if run.actions]
-        if len(good) >= _LEAST and len(acted) >= _LEAST:
-            _compare(good, acted, found)
+        failed = [run for run in runs if not run.passed]
+        bad = [run for run in failed if run.began]
+        more = len(failed) - len(bad)
+        which = f"that failed ({more} more ended before the agent acted)" if more else "that failed"
+        if len(good) >= _LEAST and sum(bool(run.actions) for run in bad) >= _LEAST:
+            _compare(good, bad, which, found)
         if len(bad) >= (_LEAST if len(good) >= _LEAST else _LEAST_FAILED):
-            _same_check(bad, found)
+            _same_check(bad, which, found)
     return found
 
 
-def _compare(good: Sequence[Outline], bad: Sequence[Outline], found: dict[str, list[Finding]]) -> None:
+def _compare(good: Sequence[Outline], bad: Sequence[Outline], which: str, found: dict[str, list[Finding]]) -> None:
     name = _shown_task(good[0])
     if name is None:
         return
     in_good = [dict(run.actions) for run in good]
     in_bad = Counter(action for run in bad for action in dict(run.actions))
     common = set(in_good[0]).intersection(*in_good[1:])
-    tried = set().union(*(run.tried for run in bad))  # a program that a failed run tried in any way makes no contrast
+    tried = set().union(*(run.tried for run in bad))  # what a failed run tried in any way makes no contrast
     only = sorted(
         action
         for action in common
-        if not in_bad[action] and (" -" in action or action.split()[0] not in tried) and not is_instruction(action)
+        if not in_bad[action] and not tried.issuperset(_distinctive(action)) and not is_instruction(action)
     )
     only = [each for each in only if not any(other != each and each.startswith(f"{other} ") for other in only)]
     for action in only[:_MOST]:
-        text = (
-            f"In the task {name}, all {len(good)} runs that passed used `{action}`, none of the {len(bad)} that failed."
-        )
+        text = f"In the task {name}, all {len(good)} runs that passed used `{action}`, none of the {len(bad)} {which}."
         for run, actions in zip(good, in_good, strict=True):
             found[run.trace].append(Finding("contrast", f"contrast/{good[0].task}/{action}", text, (actions[action],)))
 
 
-def _same_check(bad: Sequence[Outline], found: dict[str, list[Finding]]) -> None:
+def _distinctive(action: str) -> list[str]:
+    """Return the words that a run must hold to have tried an action: the program, and the option where there is one."""
+    program, *rest = action.split()
+    return [program, *(word for word in rest if word.startswith("-"))]
+
+
+def _same_check(bad: Sequence[Outline], which: str, found: dict[str, list[Finding]]) -> None:
     """Say which one of several checks all failed runs failed."""
     name, failed, checks = _shown_task(bad[0]), bad[0].failed_tests, bad[0].checks
     if name is None or len(failed) != 1 or checks < _LEAST_CHECKS:
@@ -137,7 +147,7 @@ def _same_check(bad: Sequence[Outline], found: dict[str, list[Finding]]) -> None
         return
     (test,) = failed
     if test.count("_") >= 2 and not is_instruction(test):
-        text = f"In the task {name}, all {len(bad)} runs that failed did so in one of {checks} checks: {quoted(test)}."
+        text = f"In the task {name}, all {len(bad)} runs {which} did so in one of {checks} checks: {quoted(test)}."
         for run in bad:
             found[run.trace].append(Finding("contrast", f"check/{bad[0].task}/{test}", text, ()))
 

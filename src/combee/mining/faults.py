@@ -10,13 +10,21 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["Fault", "fault_of", "is_instruction", "last_line", "printed", "quoted", "signature"]
+__all__ = ["Fault", "fault_of", "is_instruction", "last_line", "printed", "quotable", "quoted", "signature"]
 
 _OUTPUT = re.compile(r"<output>\n?(.*?)(?:</output>|\Z)", re.DOTALL)
 _LONGEST = 160
 _SEARCHED = 20_000
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("disk", re.compile(r"\bNo space left on device\b")),
+    (
+        "disk",
+        re.compile(
+            r"^(?:(?:[^\n]{0,200}: )?\[Errno 28\] |(?:error|fatal|[\w.]*(?:Error|Exception)): |E: [^\n]{0,200}\(28: |"
+            r"[\w./+-]{1,80}: [^\n]{1,200}: |[^\n]{0,200}: (?=No space left on device \(os error))"
+            r"(?P<said>No space left on device)(?=\)?$|: | \()",
+            re.MULTILINE,
+        ),
+    ),
     (
         "shell",
         re.compile(
@@ -34,12 +42,12 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "module",
         re.compile(
-            r"^[^\n]{0,60}?(?:\bNo module named ['\"]?(?P<about>[\w.]{1,60})['\"]?.*|"
+            r"^(?:(?:[^\n]{0,58}?: )?No module named ['\"]?(?P<about>[\w.]{1,60})['\"]?(?=$|[;:,.)\s]).*|[^\n]{0,60}?"
             r"\brequires the (?P<library>\w{1,60}) library but it was not found\b.*)$",
             re.MULTILINE,
         ),
     ),
-    ("managed", re.compile(r"^.{0,20}externally-managed-environment.*$", re.MULTILINE)),
+    ("managed", re.compile(r"^error: externally-managed-environment\b.*$", re.MULTILINE)),
     ("syntax", re.compile(r"^-? ?[EF]\d{3} \w*Error: .+$", re.MULTILINE)),
     ("exception", re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt): .+$", re.MULTILINE)),
     ("compiler", re.compile(r"^[^\s:]{1,120}:\d+:(?:\d+:)? (?:fatal )?error: .+$", re.MULTILINE)),
@@ -57,7 +65,10 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("tool", re.compile(r"^(?:Unable to|Cannot|Could not|Can't|Failed to|Invalid|Unknown|Unrecognized|Permission "
                         r"denied|Connection refused|CONFLICT|Missing|No such)\b.{3,}$", re.MULTILINE)),
 )  # fmt: skip
-_TIMEOUT = re.compile(r"</command>\s+timed\s+out\s+and\s+has\s+been\s+killed|^Command timed out\b", re.MULTILINE)
+_TIMEOUT = re.compile(
+    r"\A\s*The last command <command>.*?</command>\s+timed\s+out\s+and\s+has\s+been\s+killed", re.DOTALL
+)
+_TIMED_OUT = re.compile(r"^Command timed out\b", re.MULTILINE)
 _LAST_LINE = re.compile(
     r"\b(?:error|fail(?:ed|ure)?|cannot|can't|unable|invalid|denied|not found|missing|undefined|unknown|unrecognized|"
     r"no such|refused|conflict)\b",
@@ -116,6 +127,11 @@ def quoted(text: str, limit: int = _LONGEST) -> str:
     return f"`{line}`"
 
 
+def quotable(command: str) -> bool:
+    """Whether a command stands in inline code as it ran: on one line, without backticks and runs of blanks."""
+    return not re.search(r"[`\n\t]|  ", command)
+
+
 def printed(output: str) -> str:
     """Return what the command itself printed, without what a harness wraps around it."""
     inside = _OUTPUT.search(output)
@@ -134,7 +150,8 @@ def last_line(output: str) -> Fault | None:
 @lru_cache(maxsize=8192)
 def fault_of(output: str) -> Fault | None:
     """Return what an output says went wrong, or None where no line of a known shape says it."""
-    if _TIMEOUT.search(output[:4000] + "\n" + output[-1000:]):
+    ends = f"{output[:200]}\n{output[-200:]}"  # where a harness speaks; between stands what was printed
+    if _TIMEOUT.match(output) or _TIMED_OUT.search(ends):
         return Fault("timeout", "timed out and was killed")
     text = printed(output)
     if len(text) > _SEARCHED:
@@ -143,8 +160,8 @@ def fault_of(output: str) -> Fault | None:
         matches = [match for match in pattern.finditer(text) if not _NOISE.search(match[0])]
         if matches:
             match = matches[-1] if kind in _LAST else matches[0]
-            line = " ".join(match[0].split())
             named = match.groupdict()
+            line = " ".join((named.get("said") or match[0]).split())
             about = (named.get("about") or named.get("library") or "").split("." if kind == "module" else "\n")[0]
             return None if is_instruction(line) else Fault(kind, line, about)
     return None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from posixpath import basename
 
 from combee.mining.attempts import Attempt
+from combee.mining.changes import changed_files, sets_up
 from combee.mining.faults import is_instruction, quoted
 from combee.mining.finding import Finding
-from combee.mining.shell import written_files
 
 __all__ = ["find_flips"]
 
@@ -22,7 +21,9 @@ _FAILED = re.compile(
     r"test (?P<d>\S+) \.\.\. FAILED|(?P<e>\S+) FAILED(?:\s+\[.*\])?)$",
     re.MULTILINE,
 )
-_SUMMARY = re.compile(r"\b[1-9]\d* passed\b|^OK\b|\btest result: ok\b|^ok\s|^PASS\b|\bTests:.*\d+ passed", re.MULTILINE)
+_SUMMARY = re.compile(
+    r"\b[1-9]\d* passed\b|^OK\b|\btest result: ok\b|^ok\s|^PASS\b|\bTests:.{0,200}?\b\d{1,9} passed", re.MULTILINE
+)
 _ANY_FAILED = re.compile(r"\b[1-9]\d* (?:failed|errors?)\b|^FAILED\b|^FAIL\b", re.MULTILINE)
 _ENDINGS = """
 .py .js .ts .tsx .jsx .go .rs .java .c .h .cc .cpp .rb .php .cs .sh .toml .cfg .ini .json .yaml .yml .sql Makefile
@@ -42,8 +43,9 @@ def find_flips(row: Sequence[Attempt]) -> list[Finding]:
         failing = _failing(attempt.output)
         if not failing and _SUMMARY.search(attempt.output) and not _ANY_FAILED.search(attempt.output):
             for test, (since, step, why) in list(red.items())[:_MOST]:
-                files = _written(row[since + 1 : place])
-                if len(files) == 1 and (file := files.pop()).endswith(_CODE):
+                between = row[since + 1 : place]
+                files = set().union(*map(changed_files, between))
+                if len(files) == 1 and not any(map(sets_up, between)) and (file := files.pop()).endswith(_CODE):
                     reason = f" with {quoted(why, 120)}" if why else ""
                     text = f"The test {quoted(test, 120)} failed{reason}; it passed after a change in `{file}`."
                     found.append(Finding("flip", f"flip/{test}", text, (step, attempt.step)))
@@ -61,20 +63,3 @@ def _failing(output: str) -> dict[str, str]:
         if not is_instruction(f"{name} {why}"):
             out[name] = why
     return out
-
-
-def _written(between: Sequence[Attempt]) -> set[str]:
-    files: set[str] = set()
-    for attempt in between:
-        if attempt.command is not None:
-            files |= written_files(attempt.command)
-            for part in attempt.parts:
-                if part.program == "sed" and "-i" in part.words:
-                    files.add(basename(part.words[-1]))
-            continue
-        path = next((attempt.fields[key] for key in ("path", "file_path", "filename") if key in attempt.fields), None)
-        if path is not None and attempt.worked is not False and attempt.tool.casefold() not in {"read", "open", "view"}:
-            files.add(basename(path))
-        elif "text" in attempt.fields and attempt.worked is not False:
-            files.add("the open file")
-    return files

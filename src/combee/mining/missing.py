@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from posixpath import basename
 
 from combee.mining.attempts import Attempt
+from combee.mining.changes import changed_files, sets_up
 from combee.mining.faults import Fault, quoted
 from combee.mining.finding import Finding
-from combee.mining.shell import Part, base_package, parts, written_files
+from combee.mining.shell import Part, base_package, here_documents, parts
 from combee.mining.words import ALIKE, BRINGS, READERS
 
 __all__ = ["INSTALLERS", "find_absent", "find_missing", "installed"]
@@ -20,6 +22,7 @@ INSTALLERS = frozenset(
 )  # fmt: skip
 _WINDOW = 12
 _CHAIN = 3
+_TRACED = re.compile(r"^[ \t]*File \"([^\"\n]{1,200}\.py)\", line \d", re.MULTILINE)
 
 
 def installed(part: Part) -> frozenset[str]:
@@ -170,9 +173,10 @@ def _without(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None
     first = row[place]
     if fault.kind != "module" or first.worked is not False or not _asked_for(fault, first):
         return None
-    changed = False
+    scripts, changed = _scripts(first), False
+    still = re.compile(rf"^\s*(?:import|from)\s+{re.escape(fault.about)}\b", re.MULTILINE)
     for attempt in row[place + 1 : place + 1 + _WINDOW]:
-        if any(installed(part) for part in attempt.parts) or fault.about in attempt.output:
+        if sets_up(attempt) or fault.about in attempt.output:
             return None
         if attempt.command == first.command and attempt.worked and changed and len(first.command or "") <= 100:
             text = (
@@ -180,9 +184,23 @@ def _without(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None
                 f"do without it, {quoted(first.command or '')} worked."
             )
             return Finding("missing", f"without/{fault.kind}/{fault.about}", text, (first.step, attempt.step))
-        changed = changed or any(part.program == "sed" for part in attempt.parts)
-        changed = changed or any(name.endswith(".py") for name in written_files(attempt.command or ""))
+        files = changed_files(attempt)
+        if f"{fault.about}.py" in files or "sys.path" in (written := attempt.command or attempt.arguments):
+            return None  # the module was made or found, not done without
+        if files & scripts:
+            changed = "except" in written or not still.search(written)
     return None
+
+
+def _scripts(attempt: Attempt) -> set[str]:
+    """Return the base names of the code that a call runs: its script or module, and what a traceback names."""
+    found = set(_TRACED.findall(attempt.output))
+    for part in attempt.parts:
+        if part.program == "python3":
+            found |= {word for word in part.arguments if word.endswith(".py")}
+            if part.arguments[:1] == ("-m",):
+                found |= {f"{word.rpartition('.')[2]}.py" for word in part.arguments[1:2]}
+    return set(map(basename, found))
 
 
 def _without_sudo(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None:
@@ -223,5 +241,10 @@ def find_absent(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Find
 def _asked_for(fault: Fault, attempt: Attempt) -> bool:
     """Whether the call itself wanted the missing thing, not something that printed beside it."""
     if fault.kind == "command":
-        return any(part.program == fault.about or fault.about in part.words for part in attempt.parts)
+        if fault.about in here_documents(attempt.command or ""):
+            return False  # the end word of a here-document, read as a command
+        return any(
+            part.program == fault.about or (fault.about in part.words and part.program not in READERS)
+            for part in attempt.parts
+        )
     return attempt.worked is False and any(part.program == "python3" for part in attempt.parts)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from combee.mining.attempts import Attempt
 from combee.mining.faults import Fault, quoted
 from combee.mining.finding import Finding
-from combee.mining.shell import written_files
+from combee.mining.shell import here_documents, without_heredocs, written_files
 
 __all__ = ["find_quoting"]
 
@@ -20,7 +20,6 @@ _FORMS = (
     ('"(" unexpected', re.compile(r"[<>]\([^()\n]{1,80}\)"), "the shell is no bash and does not know"),
     ("Bad sub", re.compile(r"\$\{[^{}\n]{0,80}[\[(\"' ][^{}\n]{0,80}\}"), "in double quotes the shell reads"),
 )
-_HERE = re.compile(r"<<-?[ \t]*['\"]?(\w+)")
 
 
 def find_quoting(row: Sequence[Attempt]) -> list[Finding]:
@@ -62,15 +61,16 @@ def _before(command: str) -> str:
 
 
 def _nested(attempt: Attempt, command: str, fault: Fault, later: Sequence[Attempt]) -> Finding | None:
-    marks = _HERE.findall(command)
-    if marks.count(fault.about) < 2:
+    if here_documents(command).count(fault.about) < 2:
         return None
     for other in later:
-        again = _HERE.findall(other.command or "")
-        if len(set(again)) >= 2 and written_files(other.command or "") & written_files(command):
+        again = other.command or ""
+        outer = here_documents(without_heredocs(again))
+        inner = [word for word in here_documents(again) if word not in outer]
+        if outer and inner and written_files(again) & written_files(command):
             text = (
                 f"A here-document inside another one needs an end word of its own: with `{fault.about}` for both the "
-                f"shell said {quoted(fault.line, 80)}; with `{again[0]}` and `{again[1]}` it worked."
+                f"shell said {quoted(fault.line, 80)}; with `{outer[0]}` and `{inner[0]}` it worked."
             )
             return Finding("shell", "shell/nested here-document", text, (attempt.step, other.step))
     return None

@@ -9,12 +9,14 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from posixpath import basename
 
 from combee.mining.attempts import Attempt
-from combee.mining.faults import Fault, quoted
+from combee.mining.changes import changed_files, edits_in_place
+from combee.mining.faults import Fault, quotable, quoted
 from combee.mining.finding import Finding
 from combee.mining.missing import INSTALLERS, installed
-from combee.mining.shell import Part, written_files
+from combee.mining.shell import Part
 from combee.mining.words import ALIKE, READERS, RUNNERS
 
 __all__ = ["culprit", "find_repairs"]
@@ -23,9 +25,7 @@ _WINDOW = 8
 _MOST_CHANGED = 4
 _LONGEST = 200
 _HANDLED = frozenset({"command", "module"})  # told by `missing`
-_CHANGERS = frozenset(
-    {"mkdir", "touch", "chmod", "chown", "rm", "cp", "mv", "ln", "export", "source", "kill", "pkill", "sed"}
-)
+_CHANGERS = frozenset({"mkdir", "touch", "chmod", "chown", "rm", "cp", "mv", "ln", "export", "source", "kill", "pkill"})
 
 
 def culprit(attempt: Attempt) -> Part | None:
@@ -117,7 +117,11 @@ def _changes(one: Part, other: Part) -> tuple[list[str], list[str]]:
 def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
     place: int, offset: int, row: Sequence[Attempt], part: Part, fix: Part, fault: Fault
 ) -> Finding | None:
-    if part.program in READERS or (fault.kind == "timeout" and len(fix.text) > 120):
+    if (
+        not (quotable(part.text) and quotable(fix.text))
+        or part.program in READERS
+        or (fault.kind == "timeout" and len(fix.text) > 120)
+    ):
         return None
     out, into = _changes(part, fix)
     if not 0 < len(out) + len(into) <= _MOST_CHANGED or _only_names(part, out, into):
@@ -144,15 +148,22 @@ def _only_names(part: Part, out: list[str], into: list[str]) -> bool:
 
 def _world_changed(between: Sequence[Attempt]) -> bool:
     """Whether something other than the call may have mended it."""
-    return any(
-        attempt.worked is not False and (_acts(attempt) or written_files(attempt.command or "")) for attempt in between
-    )
+    return any(attempt.worked is not False and (_acts(attempt) or changed_files(attempt)) for attempt in between)
 
 
 def _acts(attempt: Attempt) -> list[Part]:
     if attempt.command is None:
         return []
-    return [part for part in attempt.parts if part.program not in READERS - _CHANGERS]
+    return [part for part in attempt.parts if _changes_the_world(part)]
+
+
+def _changes_the_world(part: Part) -> bool:
+    return edits_in_place(part) or part.program not in READERS - _CHANGERS
+
+
+def _writes(attempt: Attempt) -> bool:
+    """Whether a call wrote a file other than by a command that can be named (`sed -i`)."""
+    return bool(changed_files(attempt) - {basename(part.words[-1]) for part in attempt.parts if edits_in_place(part)})
 
 
 def _until(place: int, offset: int, row: Sequence[Attempt], part: Part, fault: Fault) -> Finding | None:
@@ -160,12 +171,9 @@ def _until(place: int, offset: int, row: Sequence[Attempt], part: Part, fault: F
     between = [attempt for attempt in row[place + 1 : offset] if attempt.worked is not False]
     acts: list[Part] = [act for attempt in between for act in _acts(attempt)]
     here = list(row[offset].parts)
-    before = [
-        act for act in here[: [p.words for p in here].index(part.words)] if act.program not in READERS - _CHANGERS
-    ]
-    acts += before
-    wrote = any(written_files(attempt.command or "") or attempt.command is None for attempt in between)
-    if wrote or len(acts) != 1 or len(acts[0].text) > _LONGEST or "\n" in acts[0].text:
+    acts += filter(_changes_the_world, here[: [each.words for each in here].index(part.words)])
+    wrote = any(attempt.command is None or _writes(attempt) for attempt in between)
+    if wrote or len(acts) != 1 or len(acts[0].text) > _LONGEST or not quotable(acts[0].text):
         return None
     act = acts[0]
     if act.words == part.words or act.program in RUNNERS - {"bash"}:

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import re
 import shlex
+from bisect import bisect_right
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 from posixpath import basename
 
 from combee.mining.words import KEYWORDS, TWO_WORDS, WITH_VERB
 
-__all__ = ["Part", "base_package", "parts", "program_name", "without_heredocs", "written_files"]
+__all__ = ["Part", "base_package", "here_documents", "parts", "program_name", "without_heredocs", "written_files"]
 
-_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)([A-Za-z_][\w.-]*)\1([^\n]*)\n(?:.*\n)*?[ \t]*\2[ \t]*(?=\n|\Z)")
-_WRITES = re.compile(r"(?<![0-9&<>])>{1,2}\s*([\w./~+-]+)")
+_HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_][\w.-]*+)\1")
+_WRITES = re.compile(r"(?<![0-9&<>])>{1,2}[ \t]*([\w./~+-]+)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _WRAPPERS = frozenset({"sudo", "nohup", "exec", "time", "stdbuf", "nice", "setsid", "unbuffer", "command", "env"})
 _SAME = {
@@ -98,7 +100,27 @@ def base_package(word: str) -> str:
 
 def without_heredocs(command: str) -> str:
     """Return the command with the bodies of here-documents taken out: they are data for a program, not commands."""
-    return _HEREDOC.sub(lambda match: f"<<{match[2]}{match[3]}", command + "\n").rstrip("\n")
+    lines = command.split("\n")
+    ends: dict[str, list[int]] = defaultdict(list)
+    for number, line in enumerate(lines):
+        ends[line.strip(" \t")].append(number)
+    kept: list[str] = []
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        for match in _HEREDOC.finditer(line):
+            later = ends.get(match[2], [])
+            if (place := bisect_right(later, at)) < len(later):
+                at = later[place]  # of two on one line the second begins where the first ends
+                line = line.replace(match[0], f"<<{match[2]}", 1)
+        kept.append(line)
+        at += 1
+    return "\n".join(kept).rstrip("\n")
+
+
+def here_documents(command: str) -> list[str]:
+    """Return the end words of the here-documents in a command, those inside others too, in order."""
+    return [match[2] for match in _HEREDOC.finditer(command)]
 
 
 def written_files(command: str) -> frozenset[str]:
