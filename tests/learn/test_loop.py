@@ -6,12 +6,13 @@ import asyncio
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from combee.errors import BudgetError, CallError, CallErrorKind, RunError, StorageError, UsageError
 from combee.guard import Policy
-from combee.journal import Journal, Scope
+from combee.journal import JSON, Journal, Scope
 from combee.learn import (
     Event,
     FinishReason,
@@ -26,9 +27,10 @@ from combee.learn import (
     Validated,
     evaluate,
     learn,
+    revision_from_json,
 )
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
-from combee.playbook import Playbook, digest
+from combee.playbook import Playbook, digest, replay, tokens
 from combee.tasks import TaskSet, load
 
 
@@ -284,6 +286,22 @@ async def test_an_auto_batch_profiles_while_it_learns(tags: TaskSet, tmp_path: P
         two = await run(tags, config=config, journal=journal)
     assert [step.batch for step in one.steps[:3]] == [2, 4, 8]
     assert [step.batch for step in one.steps] == [step.batch for step in two.steps]
+
+
+async def test_in_a_full_playbook_new_lessons_are_refused_or_old_ones_give_way_and_history_knows(
+    tags: TaskSet, tmp_path: Path
+) -> None:
+    room = 700
+    books = {}
+    for rule in ("refuse", "evict"):
+        config = LearnConfig.from_json({"batch": 20, "guard": False, "token_budget": room, "on_full": rule})
+        with Journal.open(tmp_path / rule) as journal:
+            books[rule] = (await run(tags, config=config, journal=journal)).last
+            kept = [cast("dict[str, JSON]", version.data)["revision"] for version in journal.versions()[1:]]
+        assert tokens(books[rule]) <= room
+        assert digest(replay(Playbook(), map(revision_from_json, kept)).playbook) == digest(books[rule])
+    steps = {rule: max(bullet.created for bullet in book) for rule, book in books.items()}
+    assert steps["evict"] > steps["refuse"]
 
 
 async def test_votes_from_every_reflection_are_counted_once(tags: TaskSet) -> None:

@@ -69,14 +69,17 @@ _OF_HINT: Mapping[object, _Kind] = {
     bool: _FLAG,
     str: _TEXT,
     tuple[int, ...]: _list_of("whole numbers", _is_whole),
-    Literal["auto"]: _one_of("auto"),
 }
 
 
 def _of_hint(hint: object) -> _Kind:
     is_union = typing.get_origin(hint) in {types.UnionType, typing.Union}
     parts = typing.get_args(hint) if is_union else (hint,)
-    kinds = [_OF_HINT[part] for part in parts if part is not type(None)]
+    kinds = [
+        _one_of(*typing.get_args(part)) if typing.get_origin(part) is Literal else _OF_HINT[part]
+        for part in parts
+        if part is not type(None)
+    ]
     return _Kind(" or ".join(kind.words for kind in kinds), lambda value: any(kind.test(value) for kind in kinds))
 
 

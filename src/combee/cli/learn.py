@@ -30,6 +30,7 @@ LEARN = (
     "pipeline",
     "quorum",
     "token_budget",
+    "on_full",
     "eval_every",
     "concurrency",
     "guard",
@@ -76,6 +77,7 @@ def _no_idle_options(options: Mapping[str, Any], kind: str) -> None:
 )
 @click.option("--guard-validate/--no-guard-validate", default=None, help="Score each version before it counts. [no]")
 @click.option("--token-budget", type=click.IntRange(1), help="Tokens the playbook may have. [80000]")
+@click.option("--on-full", type=click.Choice(["refuse", "evict"]), help="A new lesson in a full playbook. [refuse]")
 @click.option("--eval-every", type=click.IntRange(1), help="Samples between two validations. [100]")
 @click.option("--concurrency", type=click.IntRange(1), help="Samples worked on at once. [64]")
 @click.option("--guard/--no-guard", default=None, help="Check each update before it counts. [guard]")

@@ -75,6 +75,7 @@ def revision_to_json(revision: Revision) -> dict[str, JSON]:
         "step": revision.step,
         "budget": revision.budget,
         "near": revision.near,
+        "on_full": revision.on_full,
     }
 
 
@@ -89,6 +90,7 @@ def revision_from_json(value: JSON) -> Revision:
         step=cast("int", kept["step"]),
         budget=cast("int | None", kept["budget"]),
         near=cast("float | None", kept["near"]),
+        on_full="evict" if kept.get("on_full") == "evict" else "refuse",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -40,6 +40,9 @@ class LearnConfig:
     """Similarity from which a new bullet is folded into an old one; None keeps all but exact duplicates."""
     token_budget: int = 80_000
     """Tokens the playbook may have."""
+    on_full: Literal["refuse", "evict"] = "refuse"
+    """What a new lesson meets in a full playbook: it is refused, or older bullets make room for it (harmful ones first,
+    then unused, then the oldest)."""
     view_tokens: int | None = None
     """Tokens of the playbook an agent is shown; None shows all of it."""
     eval_every: int = 100
@@ -66,10 +69,8 @@ class LearnConfig:
     """Decides every shuffle and simulation of the run."""
 
     def __post_init__(self) -> None:
-        if str(self.aggregate) not in BASELINES:
-            raise UsageError(
-                f"aggregate: there is no method {self.aggregate!r}.", hint=did_you_mean(str(self.aggregate), BASELINES)
-            )
+        _one_of("aggregate", self.aggregate, BASELINES)
+        _one_of("on_full", self.on_full, ("refuse", "evict"))
         if self.batch != "auto":
             _at_least("batch", self.batch, 1)
         for name in ("epochs", "max_items", "eval_every", "concurrency", "attempts", "token_budget", "give_up_after"):
@@ -110,6 +111,11 @@ class LearnConfig:
                 raise UsageError(f"There is no setting {name!r}.", hint=did_you_mean(name, known))
         plain = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
         return cls(**plain)  # type: ignore[arg-type]  # checked in __post_init__
+
+
+def _one_of(name: str, value: object, known: Collection[str]) -> None:
+    if str(value) not in known:
+        raise UsageError(f"{name}: there is no {value!r}.", hint=did_you_mean(str(value), known))
 
 
 def _at_least(name: str, value: object, least: int) -> None:

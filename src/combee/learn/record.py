@@ -57,6 +57,7 @@ class Recorder:
                 step=step,
                 budget=self.config.token_budget,
                 near=self.config.near,
+                on_full=self.config.on_full,
             )
             data = {
                 "base": digest(reduced.base),

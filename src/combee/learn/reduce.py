@@ -259,4 +259,5 @@ class Reducer:
             step=work.step,
             budget=self.config.token_budget,
             near=self.config.near,
+            on_full=self.config.on_full,
         )
