@@ -243,8 +243,7 @@ def _asked_for(fault: Fault, attempt: Attempt) -> bool:
     if fault.kind == "command":
         if fault.about in here_documents(attempt.command or ""):
             return False  # the end word of a here-document, read as a command
-        return any(
-            part.program == fault.about or (fault.about in part.words and part.program not in READERS)
-            for part in attempt.parts
-        )
+        given = [part for part in attempt.parts if attempt.worked is False and part.program not in READERS]
+        called = any(part.program == fault.about for part in attempt.parts)
+        return called or any(fault.about in part.words for part in given)
     return attempt.worked is False and any(part.program == "python3" for part in attempt.parts)
