@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,72 +46,6 @@ def test_failures_that_recur_count_from_three_runs_and_only_if_no_run_got_past()
     assert list(survey(runs).support().values()) == [3]
     worked = recorded((row[0], "me", 0), name="d")
     assert survey([*runs, worked]).support() == {}
-
-
-HELP = [f"Step {number}: look at the table." for number in range(60)]
-TEXTS = {
-    "disk": "If the log says 'No space left on device', enlarge the volume.",
-    "disk line": "cp: error writing 'x': No space left on device",
-    "exception": "ValueError: invalid literal for int() with base 10: 'x'",
-    "pip": "ERROR: Could not find a version that satisfies the requirement x",
-    "module": "If you meet No module named 'numpy', install it.",
-    "command": "bash: curl: command not found",
-}
-
-
-@pytest.mark.parametrize("line", TEXTS.values(), ids=TEXTS)
-@pytest.mark.parametrize("command", ["python3 show_docs.py", "tool help curl"])
-def test_what_stands_in_the_middle_of_a_long_page_is_no_failure(line: str, command: str) -> None:
-    page = "\n".join([*HELP, line, *HELP])
-    assert survey([recorded((command, page, None), name=name) for name in "abc"]).support() == {}
-
-
-@pytest.mark.parametrize("code", [None, 1])
-@pytest.mark.parametrize("line", TEXTS.values(), ids=TEXTS)
-def test_a_call_that_only_shows_a_page_has_no_failure_in_it(line: str, code: int | None) -> None:
-    rows = [(command, f"Help\n{line}\nEnd", code) for command in ("cat help.md && grep -n curl a", "sed -n 1,9p a.md")]
-    assert survey([recorded(*rows, name=name) for name in "abc"]).support() == {}
-
-
-@pytest.mark.parametrize(
-    ("line", "met"),
-    [
-        ("cp: error writing 'x': No space left on device", True),
-        ("/bin/sh: 1: cannot create a.txt: No space left on device", True),
-        ("OSError: [Errno 28] No space left on device: '/a/b'", True),
-        ("✗ Error caching model: [Errno 28] No space left on device", True),
-        ("error: could not write: No space left on device (os error 28)", True),
-        ("java.io.IOException: No space left on device", True),
-        ("E: Write error - write (28: No space left on device)", True),
-        ("The words No space left on device mean a full disk.", False),
-        ("Note: 'No space left on device' may be inodes", False),
-        ("No space left on device: what to do", False),
-    ],
-)
-def test_a_full_disk_is_met_where_an_error_line_says_so(line: str, met: bool) -> None:
-    found = survey([recorded(("python3 make.py", line, 1), name=name) for name in "abc"]).support()
-    assert any("`No space left on device` was met in run after run" in text for text in found) is met
-
-
-def test_a_manual_that_speaks_of_exit_codes_does_not_say_how_the_call_ended() -> None:
-    manual = "tool converts.\n  exit status 1 if one file is missing\n  Unable to locate credentials. Set a key."
-    assert survey([recorded(("tool manual", f"{manual}\n" * 20, None), name=name) for name in "abc"]).support() == {}
-
-
-def test_the_end_of_a_here_document_is_no_program_that_was_missing() -> None:
-    row = ("cat <<'EOF' > a.sh\n./x <<'EOF'\nhi\nEOF\nEOF", "sh: 5: EOF: not found", 2)
-    assert survey([recorded(row, name=name) for name in "abc"]).support() == {}
-
-
-def test_a_page_that_speaks_of_time_limits_is_no_command_that_hung() -> None:
-    page = "\n".join(
-        [*HELP, "Command timed out after 30 s", "The last command <command>x</command> timed out and has been killed."]
-    )
-    runs = [
-        recorded(("tool help", f"{page}\n" + "\n".join(HELP), 1), ("echo n | tool help", "ok", 0), name=name)
-        for name in "abc"
-    ]
-    assert survey(runs).support() == {}
 
 
 def test_passed_and_failed_runs_of_one_task_are_compared_by_judged_outcomes_only() -> None:
@@ -161,9 +93,11 @@ def test_the_one_check_of_several_that_all_failed_runs_failed() -> None:
     assert survey([*runs, other]).support() == {}
     in_vain = recorded(("foo", "bad: error: x", 1), name="d", meta=other.meta)  # no command of it worked
     assert survey([*runs, replace(other, steps=in_vain.steps)]).support() == {}
-    (text,) = survey([*runs, replace(other, steps=other.steps[:1])]).support()
+    start = ("BOXES=/a:rw /opt/v/bin/python -m openhands.core.main --task 'x'", "", 0)  # the call of the agent itself
+    (text,) = survey([*runs, replace(other, steps=recorded(start).steps)]).support()
+    assert survey([*runs, replace(other, steps=other.steps[:1])]).support() == {text: 3}
     assert text == (
-        "In the task `use-tool`, all 3 runs that failed (1 more ended before the agent acted) did so in one of 3 "
+        "In the task `use-tool`, all 3 runs that failed (of 1 more no call is recorded) did so in one of 3 "
         "checks: `test_it_is_executable`."
     )
 
@@ -267,26 +201,3 @@ def test_no_run_breaks_the_search(rows: list[tuple[str, str, int | None]]) -> No
         "x", "", (Step(0, "assistant", "", (ToolCall("", "edit", "[1, 2]"), ToolCall("", "exec", '{"cmd": 3}'))),)
     )
     assert findings(odd)[0] == ()
-
-
-LONG = """
-import json
-from combee.mining import findings
-from combee.trace import Step, ToolCall, Trace
-
-many = 400_000
-
-def look(output, command, tool="bash"):
-    steps = Step(0, "assistant", "", (ToolCall("c", tool, command),)), Step(1, "tool", output, answers="c")
-    findings(Trace("t", "x", steps))
-
-look("a" + chr(10) * many + "b", "x")
-look("ok", "edit 1:2" + chr(10) * many + "x")
-look("ok", json.dumps({"raw_action": "edit 1:2" + chr(10) * many + "x"}), "edit")
-look("ok", "cat <<" + "E" * 9_000 + chr(10) * 9_000)
-"""
-
-
-def test_no_pattern_takes_the_square_of_the_length_of_a_text() -> None:
-    # what takes seconds took hours: the limit is far from both
-    subprocess.run([sys.executable, "-c", LONG], check=True, timeout=120)

@@ -41,7 +41,10 @@ _LAST_LINES = 3
 _NUMBERED = re.compile(r"^[^\S\n]*\d+[:|→\t].*\n?", re.MULTILINE)
 _EDIT = re.compile(r"edit (\d+:\d+)\n")
 _STOPS = frozenset({"exception", "module", "command", "shell", "syntax"})
-_STARTS_AN_AGENT = re.compile(r"^(?:mini|openhands|claude|codex|aider|goose|gemini)\s")
+_STARTS_AN_AGENT = re.compile(
+    r"(?:\w+=\S*\s+)*(?:[\w./-]*/)?"
+    r"(?:mini|openhands|claude|codex|aider|goose|gemini|python3? -m openhands\.core\.main)\s"
+)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Outline:
     installs: tuple[tuple[str, str], ...] = ()
     """What was installed, by action and package, and the command that did it."""
     began: bool = False
-    """Whether the agent called anything; of some runs only the end is recorded, as they stopped before it began."""
+    """Whether a call is recorded; some runs stopped before the agent began, of others only the end is known."""
 
 
 def outline(trace: Trace, row: Sequence[Attempt]) -> Outline:
@@ -102,9 +102,9 @@ def contrast(outlines: Iterable[Outline]) -> dict[str, list[Finding]]:
     for runs in by_task.values():
         good = [run for run in runs if run.passed]
         failed = [run for run in runs if not run.passed]
-        bad = [run for run in failed if run.began]
+        bad = [run for run in failed if run.began]  # also those in which nothing worked: they failed too
         more = len(failed) - len(bad)
-        which = f"that failed ({more} more ended before the agent acted)" if more else "that failed"
+        which = f"that failed (of {more} more no call is recorded)" if more else "that failed"
         if len(good) >= _LEAST and sum(bool(run.actions) for run in bad) >= _LEAST:
             _compare(good, bad, which, found)
         if len(bad) >= (_LEAST if len(good) >= _LEAST else _LEAST_FAILED):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from posixpath import basename
 
 from combee.mining.attempts import Attempt
-from combee.mining.changes import changed_files, edits_in_place
+from combee.mining.changes import changed_files, edits_in_place, sets_up
 from combee.mining.faults import Fault, quotable, quoted
 from combee.mining.finding import Finding
 from combee.mining.missing import INSTALLERS, installed
@@ -148,7 +148,10 @@ def _only_names(part: Part, out: list[str], into: list[str]) -> bool:
 
 def _world_changed(between: Sequence[Attempt]) -> bool:
     """Whether something other than the call may have mended it."""
-    return any(attempt.worked is not False and (_acts(attempt) or changed_files(attempt)) for attempt in between)
+    return any(
+        attempt.worked is not False and (_acts(attempt) or changed_files(attempt) or sets_up(attempt))
+        for attempt in between
+    )
 
 
 def _acts(attempt: Attempt) -> list[Part]:
@@ -162,8 +165,9 @@ def _changes_the_world(part: Part) -> bool:
 
 
 def _writes(attempt: Attempt) -> bool:
-    """Whether a call wrote a file other than by a command that can be named (`sed -i`)."""
-    return bool(changed_files(attempt) - {basename(part.words[-1]) for part in attempt.parts if edits_in_place(part)})
+    """Whether a call changed something other than by a command that can be named (`sed -i`, `export`)."""
+    named = {basename(part.words[-1]) for part in attempt.parts if edits_in_place(part)}
+    return bool(changed_files(attempt) - named) or (sets_up(attempt) and not _acts(attempt))
 
 
 def _until(place: int, offset: int, row: Sequence[Attempt], part: Part, fault: Fault) -> Finding | None:
