@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests.report.pages import HOSTILE, read_page
 from combee.cli.main import run
 from combee.errors import UsageError
 from combee.journal import JSON, Journal
-from combee.learn import LearnResult
+from combee.learn import LearnConfig, LearnResult
 from combee.playbook import Bullet, Playbook, digest, to_json
 from combee.report import read_run, write_report
 
@@ -156,6 +157,17 @@ def test_a_run_without_kept_settings_says_so(tmp_path: Path) -> None:
     page = read_page(page_of(tmp_path / "run"))
     assert "kept no settings" in page.text
     assert "Playbook (last: 1 bullets)" in page.text
+
+
+def test_the_settings_of_a_swarm_are_shown_and_what_is_not_the_default_is_bold(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "run") as journal:
+        kept = LearnConfig.from_json({"batch": 120, "epochs": 4}).to_json()
+        journal.set_meta("swarm", {"tasks": "9e2b", "learn": kept, "view_tokens": 160})
+    page = page_of(tmp_path / "run")
+    assert "kept no settings" not in page
+    for shown in ("<strong>120</strong>", "<strong>160</strong>", "<strong>9e2b</strong>", "<span>yes</span>"):
+        assert shown in page
+    assert len(re.findall("<strong>", page)) == 4
 
 
 def test_model_calls_are_summed_by_role(tmp_path: Path) -> None:

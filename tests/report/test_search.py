@@ -120,3 +120,17 @@ def test_boxes_of_a_lineage_do_not_overlap() -> None:
     assert all(abs(x1 - x2) >= 96 or abs(y1 - y2) >= 36 for i, (x1, y1) in enumerate(places) for x2, y2 in places[:i])
     assert max(y for _, y in places) + 36 <= plot.height
     assert max(x for x, _ in places) + 96 <= plot.width
+
+
+def test_candidates_stand_at_their_iteration_in_the_plot_of_scores(tmp_path: Path) -> None:
+    step: dict[str, JSON] = dict.fromkeys(("reflections", "lessons", "operations", "refused", "uncovered", "failed"), 0)
+    step |= dict.fromkeys(("calls", "reads", "depth", "bullets", "tokens"), 1)
+    step |= {"epoch": 0, "version": "v", "seconds": 0.1, "batch": 4, "total": 4}
+    with Journal.open(tmp_path / "run") as journal:
+        for index in range(3):
+            journal.record_event("GepaCandidate", candidate(index, [], index / 4))
+        for number in range(2):  # iterations count from 1, steps from 0
+            journal.record_event("StepFinished", {**step, "step": number, "hits": number + 1})
+    page = run_page(read_run(tmp_path / "run"))
+    for said in ("validation: 0, 0", "validation: 1, 0.25", "validation: 2, 0.5", "it: 0, 0.25", "it: 1, 0.5"):
+        assert f"{said}</title>" in page

@@ -123,3 +123,23 @@ def test_a_long_title_takes_lines_and_nothing_is_cut() -> None:
     assert " ".join(rows) == title
     assert all(text_width(row, 13) <= long.width - 10 for row in rows)
     assert long.height > short.height
+
+
+def test_lines_of_one_colour_differ_by_dashes_in_the_plot_and_in_the_legend() -> None:
+    names = [f"way {i}" for i in range(8)]
+    lines = [Series(name, [(1, i), (2, i + 1)]) for i, name in enumerate(names)]
+    root = check(line_plot(lines, title="t", x="x", y="y"))
+    looks: dict[str, list[str]] = {}
+    for group in root.iter("{http://www.w3.org/2000/svg}g"):
+        line = next(item for item in group if item.get("class", "").startswith("path"))
+        name = next((item.text or "" for item in group if item.get("class") == "label"), "")
+        looks.setdefault(name or "drawn", []).append(f"{group.get('class')} {line.get('class')}")
+    assert len(set(looks.pop("drawn"))) == 8
+    assert [looks[name] for name in names[6:]] == [["c0 path dash"], ["c1 path dash"]]
+    assert looks["way 0"] == ["c0 path"]
+
+
+def test_an_axis_that_counts_begins_at_zero() -> None:
+    root = check(line_plot([Series("a", [(3, 1), (4, 2)])], title="t", x="steps", y="y", whole_x=True))
+    ticks = [item.text for item in root.iter("{http://www.w3.org/2000/svg}text") if item.get("class") == "mid"]
+    assert ticks[:5] == ["0", "1", "2", "3", "4"]

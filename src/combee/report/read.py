@@ -121,7 +121,7 @@ def _read(journal: Journal, name: str) -> RunRecord:
     events = _Events()
     for event in journal.events():
         events.take(event.kind, event.data, event.time)
-    spec = journal.meta("spec")
+    spec = journal.meta("spec") or journal.meta("swarm")
     labels = journal.labels()
     label = next((known for known in ("best", "last") if known in labels), "")
     ledger, odd = _ledger(journal.calls())

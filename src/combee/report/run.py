@@ -121,9 +121,19 @@ def _progress(record: RunRecord) -> Section | None:
         if record.search is not None:
             return None
         return Section("progress", "Progress", [el("p", "No step is finished yet.", class_="dim")])
-    score = score_plot(record.steps, record.validations)
+    score = score_plot(record.steps, _held_out(record))
     sizes = [size_plot(record.steps, "tokens"), size_plot(record.steps, "bullets"), lessons_plot(record.steps)]
-    return Section("progress", "Progress", [figures([plot for plot in (score, *sizes) if plot is not None])])
+    note = "Steps done: 0 is the start; step k of the table ends at k + 1. The samples of step k are answered with k "
+    note += "steps done: before it learns from them."
+    drawn = figures([plot for plot in (score, *sizes) if plot is not None])
+    return Section("progress", "Progress", [drawn, el("p", note, class_="dim")])
+
+
+def _held_out(record: RunRecord) -> list[tuple[float, float]]:
+    """Return (steps done, score on validation). Iterations of a search count from 1, with the seed as 0."""
+    if record.search is not None:
+        return [(one.iteration, one.score) for one in record.search.candidates]
+    return [(one.step, one.hits / one.total) for one in record.validations if one.total]
 
 
 def _pace(record: RunRecord) -> Section | None:
@@ -181,7 +191,8 @@ def _tree(scan: ScanTree, *, opened: bool) -> Html:
     name = f"Step {scan.step}" + (f", attempt {scan.attempt + 1}" if scan.attempt else "")
     total = scan.covered + len(scan.uncovered)
     failed = sum(node.error is not None for node in scan.nodes)
-    said = f"{name}: {scan.covered:,} of {total:,} reflections verified in the delta, {len(scan.nodes):,} nodes"
+    said = f"{name}: {scan.covered:,} of {total:,} reflections verified in the delta, {len(scan.nodes):,} node"
+    said += "s" if len(scan.nodes) != 1 else ""
     said += f", {failed:,} failed" if failed else ""
     plot = tree_plot(scan.nodes, name)
     return fold(said, scrolling(f"Tree: {name}", plot.inline(fixed=True)), level_table(scan.nodes), opened=opened)

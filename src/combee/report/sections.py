@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from combee.journal import JSON, Version
+from combee.learn import LearnConfig
 from combee.playbook import Bullet
 from combee.report.html import Html, Piece, cut, definitions, el, fold, table
 from combee.report.page import Section
@@ -27,10 +28,11 @@ def settings_section(record: RunRecord) -> Section:
     body: list[Piece] = []
     given = {name: value for name, value in record.spec.items() if value not in (None, {}, [], "")}
     if record.config is not None:
-        asked = given.pop("learn", {})
-        names = asked.keys() if isinstance(asked, dict) else ()
-        pairs = [(name, _value(value, strong=name in names)) for name, value in record.config.to_json().items()]
-        body = [definitions(pairs), el("p", "Bold: given for this run; the rest are defaults.", class_="dim")]
+        given.pop("learn", None)
+        usual = LearnConfig().to_json()
+        settled = record.config.to_json().items()
+        pairs = [(name, _value(value, strong=value != usual.get(name))) for name, value in settled]
+        body = [definitions(pairs), el("p", "Bold: not the default of Combee.", class_="dim")]
     others: list[tuple[Piece, Piece]] = []
     for name, value in given.items():
         inner = value.items() if isinstance(value, dict) else [("", value)]

@@ -8,12 +8,12 @@ __all__ = ["PAGE", "PLOT", "SERIES"]
 SERIES = 6
 
 _LIGHT = (
-    "--bg:#ffffff;--card:#ffffff;--soft:#f6f3ec;--ink:#1f1d19;--dim:#6b665c;--line:#ded8cb;--grid:#ece7dc;"
+    "--bg:#ffffff;--card:#ffffff;--soft:#f6f3ec;--ink:#1f1d19;--dim:#6b665c;--line:#ded8cb;--grid:#ece7dc;--shade:rgba(31,29,25,.34);"
     "--accent:#a85f00;--good:#1d7a4f;--bad:#b3261e;"
     "--s0:#c77700;--s1:#0067a8;--s2:#0a8a63;--s3:#b5508c;--s4:#7a5cc4;--s5:#5f6b73"
 )
 _DARK = (
-    "--bg:#171613;--card:#1e1d19;--soft:#26241f;--ink:#ece8df;--dim:#a39c8e;--line:#3a372f;--grid:#2b2923;"
+    "--bg:#171613;--card:#1e1d19;--soft:#26241f;--ink:#ece8df;--dim:#a39c8e;--line:#3a372f;--grid:#2b2923;--shade:rgba(236,232,223,.3);"
     "--accent:#f0ab43;--good:#58c795;--bad:#ff8a7d;"
     "--s0:#f0ab43;--s1:#62b0ee;--s2:#45c79c;--s3:#e58ec0;--s4:#b09af0;--s5:#a7b3bb"
 )
@@ -21,6 +21,14 @@ _DARK = (
 _COLOURS = "".join(f".c{i}{{--c:var(--s{i})}}" for i in range(SERIES))
 
 _FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans','DejaVu Sans',sans-serif"
+
+# A frame that scrolls sideways has a shadow at each side where more is: covers that move with the content hide it.
+_EDGES = (
+    "linear-gradient(90deg,var(--card) 40%,transparent) left/48px 100% no-repeat local,"
+    "linear-gradient(270deg,var(--card) 40%,transparent) right/48px 100% no-repeat local,"
+    "linear-gradient(90deg,var(--shade),transparent) left/20px 100% no-repeat scroll,"
+    "linear-gradient(270deg,var(--shade),transparent) right/20px 100% no-repeat scroll"
+)
 
 # Rules that plots need, inside a page or alone.
 _DRAWING = (
@@ -62,9 +70,10 @@ PAGE = (
     "figure{margin:0;min-width:0}.plots figure{border:1px solid var(--line);border-radius:8px;padding:10px;"
     "background:var(--card)}.plots svg{display:block;width:100%;height:auto;max-width:620px;margin:0 auto}"
     ".scroll{overflow-x:auto;max-width:100%;border:1px solid var(--line);border-radius:8px;margin:8px 0}"
-    ".scroll svg{display:block}"
-    "table{border-collapse:collapse;width:100%;font-size:14px;background:var(--card)}"
-    "th{text-align:left;font-weight:600;color:var(--dim);font-size:13px;white-space:nowrap;background:var(--soft)}"
+    f".scroll{{background:{_EDGES};background-color:var(--card)}}.scroll::-webkit-scrollbar{{height:8px}}"
+    ".scroll::-webkit-scrollbar-thumb{background:var(--line);border-radius:8px}.scroll svg{display:block}"
+    "table{border-collapse:collapse;width:100%;font-size:14px}"
+    "th{text-align:left;font-weight:600;color:var(--dim);font-size:13px;white-space:nowrap}"
     "th,td{padding:6px 10px;border-bottom:1px solid var(--line);vertical-align:top}tr:last-child td{border-bottom:0}"
     "td{overflow-wrap:break-word;max-width:34em}td>div{min-width:16em}.n{text-align:right;white-space:nowrap;"
     "font-variant-numeric:tabular-nums}"

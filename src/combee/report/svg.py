@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from combee.files import write_whole
@@ -90,7 +90,7 @@ def line_plot(
     """Draw lines over one pair of axes.
 
     Args:
-        series: At most six are told apart by colour; marks differ too.
+        series: Six are told apart by colour, the next six by dashes too; marks differ between neighbours.
         title: Stands above.
         x: What the horizontal axis shows, with its unit.
         y: What the vertical axis shows, with its unit.
@@ -98,12 +98,12 @@ def line_plot(
         log_y: Logarithmic vertical axis.
         zero: Begin the vertical axis at 0.
         y_limits: Range of the vertical axis.
-        whole_x: Only whole numbers have ticks on the horizontal axis.
+        whole_x: The horizontal axis counts: it begins at 0, and only whole numbers have ticks.
         marks: Values to point out.
     """
     kept = [_drawable(one, log_x=log_x, log_y=log_y) for one in series]
-    legend = [one.name for one in kept] if len(kept) > 1 else []
-    heading, top = _heading(title, legend, lines=True)
+    kept = [replace(one, dashed=one.dashed or i >= SERIES) for i, one in enumerate(kept)]
+    heading, top = _heading(title, {one.name: _sign(one, i) for i, one in enumerate(kept)} if len(kept) > 1 else {})
     height = top + 190 + 44
     values = [value for one in kept for _, value in one.points] + [
         v for one in kept for pair in one.spread for v in pair
@@ -112,7 +112,7 @@ def line_plot(
     vertical = make_axis(values, height - 44, top, log=log_y, zero=zero, limits=y_limits)
     left = 34 + max(text_width(number(tick)) for tick in vertical.ticks)
     across = [place for one in kept for place, _ in one.points] + [mark.value for mark in marks if mark.axis == "x"]
-    horizontal = make_axis(across, left, WIDTH - 18, log=log_x, whole=whole_x)
+    horizontal = make_axis(across, left, WIDTH - 18, log=log_x, zero=whole_x, whole=whole_x)
     parts = [
         heading,
         _frame(x, y, horizontal, vertical, height),
@@ -129,7 +129,7 @@ def _drawable(one: Series, *, log_x: bool, log_y: bool) -> Series:
 
     chosen = [i for i, point in enumerate(one.points) if good(point)]
     spread = [one.spread[i] for i in chosen] if len(one.spread) == len(one.points) else []
-    return Series(one.name, [one.points[i] for i in chosen], spread, one.line, one.dots, one.dashed)
+    return replace(one, points=[one.points[i] for i in chosen], spread=spread)
 
 
 def _frame(x: str, y: str, horizontal: Axis, vertical: Axis, height: float) -> Html:
@@ -200,7 +200,7 @@ def _legend_places(names: Sequence[str]) -> list[tuple[float, int]]:
     places: list[tuple[float, int]] = []
     x, row = 10.0, 0
     for name in names:
-        wide = 26 + text_width(name) + 14
+        wide = 30 + text_width(name) + 14
         if places and x + wide > WIDTH:
             x, row = 10.0, row + 1
         places.append((x, row))
@@ -208,19 +208,22 @@ def _legend_places(names: Sequence[str]) -> list[tuple[float, int]]:
     return places
 
 
-def _heading(title: str, names: Sequence[str], *, lines: bool) -> tuple[Html, float]:
+def _sign(one: Series, index: int) -> Html:
+    """Return what stands for a line in the legend, drawn as the line is."""
+    line = el("path", d="M0 0h24", class_="path dash" if one.dashed else "path") if one.line else None
+    return join([line, el("path", d=_dot(index, 12, 0), class_="dot") if one.dots or len(one.points) == 1 else None])
+
+
+def _heading(title: str, legend: Mapping[str, Html]) -> tuple[Html, float]:
     """Return the title, in as many lines as it takes, with the legend under it, and the place where axes may begin."""
     rows = textwrap.wrap(title, int((WIDTH - 20) / text_width("x", 13.5)))
     parts = [el("text", row, x=10, y=18 + i * _ROW, class_="title") for i, row in enumerate(rows)]
     top = 18 + _ROW * max(len(rows) - 1, 0)
-    places = _legend_places(names)
-    for index, (name, (x, row)) in enumerate(zip(names, places, strict=True)):
-        y = top + 18 + row * _ROW
-        if lines:
-            sign = [el("path", d=f"M{x:g} {y}h20", class_="path"), el("path", d=_dot(index, x + 10, y), class_="dot")]
-        else:
-            sign = [el("rect", x=x + 4, y=y - 5, width=12, height=10, rx=2, class_="bar")]
-        parts.append(el("g", *sign, el("text", name, x=x + 26, y=y + 4, class_="label"), class_=f"c{index % SERIES}"))
+    places = _legend_places(list(legend))
+    for index, ((name, sign), (x, row)) in enumerate(zip(legend.items(), places, strict=True)):
+        text = el("text", name, x=30, y=4, class_="label")
+        place = f"translate({x:g} {top + 18 + row * _ROW})"
+        parts.append(el("g", sign, text, class_=f"c{index % SERIES}", transform=place))
     return join(parts), top + 18 + (_ROW * (places[-1][1] + 1) if places else 0)
 
 
@@ -244,7 +247,8 @@ def bar_plot(
         spread: For each name of a series, (low, high) of each bar, drawn as a whisker.
     """
     names = list(series)
-    heading, top = _heading(title, names if len(names) > 1 else [], lines=False)
+    square = el("rect", x=4, y=-5, width=12, height=10, rx=2, class_="bar")
+    heading, top = _heading(title, dict.fromkeys(names, square) if len(names) > 1 else {})
     thick = _BAR + 3
     step = thick * len(names) + 12
     height = top + step * len(categories) + 44
