@@ -360,6 +360,32 @@ async def test_a_closed_port_says_what_to_check_and_was_not_paid() -> None:
     assert run.ledger.total.maybe_paid == 0
 
 
+@pytest.mark.parametrize("url", ["closed", "http://no-such-host.invalid/v1"])
+async def test_an_endpoint_where_nothing_ever_answered_stops_the_run_and_names_the_setting(url: str) -> None:
+    async with MockServer() as server:
+        pass  # it is closed again
+    run = engine()
+    async with OpenAIModel(server.url if url == "closed" else url, "any", api_key="k", engine=run) as model:
+        results = await asyncio.gather(*(model.complete(ask()) for _ in range(8)), return_exceptions=True)
+        with pytest.raises(StoppedError, match="--base-url") as caught:
+            await model.complete(ask())
+    assert all(isinstance(result, CallError | StoppedError) for result in results)
+    assert run.ledger.total.calls <= 3 * 8
+    assert "ssl" not in str(caught.value)
+
+
+async def test_an_endpoint_that_answered_before_is_waited_for() -> None:
+    server = MockServer()
+    await server.start()
+    run = engine(retry=RetryPolicy(backoff=0.01, max_tries=5))
+    async with OpenAIModel(server.url, "any", engine=run) as model:
+        assert (await model.complete(ask())).text
+        await server.aclose()
+        with pytest.raises(CallError, match="tried 5 times"):
+            await model.complete(ask())
+    assert run.stopped is None
+
+
 async def test_cancelled_calls_give_back_slot_and_budget_and_are_booked_as_unknown() -> None:
     async with MockServer(MockConfig(latency=parse_latency("5"))) as server:
         budget = Budget(max_calls=10)

@@ -156,11 +156,15 @@ async def test_the_doctor_finds_an_endpoint_that_does_not_obey_a_schema(schema: 
     assert "--price" in str(found["price"].hint)
 
 
-async def test_the_doctor_says_how_to_mend_what_fails() -> None:
+async def test_the_doctor_says_how_to_mend_what_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong_key = await examine(MockConfig(key="right"), api_key="not-the-key")
     assert "environment variable" in wrong_key.checks[0].hint
     no_key = await examine(MockConfig(key="right"), api_key_env=None)
-    assert "No key is sent" in no_key.checks[0].hint
+    assert no_key.checks[0].detail == "HTTP 401: no key was sent"
+    assert "--api-key-env" in no_key.checks[0].hint
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    unset = await examine(MockConfig(key="right"), api_key_env="OPENAI_API_KEY")
+    assert unset.checks[0].detail == "HTTP 401: no key was sent (OPENAI_API_KEY is not set)"
     wrong_model = await examine(MockConfig(models=("real", "other")), "reall")
     assert "'real'" in wrong_model.checks[0].hint
     busy = await examine(MockConfig(faults={"overloaded": 1.0}))
@@ -171,6 +175,12 @@ async def test_the_doctor_says_how_to_mend_what_fails() -> None:
     assert not no_host.ok
     for report in (wrong_key, no_key, wrong_model, busy, nobody, no_host):
         assert not report.ok
+
+
+async def test_a_wrong_path_can_be_rehearsed_with_the_mock() -> None:
+    report = await examine(MockConfig(), url=lambda url: url.removesuffix("/v1") + "/nope")
+    assert "no chat endpoint at this URL" in report.checks[0].detail
+    assert "/v1" in str(report.checks[0].hint)
 
 
 async def test_a_base_url_without_v1_gets_the_right_one_as_a_hint() -> None:

@@ -7,6 +7,7 @@ import time
 from types import TracebackType
 from typing import Self
 
+from combee.cli.words import counted
 from combee.learn import (
     Alerted,
     BatchChosen,
@@ -17,13 +18,13 @@ from combee.learn import (
     SampleDone,
     SampleRefused,
     StepFinished,
-    StepStarted,
     Validated,
 )
 
 __all__ = ["Display", "PlainDisplay", "RichDisplay", "make_display"]
 
 PLAIN_EVERY_SECONDS = 2.0
+MOST_REASONS = 8
 
 
 class Display:
@@ -44,28 +45,49 @@ class Display:
         """Leave the screen tidy."""
 
 
+class Tally:
+    """Samples worked on out of all, and those that failed at their last try: a try is no sample."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.all = 0
+        self._failed: set[str] = set()
+        self._reasons: set[str] = set()
+
+    def take(self, event: RunStarted | SampleDone) -> str | None:
+        """Count one event; returns what to say of it: each reason of a failure once, and not more than a few."""
+        if isinstance(event, RunStarted):
+            self.all = event.samples
+        elif not event.error:
+            self._failed.discard(event.sample)
+            self.done += 1
+        else:
+            self._failed.add(event.sample)
+            if event.error not in self._reasons and len(self._reasons) < MOST_REASONS:
+                self._reasons.add(event.error)
+                return f"sample {event.sample} failed: {event.error}"
+        return None
+
+    def __str__(self) -> str:
+        failed = f", {len(self._failed)} failed" if self._failed else ""
+        return f"{self.done}/{self.all} samples{failed}"
+
+
 class PlainDisplay(Display):
     """One line at most every two seconds, and every warning, on standard error."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
-        self._seen = 0
-        self._all = 0
+        self._tally = Tally()
 
     def observe(self, event: Event) -> None:
         """Print what matters of one event."""
-        if isinstance(event, RunStarted):
-            self._all = event.samples
-        elif isinstance(event, SampleDone):
-            self._seen += 1
-        elif isinstance(event, StepFinished | Validated):
+        if isinstance(event, StepFinished | Validated):
             if time.monotonic() - self._last >= PLAIN_EVERY_SECONDS:
                 self._last = time.monotonic()
-                self._print(f"{self._seen}/{self._all} samples · {describe(event)}")
-        else:
-            warning = describe_warning(event)
-            if warning:
-                self._print(warning)
+                self._print(f"{self._tally} · {describe(event)}")
+        elif said := self._tally.take(event) if isinstance(event, RunStarted | SampleDone) else describe_warning(event):
+            self._print(said)
 
     def _print(self, line: str) -> None:
         sys.stderr.write(line + "\n")
@@ -88,21 +110,17 @@ class RichDisplay(Display):
             console=Console(stderr=True),
             transient=True,
         )
+        self._tally = Tally()
         self._bar = self._progress.add_task("", total=None)
         self._progress.start()
 
     def observe(self, event: Event) -> None:
         """Move the bar or change the text beside it."""
-        if isinstance(event, RunStarted):
-            self._progress.update(self._bar, total=event.samples)
-        elif isinstance(event, SampleDone):
-            self._progress.advance(self._bar)
-        elif isinstance(event, StepFinished | Validated):
+        if isinstance(event, StepFinished | Validated):
             self._progress.update(self._bar, description=describe(event))
-        else:
-            warning = describe_warning(event)
-            if warning:
-                self._progress.console.print(warning, markup=False, highlight=False)
+        elif said := self._tally.take(event) if isinstance(event, RunStarted | SampleDone) else describe_warning(event):
+            self._progress.console.print(said, markup=False, highlight=False)
+        self._progress.update(self._bar, total=self._tally.all or None, completed=self._tally.done)
 
     def close(self) -> None:
         """Take the bar off the screen."""
@@ -121,7 +139,7 @@ def describe(event: StepFinished | Validated) -> str:
     if isinstance(event, Validated):
         score = f"{event.hits / event.total:.3f}" if event.total else "none"
         return f"validation {score}" + (f" ({event.errors} tasks failed)" if event.errors else "")
-    return f"step {event.step}: {event.bullets} bullets, {event.tokens} tokens"
+    return f"step {event.step}: {counted(event.bullets, 'bullet')}, {counted(event.tokens, 'token')}"
 
 
 def describe_warning(event: Event) -> str | None:
@@ -131,15 +149,11 @@ def describe_warning(event: Event) -> str | None:
     if isinstance(event, Alerted):
         return None if event.ok else f"the alert command failed at step {event.step}: {event.detail}"
     if isinstance(event, ReduceFailed):
-        kept = f"{event.reflections} reflections wait for the next step"
+        kept = f"{counted(event.reflections, 'reflection')} left for the next step"
         return f"step {event.step}: nothing could be aggregated ({event.reason}); {kept}"
     if isinstance(event, BatchChosen):
         said = f"batch size {event.batch} from step {event.step} on"
         return "; ".join([said, *event.warnings])
     if isinstance(event, SampleRefused):
         return f"sample {event.sample} refused: {event.reason}"
-    if isinstance(event, SampleDone) and event.error:
-        return f"sample {event.sample} failed: {event.error}"
-    if isinstance(event, StepStarted):
-        return None
     return None

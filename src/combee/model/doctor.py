@@ -149,8 +149,6 @@ async def _why(model: OpenAIModel, error: CallError | RunError, names: Sequence[
     hint = error.hint
     if kind is CallErrorKind.NO_SUCH_MODEL and names:
         hint = did_you_mean(model.name, names) if len(names) <= 20 else f"{did_you_mean(model.name, names)[:400]}"
-    elif kind is CallErrorKind.AUTH and not model.endpoint.has_key:
-        hint = "No key is sent: name the environment variable that holds it with api_key_env."
     elif kind in {CallErrorKind.BAD_REQUEST, CallErrorKind.NOT_JSON}:
         path = "/v1/chat/completions"
         if not model.endpoint.base_url.endswith("/v1"):
@@ -159,7 +157,7 @@ async def _why(model: OpenAIModel, error: CallError | RunError, names: Sequence[
                 hint = f"There is a chat endpoint one level down: use {model.endpoint.base_url}/v1 as the base URL."
     elif kind in {CallErrorKind.RATE_LIMIT, CallErrorKind.SERVER, CallErrorKind.TIMEOUT}:
         hint = hint or "The endpoint is there but busy; try again later."
-    return Check("reachable", False, error.message, hint)
+    return Check("reachable", False, error.message.removeprefix("stopped: "), hint)
 
 
 def _usage_check(reply: Response) -> Check:

@@ -30,6 +30,9 @@ __all__ = ["Endpoint", "HttpReply", "Timeouts"]
 _LARGE = 1 << 19  # bytes from which a body is sent in pieces, so that writing it does not hold up the loop
 _LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 - a name to recognise, nothing is bound
 
+_SETTING = "the base URL (--base-url, or base_url in combee.toml)"
+_PROXY = "Check HTTPS_PROXY, HTTP_PROXY, NO_PROXY."
+
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
@@ -85,6 +88,7 @@ class Endpoint:
         parts = _split(url, base_url_env)
         self.host = parts.hostname or ""
         self.is_local = self.host in _LOCAL
+        self._key_variable = api_key_env
         self._key = key_from(api_key, api_key_env, needed=not self.is_local and api_key_env is not None)
         login = _login(parts.username, parts.password)
         netloc = parts.netloc.rpartition("@")[2]
@@ -118,6 +122,7 @@ class Endpoint:
         self.scrub = Scrubber([*secrets, *(Secret(pair.partition("=")[2]) for pair in parts.query.split("&"))])
         self.timeouts = timeouts or Timeouts()
         self._tls = _tls_context(ca_file) if parts.scheme == "https" else True
+        self._answered = False
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -128,6 +133,13 @@ class Endpoint:
     def has_key(self) -> bool:
         """Whether a key is sent."""
         return self._key is not None
+
+    def without_key(self, status: int) -> Fault:
+        """Return the refusal of a call that carried no key: nobody is to look for a mistake in a key."""
+        variable = self._key_variable
+        said = f"HTTP {status}: no key was sent" + (f" ({variable} is not set)" if variable else "")
+        hint = "the variable that holds the key with --api-key-env, or api_key_env in combee.toml."
+        return Fault(CallErrorKind.AUTH, said, f"{'Set it, or name' if variable else 'Name'} {hint}", status=status)
 
     def _open(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
@@ -174,6 +186,7 @@ class Endpoint:
                 proxy_headers=self._proxy_headers,
                 allow_redirects=False,
             ) as reply:
+                self._answered = True
                 body = await reply.read()
                 return HttpReply(reply.status, reply.headers, self.scrub.body(body))
         except TimeoutError as error:
@@ -209,17 +222,29 @@ class Endpoint:
                 fatal=True,
                 paid="no",
             )
+        new = not self._answered
         if isinstance(error, aiohttp.ClientConnectorDNSError):
-            return Fault(kind, f"there is no host {self.host!r}", "Check the base URL and the network.", paid="no")
-        if isinstance(error, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
-            return Fault(kind, f"the proxy failed: {said}", "Check HTTPS_PROXY, HTTP_PROXY, NO_PROXY.", paid="no")
+            said = f"there is no host {self.host!r}"
+            return Fault(kind, said, f"Check the network and {_SETTING}.", unreached=new, paid="no")
+        if isinstance(error, aiohttp.ClientProxyConnectionError):
+            said = f"no connection to the proxy: {self.scrub(_reason(error))}"
+            return Fault(kind, said, _PROXY, unreached=new, paid="no")
+        if isinstance(error, aiohttp.ClientHttpProxyError):
+            return Fault(kind, f"the proxy failed: {said}", _PROXY, paid="no")
         if isinstance(error, aiohttp.ClientConnectorError):
-            return Fault(kind, f"no connection to {self.host}: {said}", "Is the server running there?", paid="no")
+            said = f"no connection to {self.base_url}: {self.scrub(_reason(error))}"
+            return Fault(kind, said, f"Is the server running there? Check {_SETTING}.", unreached=new, paid="no")
         if isinstance(error, aiohttp.ClientPayloadError):
             return Fault(CallErrorKind.TRUNCATED_BODY, "the reply broke off before its end")
         if isinstance(error, aiohttp.ClientResponseError):
             return Fault(CallErrorKind.NOT_JSON, f"{self.host} does not speak HTTP as expected: {said}")
         return Fault(kind, f"the connection to {self.host} broke: {said}")
+
+
+def _reason(error: aiohttp.ClientConnectorError) -> str:
+    """Return why there is no connection, like `Connection refused`; aiohttp's own text is of sockets."""
+    number = error.os_error.errno
+    return os.strerror(number) if number and number > 0 else str(error).replace(" ssl:default", "")[:300]
 
 
 def _split(url: str, variable: str) -> Any:

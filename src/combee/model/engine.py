@@ -22,6 +22,8 @@ from combee.model.types import Request, Response, Timing, Usage
 
 __all__ = ["Engine", "RetryPolicy"]
 
+_UNREACHED_RETRIES = 2  # of a call to an endpoint where nothing ever answered: it may just be starting
+
 Send = Callable[[Request], Awaitable[Response | Fault]]
 
 
@@ -189,7 +191,8 @@ class Engine:
         rule = RULES[fault.kind]
         before = by_kind.get(fault.kind, 0)
         by_kind[fault.kind] = before + 1
-        if fault.fatal or before >= rule.retries or tries >= self.retry.max_tries:
+        retries = _UNREACHED_RETRIES if fault.unreached else rule.retries
+        if fault.fatal or before >= retries or tries >= self.retry.max_tries:
             return None
         if fault.kind is not CallErrorKind.RATE_LIMIT:
             if self._retries >= self.retry.spare + self.retry.per_call * self._finished:
@@ -208,7 +211,7 @@ class Engine:
         if rule.stop == "never":
             return
         self._failed_in_a_row += 1
-        if rule.stop == "at once" or fault.fatal:
+        if rule.stop == "at once" or fault.fatal or fault.unreached:
             self._stopped = StoppedError(f"stopped: {fault.message}", kind=fault.kind, hint=fault.hint)
         elif self._failed_in_a_row >= self.retry.stop_after:
             self._stopped = StoppedError(

@@ -148,6 +148,8 @@ class OpenAIModel:
 
     def _faulty(self, request: Request, fault: Fault, can: Capabilities) -> Fault:
         """Give up what the endpoint refuses, and clear the message of keys that it quotes."""
+        if fault.status == 401 and not self.endpoint.has_key:
+            return self.endpoint.without_key(fault.status)
         fault = replace(fault, message=self.endpoint.scrub(fault.message))
         if fault.kind is CallErrorKind.BAD_REQUEST and not fault.fatal:
             left = adapt(request, can, fault)

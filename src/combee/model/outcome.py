@@ -76,7 +76,8 @@ class Fault:
     `status` is the HTTP status (0: none). `overloaded` marks a server failure that asks for less load. `code` is the
     endpoint's own word for it. `adapt` says that the same request may work in another form at once (a parameter that
     the endpoint does not take was dropped). `fatal` stops the run whatever the kind's rule says (a wrong URL).
-    `paid` overrides the rule's.
+    `unreached` says that there is no connection and that nothing ever answered at that endpoint: after a few tries the
+    run stops. `paid` overrides the rule's.
     """
 
     kind: CallErrorKind
@@ -89,6 +90,7 @@ class Fault:
     code: str = ""
     adapt: bool = False
     fatal: bool = False
+    unreached: bool = False
     paid: Paid | None = None
 
     def error(self, tries: int = 1) -> CallError:

@@ -109,6 +109,8 @@ class Answerer:
         sent = headers.get("authorization", "").removeprefix("Bearer ") or headers.get("api-key", "")
         if sent == self.config.key:
             return None
+        if not sent:
+            return Answer.error(401, "You did not send an API key.", "invalid_api_key")
         return Answer.error(401, f"Incorrect API key provided: {sent}.", "invalid_api_key")
 
     def _check(self, headers: Mapping[str, str], body: Mapping[str, Any]) -> tuple[str, Answer] | None:

@@ -31,7 +31,7 @@ def whole_prompt(body: Mapping[str, Any]) -> str:
 
 
 def sample(schema: Mapping[str, Any], depth: int = 0) -> Any:
-    """Return a small value that fits a JSON schema (the common part: types, enum, const, required, items, anyOf)."""
+    """Return a small value that fits a JSON schema (types, enum, const, required, items, anyOf); its texts are "ok"."""
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):
@@ -49,13 +49,13 @@ def sample(schema: Mapping[str, Any], depth: int = 0) -> Any:
         least = max(int(schema.get("minItems", 0)), 1 if depth < _DEPTH else 0)
         return [sample(schema.get("items", {}), depth + 1) for _ in range(least)]
     simple = {
-        "string": "text",
+        "string": "ok",
         "integer": schema.get("minimum", 1),
         "number": schema.get("minimum", 1.0),
         "boolean": True,
         "null": None,
     }
-    return simple.get(str(kind), "text")
+    return simple.get(str(kind), "ok")
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """The mock's HTTP side: a small asyncio protocol, since it must answer faster than the clients that it measures.
 
 It knows `POST /v1/chat/completions`, `GET /v1/models`, `GET /stats` and `POST /control` (a JSON of `MockConfig` fields
-to change while it runs). Bodies need a Content-Length. Faults that break a connection really break it.
+to change while it runs); any other path is a 404, so that a wrong URL can be rehearsed. Bodies need a Content-Length.
+Faults that break a connection really break it.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class MockServer:
 
     Args:
         config: How it behaves.
-        reply: What it says (None: an object that fits the request's schema, or "ok").
+        reply: What it says (None: "ok"; to a schema, an object that fits it and has "ok" for every text).
         port: Port on 127.0.0.1; 0 takes a free one.
     """
 
@@ -177,9 +178,9 @@ class MockServer:
         self, method: str, path: str, headers: Mapping[str, str], body: bytes, send: Callable[[Answer], None]
     ) -> None:
         """Answer one request through `send`."""
-        if method == "POST" and path.endswith("/chat/completions"):
+        if method == "POST" and path == "/v1/chat/completions":
             send(self._answerer.chat(headers, body))
-        elif method == "GET" and path.endswith("/models"):
+        elif method == "GET" and path == "/v1/models":
             send(self._answerer.models(headers))
         elif method == "GET" and path == "/stats":
             send(Answer.json(self.stats.to_json()))

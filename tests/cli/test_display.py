@@ -1,0 +1,39 @@
+"""Progress of a run: what is done out of all, however often a sample is tried."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from combee.cli.display import MOST_REASONS, PlainDisplay, Tally
+from combee.learn import RunStarted, SampleDone
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def done(sample: str, error: str | None = None) -> SampleDone:
+    return SampleDone(step=0, sample=sample, hits=0, total=1, lessons=0, error=error)
+
+
+def test_progress_never_exceeds_its_total_however_often_a_sample_is_tried() -> None:
+    tally = Tally()
+    tally.take(RunStarted(2, 1, replayed=False))
+    for _ in range(3):
+        tally.take(done("a", "no connection"))
+        tally.take(done("b", "no connection"))
+    assert str(tally) == "0/2 samples, 2 failed"
+    tally.take(done("a"))
+    assert str(tally) == "1/2 samples, 1 failed"
+    tally.take(done("b"))
+    assert str(tally) == "2/2 samples"
+
+
+def test_each_reason_of_a_failure_is_said_once_and_not_without_end(capsys: pytest.CaptureFixture[str]) -> None:
+    display = PlainDisplay()
+    display.observe(RunStarted(40, 1, replayed=False))
+    for sample in range(40):
+        display.observe(done(f"s{sample}", "the same"))
+    assert capsys.readouterr().err == "sample s0 failed: the same\n"
+    for sample in range(40):
+        display.observe(done(f"s{sample}", f"reason {sample}"))
+    assert len(capsys.readouterr().err.splitlines()) == MOST_REASONS - 1
