@@ -70,10 +70,10 @@ def test_no_loss_at_all_recommends_the_largest_size_tried_and_no_more() -> None:
     assert found.retention.kept(10_000) == 1.0
 
 
-def test_a_method_that_keeps_nothing_is_told_to_read_items_alone() -> None:
+def test_a_method_that_keeps_nothing_has_no_fit_and_no_size() -> None:
     found = measured(Retention(50.0, 40.0))
-    assert found.max_items == 1
-    assert "read items alone" in found.reason
+    assert "nothing to fit" in found.reason
+    assert set(found.to_json()) == {"measured", "target", "second_chances", "reason"}
 
 
 def test_sizes_that_never_answer_bound_the_recommendation() -> None:

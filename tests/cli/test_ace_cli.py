@@ -13,7 +13,7 @@ import pytest
 
 from combee.ace import Student, lesson_of
 from combee.cli import run
-from combee.journal import Journal
+from combee.journal import Journal, Version
 from combee.model.mock import MockConfig, MockServer
 from combee.playbook import Bullet, Playbook, load, save
 from combee.tasks import load as load_tasks
@@ -52,6 +52,11 @@ async def combee(*arguments: str) -> int:
 
 def learn(url: str, *more: str) -> tuple[str, ...]:
     return ("learn", "gauges.jsonl", *SPLIT, "--model", "student", "--base-url", url, "--quiet", *more)
+
+
+def journal_versions(name: str) -> list[Version]:
+    with Journal.open(Path("runs") / name, create=False, read_only=True) as journal:
+        return journal.versions()
 
 
 async def test_learn_eval_and_show_with_a_model(capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,6 +99,23 @@ def test_bad_settings_are_refused_with_what_to_do_and_nothing_is_made(
 def test_ace_without_a_model_says_how_to_name_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["learn", "gauges.jsonl", "--agent", "ace"]) == 2
     assert "--model" in capsys.readouterr().err
+
+
+async def test_a_gate_without_its_endpoint_does_not_judge_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    async with MockServer(reply=student()) as server:
+        assert await combee(*learn(server.url, "--name", "a")) == 0
+        first = [version.digest for version in journal_versions("a")][0]
+        capsys.readouterr()
+        assert await combee("gate", "a", "--baseline", "last") == 0
+        assert capsys.readouterr().out.startswith("passed (no power): ")
+        assert await combee("gate", "a", "--version", first[:12], "--baseline", "last") == 1
+        assert capsys.readouterr().out.startswith("FAILED: ")
+    assert await combee("gate", "a", "--baseline", "last") == 1
+    out = capsys.readouterr().out
+    assert out.startswith("NOT JUDGED: ")
+    assert "Connection refused" in out
+    assert await combee("eval", "a") == 1
+    assert "Connection refused" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -141,9 +141,25 @@ def test_calibration_finds_the_planted_loss_and_learn_takes_it_up(
     assert known_calibrations(folder)["lexical forget=40"]["max_items"] == found["result"]["max_items"]
     arguments = ["learn", "tags", "--train", "30", "--val", "0", "--test", "5", "--forget", "40"]
     assert run([*arguments, "--name", "calibrated"]) == 0
-    assert f"max_items = {found['result']['max_items']}, as measured" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"max_items = {found['result']['max_items']}, measured" in told
+    assert f"{CALIBRATIONS}; delete the file to undo" in told
     assert run([*arguments, "--name", "given", "--max-items", "5"]) == 0
-    assert "as measured" not in capsys.readouterr().err
+    assert CALIBRATIONS not in capsys.readouterr().err
+
+
+def test_a_calibration_that_kept_nothing_recommends_nothing_and_changes_no_run(
+    call: Call, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = call("calibrate", "--forget", "0.01", "--sizes", "2 4", "--repeats", "2")
+    assert {"max_items", "m0", "delta"}.isdisjoint(found["result"])
+    assert {"max_items", "m0", "delta"}.isdisjoint(known_calibrations(folder)["lexical forget=0.01"])
+    drawn = (folder / found["plot"]).read_text(encoding="utf-8")
+    assert "exp(" not in drawn
+    assert "max_items" not in drawn
+    arguments = ["learn", "tags", "--train", "30", "--val", "0", "--test", "5", "--forget", "0.01"]
+    assert run([*arguments, "--name", "uncalibrated"]) == 0
+    assert "kept nothing: max_items is the default" in capsys.readouterr().err
 
 
 def test_a_calibration_that_costs_money_says_its_price_first_and_buys_nothing_unasked(

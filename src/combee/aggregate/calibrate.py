@@ -27,6 +27,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+NOTHING_KEPT = "No fact was kept by any call: there is nothing to fit and no size to recommend; take another model."
 _HOPELESS = frozenset({CallErrorKind.AUTH, CallErrorKind.NO_SUCH_MODEL})
 
 
@@ -65,7 +66,7 @@ class Calibration:
         m0: Fitted inputs at which 1/e is kept; infinite where nothing was lost.
         delta_range: 90 % interval of `delta`.
         m0_range: 90 % interval of `m0`.
-        max_items: Recommended largest leaf, within the sizes that were tried.
+        max_items: Recommended largest leaf, within the sizes that were tried; 1 where nothing was kept.
         target: Share to be kept after second chances.
         second_chances: Second chances counted on.
         reason: Why this size, in one sentence.
@@ -82,6 +83,11 @@ class Calibration:
     reason: str
 
     @property
+    def kept_any(self) -> bool:
+        """Whether any fact survived; where none did, fit and recommendation mean nothing."""
+        return any(row.survived for row in self.measured)
+
+    @property
     def retention(self) -> Retention:
         """The fit as the planner takes it."""
         return Retention(self.delta, self.m0)
@@ -94,29 +100,31 @@ class Calibration:
             + (f", {row.failed} calls failed" if row.failed else "")
             for row in self.measured
         ]
-        if any(row.survived for row in self.measured):
+        if self.kept_any:
             lines.append(f"Fit: exp(-{self.delta:.3f} - m/{self.m0:.1f}), m0 between {low:.1f} and {high:.1f} (90 %).")
-        else:
-            lines.append("No fact was kept by any call: there is nothing to fit.")
         return "\n".join([*lines, self.reason])
 
     def to_json(self) -> JSON:
-        """Return plain data; an infinite m0 is null."""
+        """Return plain data; an infinite m0 is null, and where nothing was kept there is no fit and no size."""
 
         def finite(value: float) -> float | None:
             return None if math.isinf(value) else value
 
-        return {
+        data: dict[str, JSON] = {
             "measured": [[row.size, row.calls, row.failed, row.planted, row.survived] for row in self.measured],
-            "delta": self.delta,
-            "m0": finite(self.m0),
-            "delta_range": list(self.delta_range),
-            "m0_range": [finite(value) for value in self.m0_range],
-            "max_items": self.max_items,
             "target": self.target,
             "second_chances": self.second_chances,
             "reason": self.reason,
         }
+        if self.kept_any:
+            data |= {
+                "delta": self.delta,
+                "m0": finite(self.m0),
+                "delta_range": list(self.delta_range),
+                "m0_range": [finite(value) for value in self.m0_range],
+                "max_items": self.max_items,
+            }
+        return data
 
 
 def calibration_price(
@@ -181,6 +189,8 @@ async def calibrate(
     size, reason = recommend(
         Retention(fit.delta, fit.m0), largest=largest, target=target, second_chances=second_chances
     )
+    if not any(row.survived for row in measured):
+        reason = NOTHING_KEPT
     return Calibration(measured, fit.delta, fit.m0, fit.delta_range, fit.m0_range, size, target, second_chances, reason)
 
 

@@ -85,7 +85,8 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
         return
     click.echo(name + (": simulated forgetting" if options["forget"] is not None else ""))
     click.echo(found.explain())
-    click.echo(f"kept in {kept} (`combee learn` takes it from there), drawn in {drawn}")
+    use = "takes max_items from there" if found.kept_any else "finds no size there and takes its default"
+    click.echo(f"kept in {kept} (`combee learn` {use}), drawn in {drawn}")
 
 
 def model_of(spec: RunSpec) -> str:
@@ -102,11 +103,13 @@ def with_calibration(spec: RunSpec, folder: Path = Path()) -> tuple[RunSpec, tup
     found = known_calibrations(folder).get(model_of(spec))
     if found is None or "max_items" in spec.learn:
         return spec, ()
+    if "max_items" not in found:
+        return spec, (f"the calibration of {model_of(spec)} in {CALIBRATIONS} kept nothing: max_items is the default",)
     size = int(found["max_items"])
     if spec.agent.get("method") == "gepa":
         size = max(2, size)  # its texts are combined by calls: a call must take two
     learn = {**spec.learn, "max_items": size}
-    said = f"max_items = {size}, as measured for {model_of(spec)} ({CALIBRATIONS})"
+    said = f"max_items = {size}, measured for {model_of(spec)} (from {CALIBRATIONS}; delete the file to undo)"
     if spec.learn.get("aggregate", "combee") in ONE_CALL and spec.learn.get("batch") == "auto":
         learn.setdefault("max_batch", size)
         said += f"; one call reads a whole batch here, so max_batch = {learn['max_batch']}"
@@ -167,14 +170,14 @@ def _draw(found: Calibration, name: str, path: Path) -> None:
     for row in rows:
         error = 1.645 * (row.share * (1 - row.share) / row.planted) ** 0.5
         spread.append((max(0.0, row.share - error), min(1.0, row.share + error)))
-    fitted = [(row.size, found.retention.kept(row.size)) for row in rows]
+    shown = [Series("measured (90 % of chance)", [(row.size, row.share) for row in rows], spread=spread)]
+    if found.kept_any:
+        fitted = [(row.size, found.retention.kept(row.size)) for row in rows]
+        shown.append(Series(f"exp(-{found.delta:.2f} - m/{found.m0:.0f})", fitted, dots=False, dashed=True))
     line_plot(
-        [
-            Series("measured (90 % of chance)", [(row.size, row.share) for row in rows], spread=spread),
-            Series(f"exp(-{found.delta:.2f} - m/{found.m0:.0f})", fitted, dots=False, dashed=True),
-        ],
+        shown,
         title=f"Facts kept by one call of {name}",
         x="reflections in the call",
         y="share kept",
-        marks=[Mark(found.max_items, f"max_items {found.max_items}", axis="x")],
+        marks=[Mark(found.max_items, f"max_items {found.max_items}", axis="x")] if found.kept_any else [],
     ).save(path)

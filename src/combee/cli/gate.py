@@ -1,4 +1,7 @@
-"""`combee gate`: may this playbook replace that one? For a CI job: exit code 1 when it may not."""
+"""`combee gate`: may this playbook replace that one? For a CI job: exit code 1 when it may not.
+
+What could not be scored is not judged: that fails too, but by another word, for it says nothing of the playbook.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from combee.cli.kept import kept_spec
 from combee.cli.options import Number
 from combee.cli.rundir import all_runs, find_run, open_book
 from combee.cli.spec import Prepared, prepare
-from combee.errors import UsageError, did_you_mean
+from combee.errors import RunError, UsageError, did_you_mean
 from combee.guard import Gate, GateLimits, Metrics, find_secrets, gate
 from combee.journal import JSON, Journal
 from combee.learn import Task
@@ -21,6 +24,8 @@ from combee.playbook import Playbook, from_json, tokens
 from combee.runner import run_sync
 
 __all__ = ["command"]
+
+NO_POWER = "no power:"  # as the paired test says it
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,14 @@ class _Side:
     coverage: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """What a side scored, and the first error of a task that could not be scored."""
+
+    metrics: Metrics
+    error: str | None
+
+
 @click.command(name="gate")
 @click.argument("run", required=False)
 @click.option("--baseline", required=True, help="A label or version of RUN, another run (RUN@LABEL), or a file.")
@@ -41,7 +54,11 @@ class _Side:
 @click.option("--alpha", type=Number(0, 1), default=0.05, show_default=True, help="Level of the paired test.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def command(run: str | None, *, baseline: str, version: str, split: str, as_json: bool, **limits: float) -> int:
-    """Score RUN (default: the latest) and a baseline on the same held-out tasks; exit with 1 where RUN is worse."""
+    """Score RUN (default: the latest) and a baseline on the same held-out tasks.
+
+    Prints `passed` and exits with 0; prints `FAILED` and exits with 1 where RUN is worse; prints `NOT JUDGED`, with the
+    first error, and exits with 1 where an outside failure (no endpoint, no key) left too few scores to compare.
+    """
     checked = GateLimits(alpha=limits["alpha"], max_drop=limits["max_drop"])
     folder = find_run(run)
     with Journal.open(folder, create=False, read_only=True) as journal:
@@ -52,9 +69,19 @@ def command(run: str | None, *, baseline: str, version: str, split: str, as_json
     tasks = [task for task in getattr(prepared.tasks, split) if task.target is not None]
     if not tasks:
         raise UsageError(f"{prepared.tasks.name} has no {split} tasks with an answer.", hint="Choose another --split.")
-    new_metrics, old_metrics = run_sync(_both(prepared, tuple(tasks), new, old))
-    outcome = gate(new_metrics, old_metrics, checked)
-    _print(outcome, (new, new_metrics), (old, old_metrics), split, as_json=as_json)
+    try:
+        new_scored, old_scored = run_sync(_both(prepared, tuple(tasks), new, old))
+    except RunError as error:
+        new_scored = old_scored = _Scored(Metrics(), str(error))
+    outcome = gate(new_scored.metrics, old_scored.metrics, checked)
+    fault = new_scored.error or old_scored.error
+    scored = new_scored.metrics.rows.keys() & old_scored.metrics.rows.keys()
+    if fault is not None and not outcome.passed and len(tasks) - len(scored) > checked.max_missing * len(tasks):
+        outcome = Gate(False, (f"the first error: {fault}",), outcome.reasons)
+        verdict = "NOT JUDGED"
+    else:
+        verdict = "passed" if outcome.passed else "FAILED"
+    _print(verdict, outcome, (new, new_scored.metrics), (old, old_scored.metrics), split, as_json=as_json)
     return 0 if outcome.passed else 1
 
 
@@ -86,18 +113,18 @@ def _coverage(journal: Journal) -> float | None:
     return None if not read else 1 - sum(step["uncovered"] for step in steps) / read
 
 
-async def _both(prepared: Prepared, tasks: tuple[Task, ...], new: _Side, old: _Side) -> tuple[Metrics, Metrics]:
+async def _both(prepared: Prepared, tasks: tuple[Task, ...], new: _Side, old: _Side) -> tuple[_Scored, _Scored]:
     try:
         return await _measured(prepared, tasks, new), await _measured(prepared, tasks, old)
     finally:
         await prepared.agent.aclose()
 
 
-async def _measured(prepared: Prepared, tasks: tuple[Task, ...], side: _Side) -> Metrics:
+async def _measured(prepared: Prepared, tasks: tuple[Task, ...], side: _Side) -> _Scored:
     found = await prepared.score(tasks, side.book)
     index = prepared.judge.held_out
     bad = [b for b in side.book if find_secrets(b.text) or (index is not None and index.find(b.text))]
-    return Metrics(
+    metrics = Metrics(
         rows={task: (score.hits, score.total) for task, score in found.scores.items()},
         errors=len(found.errors),
         coverage=side.coverage,
@@ -105,12 +132,22 @@ async def _measured(prepared: Prepared, tasks: tuple[Task, ...], side: _Side) ->
         tokens=tokens(side.book),
         violations=len(bad),
     )
+    return _Scored(metrics, next(iter(found.errors.values()), None))
 
 
-def _print(outcome: Gate, new: tuple[_Side, Metrics], old: tuple[_Side, Metrics], split: str, *, as_json: bool) -> None:
+def _print(
+    verdict: str,
+    outcome: Gate,
+    new: tuple[_Side, Metrics],
+    old: tuple[_Side, Metrics],
+    split: str,
+    *,
+    as_json: bool,
+) -> None:
     if as_json:
         data: dict[str, JSON] = {
             "passed": outcome.passed,
+            "verdict": verdict,
             "reasons": list(outcome.reasons),
             "notes": list(outcome.notes),
             "split": split,
@@ -119,7 +156,9 @@ def _print(outcome: Gate, new: tuple[_Side, Metrics], old: tuple[_Side, Metrics]
         }
         click.echo(json.dumps(data, ensure_ascii=False))
         return
-    click.echo(f"{'passed' if outcome.passed else 'FAILED'}: {new[0].name} against {old[0].name} on {split}")
+    if outcome.passed and any(NO_POWER in note for note in outcome.notes):
+        verdict += " (no power)"  # it could not have failed by the test
+    click.echo(f"{verdict}: {new[0].name} against {old[0].name} on {split}")
     for reason in outcome.reasons:
         click.echo(f"! {reason}")
     for note in outcome.notes:

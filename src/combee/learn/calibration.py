@@ -36,7 +36,11 @@ def planted(number: int) -> Reflection:
 
 
 def known_calibrations(folder: Path = Path()) -> dict[str, dict[str, Any]]:
-    """Return the stored results by model; none where there is no file. Raises `DataError` for a damaged file."""
+    """Return the stored results by model; none where there is no file. One that kept nothing has no `max_items`.
+
+    Raises:
+        DataError: The file is damaged.
+    """
     path = folder / CALIBRATIONS
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -45,7 +49,7 @@ def known_calibrations(folder: Path = Path()) -> dict[str, dict[str, Any]]:
     except (OSError, ValueError) as error:
         raise DataError(f"cannot be read: {error}", path=path, hint="Take it away and calibrate again.") from error
     valid = isinstance(values, dict) and all(
-        isinstance(one, dict) and isinstance(one.get("max_items"), int) and one["max_items"] > 0
+        isinstance(one, dict) and (isinstance(one.get("max_items", 1), int) and one.get("max_items", 1) > 0)
         for one in values.values()
     )
     if not valid:
