@@ -54,7 +54,7 @@ def learn(url: str, *more: str) -> tuple[str, ...]:
     return ("learn", "gauges.jsonl", *SPLIT, "--model", "student", "--base-url", url, "--quiet", *more)
 
 
-def journal_versions(name: str) -> list[Version]:
+def journal_versions(name: str) -> tuple[Version, ...]:
     with Journal.open(Path("runs") / name, create=False, read_only=True) as journal:
         return journal.versions()
 
@@ -104,7 +104,7 @@ def test_ace_without_a_model_says_how_to_name_one(capsys: pytest.CaptureFixture[
 async def test_a_gate_without_its_endpoint_does_not_judge_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     async with MockServer(reply=student()) as server:
         assert await combee(*learn(server.url, "--name", "a")) == 0
-        first = [version.digest for version in journal_versions("a")][0]
+        first = journal_versions("a")[0].digest
         capsys.readouterr()
         assert await combee("gate", "a", "--baseline", "last") == 0
         assert capsys.readouterr().out.startswith("passed (no power): ")
