@@ -48,6 +48,21 @@ def test_failures_that_recur_count_from_three_runs_and_only_if_no_run_got_past()
     assert survey([*runs, worked]).support() == {}
 
 
+@pytest.mark.parametrize(
+    ("failed", "between", "worked"),
+    [
+        (("python3 t.py", "ModuleNotFoundError: No module named 'numpy'", 1), "source v/bin/activate", "python3 t.py"),
+        (("tool x", "sh: 1: tool: not found", 127), "export PATH=/opt/tool:$PATH", "tool y"),
+    ],
+)
+def test_what_a_run_got_past_in_any_way_was_not_absent(failed: tuple[str, str, int], between: str, worked: str) -> None:
+    runs = [recorded(failed, (between, "", 0), name=name) for name in "abc"]
+    (text,) = survey(runs).support()
+    assert "none of them brought it" in text
+    runs = [recorded(failed, failed, (between, "", 0), (worked, "ok", 0), name=name) for name in "abc"]
+    assert not any("brought" in text for text in survey(runs).support())
+
+
 def test_passed_and_failed_runs_of_one_task_are_compared_by_judged_outcomes_only() -> None:
     good = [("man tool", "NAME", 0), ("tool -x", "ok", 0)]
     bad = [("tool -x", "ok", 0)]

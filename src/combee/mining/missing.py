@@ -222,10 +222,13 @@ def find_absent(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Find
     """Return what was missing and what nothing in the run brought: of use where many runs say so."""
     told = {"/".join(finding.key.split("/")[1:3]) for finding in handled}
     found: dict[str, Finding] = {}
-    for attempt in row:
+    for place, attempt in enumerate(row):
         fault = attempt.fault
         if fault is None or fault.kind not in {"command", "module"}:
             continue
+        if _got_past(fault, attempt, row[place + 1 :]):
+            told.add(f"{fault.kind}/{fault.about}")
+            found.pop(f"{fault.kind}/{fault.about}", None)
         name = f"{fault.kind}/{fault.about}"
         if name in told or name in found or not _asked_for(fault, attempt):
             continue
@@ -236,6 +239,19 @@ def find_absent(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Find
         )
         found[name] = Finding("absent", f"absent/{name}", text, (attempt.step,))
     return list(found.values())
+
+
+def _got_past(fault: Fault, first: Attempt, later: Sequence[Attempt]) -> bool:
+    """Whether the same call worked later in the run, or the program that was missing did, whatever brought it."""
+    return any(
+        other.worked
+        and other.fault is None
+        and (
+            (first.command is not None and other.command == first.command)
+            or (fault.kind == "command" and any(part.program == fault.about and part.sure for part in other.parts))
+        )
+        for other in later
+    )
 
 
 def _asked_for(fault: Fault, attempt: Attempt) -> bool:
