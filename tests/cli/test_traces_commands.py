@@ -72,6 +72,25 @@ def test_traces_says_what_is_there_and_writes_it_clean(call: Call, project: Path
     assert call("traces", "traces/notes.txt", code=1)["traces"] == 0
 
 
+def test_why_names_the_file_and_task_of_a_recorded_run_once_and_shows_its_steps(
+    call: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call("learn", "--from", "traces", "--name", "one")
+    found = call("why", "one", "err-00001")
+    assert {origin["from"] for origin in found["origins"]} == {
+        f"chat.jsonl (openai_chat): Run x.py {number}" for number in range(3)
+    }
+    assert run(["why", "one", "err-00001"]) == 0
+    plain = capsys.readouterr().out.partition("rests on")[2]
+    assert all(plain.count(origin["trace"]) == 1 for origin in found["origins"])
+    assert "(steps 1, 3, 5)" in plain
+    assert "No module named 'six' exit code" not in plain
+    assert run(["why", "one", "err-00001", "--steps"]) == 0
+    shown = capsys.readouterr().out
+    assert 'step 3, assistant: bash {"command": "pip install six"}' in shown
+    assert "step 2, tool: ModuleNotFoundError: No module named 'six' exit code: 1" in shown
+
+
 def test_learn_from_traces_ends_in_a_playbook_with_support_and_resumes(call: Call, project: Path) -> None:
     done = call("learn", "--from", "traces", "--name", "one")
     assert done["read"]["traces"] == 4

@@ -1,10 +1,13 @@
-"""`combee why`: where a bullet comes from."""
+"""`combee why`: where a bullet comes from; for recorded runs also the file, the task and the cited steps."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,27 +17,36 @@ from combee.journal import Journal
 from combee.learn.history import Origin, Why, read_history
 from combee.learn.intake import reflection_name
 
+if TYPE_CHECKING:
+    from combee.trace import Step, Trace
+
 __all__ = ["command"]
+
+_LONGEST = 100
 
 
 @click.command(name="why")
 @click.argument("run")
 @click.argument("bullet")
 @click.option("--version", default="last", show_default=True, help="A label (best, last, stable) or a digest.")
+@click.option("--steps", is_flag=True, help="Also show the cited steps of recorded runs, shortened.")
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
-def command(run: str, bullet: str, version: str, as_json: bool) -> None:
+def command(run: str, bullet: str, version: str, *, steps: bool, as_json: bool) -> None:
     """Say where BULLET of RUN comes from: reflections, traces, nodes of the tree, and votes over time."""
-    with Journal.open(find_run(run), create=False, read_only=True) as journal:
+    folder = find_run(run)
+    with Journal.open(folder, create=False, read_only=True) as journal:
         digest = journal.resolve(version)
         found = read_history(journal).why(digest, bullet.strip("[]"))
         texts = _texts(journal, {origin.reflection for origin in found.origins})
+    kept = _kept(folder, {origin.trace for origin in found.origins if origin.trace is not None})
     if as_json:
         data = dataclasses.asdict(found)
         for origin in data["origins"]:
             origin["text"] = texts.get(origin["reflection"])
+            origin["from"] = _place(kept[origin["trace"]]) if origin["trace"] in kept else None
         click.echo(json.dumps(data, ensure_ascii=False))
     else:
-        click.echo(_told(found, texts))
+        click.echo(_told(found, texts, kept, steps=steps))
 
 
 def _texts(journal: Journal, names: set[str]) -> dict[str, str]:
@@ -47,13 +59,49 @@ def _texts(journal: Journal, names: set[str]) -> dict[str, str]:
     return texts
 
 
-def _said(lesson: str, origin: Origin, text: str) -> str:
-    """Return a lesson with the steps that show it, where its reflection names them."""
+def _kept(folder: Path, names: set[str]) -> dict[str, Trace]:
+    """Return those of these traces that the run keeps; a run on tasks keeps none."""
+    from combee.cli.from_traces import KEPT
+    from combee.mining import TraceFile
+
+    if not (folder / KEPT).is_file():
+        return {}
+    file = TraceFile(folder / KEPT)
+    return {sample.id: file.load(sample) for sample in file.samples if sample.id in names}
+
+
+def _place(trace: Trace) -> str:
+    """Return the file and format that a trace was read from, and the beginning of its task."""
+    source, form = trace.meta.get("source"), trace.meta.get("format")
+    place = f"{source} ({form})" if source and form else source or form or "a recorded run"
+    title = _short(next((line for line in trace.task.splitlines() if line.strip()), ""))
+    return f"{place}: {title}" if title else place
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
+
+
+def _said(lesson: str, origin: Origin, text: str, trace: Trace | None) -> list[str]:
+    """Return a lesson with the steps that show it, where its reflection names them; in full with the trace."""
     _, found, rest = text.partition(f"{lesson} (trace {origin.trace}, step ")
-    return f"    said: {lesson}" + (f" (step {rest.partition(')')[0]})" if found else "")
+    if not found:
+        return [f"    said: {lesson}"]
+    cited = rest.partition(")")[0]
+    numbers = {int(number) for number in re.findall(r"\d+", cited)}
+    lines = [f"    said: {lesson} ({'step' if len(numbers) == 1 else 'steps'} {cited})"]
+    steps = trace.steps if trace else ()
+    calls = {call.id for step in steps if step.index in numbers for call in step.tool_calls}  # and what they gave
+    return lines + [f"      {_step(step)}" for step in steps if step.index in numbers or step.answers in calls]
 
 
-def _told(found: Why, texts: Mapping[str, str]) -> str:
+def _step(step: Step) -> str:
+    calls = "; ".join(f"{call.name} {call.arguments}" for call in step.tool_calls)
+    return f"step {step.index}, {step.role}: {_short(' '.join(filter(None, (step.text, calls))))}"
+
+
+def _told(found: Why, texts: Mapping[str, str], kept: Mapping[str, Trace], *, steps: bool) -> str:
     bullet = found.bullet
     lines = [f"[{bullet.id}] {bullet.text}", f"helpful {bullet.helpful}, harmful {bullet.harmful}", "", "history"]
     for touch in found.touches:
@@ -66,7 +114,10 @@ def _told(found: Why, texts: Mapping[str, str]) -> str:
             lines.append(f"  {origin.reflection}: not of this run")
             continue
         outcome = {True: "the answer was right", False: "the answer was wrong", None: "not scored"}[origin.passed]
-        lines.append(f"  {origin.reflection}: task {origin.sample}, trace {origin.trace}; {outcome}")
-        lines += [_said(lesson, origin, texts.get(origin.reflection, "")) for lesson in origin.lessons]
+        trace = kept.get(origin.trace or "")
+        where = f"task {origin.sample}, trace {origin.trace}" if trace is None else _place(trace)
+        lines.append(f"  {origin.reflection}: {where}; {outcome}")
+        for lesson in origin.lessons:
+            lines += _said(lesson, origin, texts.get(origin.reflection, ""), trace if steps else None)
         lines += [f"    passed: {node}" for node in origin.nodes]
     return "\n".join(lines)
