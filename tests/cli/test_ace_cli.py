@@ -101,6 +101,19 @@ def test_ace_without_a_model_says_how_to_name_one(capsys: pytest.CaptureFixture[
     assert "--model" in capsys.readouterr().err
 
 
+def test_an_unknown_price_is_refused_in_the_same_words_by_a_dry_run_and_by_a_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = learn("http://127.0.0.1:9/v1", "--max-cost", "2")
+    assert run([*arguments, "--dry-run"]) == 1
+    dry = capsys.readouterr().err
+    assert run([*arguments]) == 1
+    assert capsys.readouterr().err == dry
+    assert "'student' is not known" in dry
+    assert "0/0 for a model that costs nothing" in dry
+    assert run([*arguments, "--dry-run", "--price", "0/0"]) == 0
+
+
 async def test_a_gate_without_its_endpoint_does_not_judge_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     async with MockServer(reply=student()) as server:
         assert await combee(*learn(server.url, "--name", "a")) == 0

@@ -15,6 +15,8 @@ from combee.tasks import TaskSet
 
 __all__ = ["check_budget", "print_estimate"]
 
+ROLES = ("generator", "reflector", "curator")
+
 
 def _workload(spec: RunSpec, tasks: TaskSet) -> Any:
     from combee.ace import Workload
@@ -38,6 +40,20 @@ def check_budget(spec: RunSpec) -> None:
         refuse_too_small(_workload(spec, load_tasks(spec)), spec.learn_config(), spec.budget)
 
 
+def _refuse_unknown_prices(spec: RunSpec) -> None:
+    """Refuse a budget in money without a price, in the words of the run itself."""
+    from combee.ace import price_of, settings_of
+    from combee.model import Budget
+    from combee.model.prices import price_hint
+
+    for role in ROLES:
+        limits = (spec.budget.get("max_cost"), spec.budget.get(role, {}).get("max_cost"))
+        one = settings_of(spec.model, role)
+        given = [limit for limit in limits if limit is not None]
+        if given and price_of(one.name, one.base_url, spec.prices) is None:
+            Budget(max_cost=given[0]).refuse_unknown_price(one.name, price_hint(one.name))
+
+
 def print_estimate(spec: RunSpec, *, as_json: bool) -> None:
     """Print what the run would take. Needs no key and calls nothing.
 
@@ -47,7 +63,9 @@ def print_estimate(spec: RunSpec, *, as_json: bool) -> None:
     from combee.ace import ASSUMED, Prompts, budget_of, estimate_learning, settings_of
 
     budget = budget_of(spec.budget)
-    if spec.agent.get("kind") != "ace":
+    if spec.agent.get("kind") == "ace":
+        _refuse_unknown_prices(spec)
+    else:
         click.echo(json.dumps({"calls": 0}) if as_json else "The embedded agent calls no model: 0 calls, 0 tokens, $0.")
         return
     tasks = load_tasks(spec)
@@ -55,7 +73,7 @@ def print_estimate(spec: RunSpec, *, as_json: bool) -> None:
     found = estimate_learning(
         work,
         spec.learn_config(),
-        {role: settings_of(spec.model, role) for role in ("generator", "reflector", "curator")},
+        {role: settings_of(spec.model, role) for role in ROLES},
         budget=budget,
         prices=spec.prices,
         prompts=Prompts.load(spec.agent.get("prompts")),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from combee.errors import BudgetError
 from combee.model.budget import Budget
-from combee.model.prices import Price
+from combee.model.prices import Price, price_hint
 
 __all__ = ["Estimate", "Phase", "PhaseEstimate", "estimate"]
 
@@ -124,7 +124,7 @@ def _refuse_too_small(step: Estimate, budget: Budget) -> None:
         unknown = ", ".join(phase.name for phase in step.phases if phase.cost is None)
         raise BudgetError(
             f"the price of the model for {unknown} is not known, so a budget in money cannot be held",
-            hint="Give its price with --price PROMPT/COMPLETION in dollars per million tokens.",
+            hint=price_hint(),
         )
     limits = (
         ("max_cost", budget.max_cost, cost or 0.0, "${:.4f}"),

@@ -11,7 +11,7 @@ from combee.model.dialect import Capabilities, adapt, to_bytes, write_body
 from combee.model.endpoint import Endpoint
 from combee.model.engine import Engine
 from combee.model.outcome import Fault
-from combee.model.prices import Price, find_price, list_price
+from combee.model.prices import Price, find_price, price_hint
 from combee.model.reply import read_reply, read_status
 from combee.model.types import Request, Response
 
@@ -60,16 +60,8 @@ class OpenAIModel:
         if price is None:
             self.price = find_price(model, self.endpoint.base_url)
         if self.price is None:
-            self.engine.budget.refuse_unknown_price(model, self._price_hint())
-
-    def _price_hint(self) -> str:
-        known = None if self.engine.budget.max_cost is None else list_price(self._model)
-        hint = (
-            "Give its price in dollars per million tokens: price=Price(prompt, completion), or --price 0.27/1.10/0.07"
-        )
-        if known is None:
-            return f"{hint}; 0/0 for a model that costs nothing. Or limit calls or tokens instead of money."
-        return f"{hint}. At its own provider ({known.source}) it costs {known.prompt:g}/{known.completion:g}."
+            money = self.engine.budget.max_cost is not None
+            self.engine.budget.refuse_unknown_price(model, price_hint(model if money else None))
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self._model!r}, {self.endpoint!r})"
