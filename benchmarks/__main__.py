@@ -10,7 +10,7 @@ from pathlib import Path
 def main() -> int:
     """Run the benchmarks one after another; a failing one is named at the end."""
     names = sorted(path.stem.removeprefix("bench_") for path in Path(__file__).parent.glob("bench_*.py"))
-    wanted = sys.argv[1:] or names
+    wanted = [Path(name).name.removeprefix("bench_").removesuffix(".py") for name in sys.argv[1:]] or names
     unknown = [name for name in wanted if name not in names]
     if unknown:
         print(f"There is no benchmark {', '.join(unknown)}. Known: {', '.join(names)}.", file=sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,10 @@ __all__ = ["command"]
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(what: str | None, source: str | None, split: str, version: str, **options: Any) -> None:
     """Score the playbook of WHAT (a run or a file) on SOURCE (default: the run's own tasks), learning nothing."""
+    if what is not None and source is None and Path(what).suffix in {".jsonl", ".csv"}:
+        raise UsageError(
+            f"{what} is a file of tasks; eval takes RUN [TASKS].", hint=f"Write: combee eval RUN {shlex.quote(what)}"
+        )
     book, name = open_book(what, version)
     prepared = prepare(_spec(what, source, options))
     tasks = {"train": prepared.tasks.train, "val": prepared.tasks.val, "test": prepared.tasks.test}[split]

@@ -15,7 +15,7 @@ from combee.cli.gepa_run import METHOD, check_gepa, learn_by_gepa
 from combee.cli.main import INTERRUPTED
 from combee.cli.rundir import JOURNAL
 from combee.cli.spec import Prepared
-from combee.cli.words import counted
+from combee.cli.words import counted, program
 from combee.errors import CombeeError, RunError, UsageError
 from combee.journal import JSON, Journal
 from combee.learn import LearnResult, learn
@@ -169,10 +169,9 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
         best = max((v.hits / v.total for v in result.validations if v.total and not v.errors), default=None)
         shown = f"{validation.hits / validation.total:.3f} at the end"
         lines.append(f"validation {shown}" + ("" if best is None else f", best {best:.3f}"))
-    seen = sum(step.total for step in result.steps)
-    if seen:
-        hits = sum(step.hits for step in result.steps)
-        lines.append(f"training   {hits / seen:.3f} before learning from each sample")
+    if shares := _training(result):
+        each = " (one figure an epoch)" if len(shares) > 1 else ""
+        lines.append(f"training   {' → '.join(shares)} before learning from each sample{each}")
     lines.append(f"work       {done.bought} results made, {done.reused} taken from the journal")
     spent = _spent(done)
     if spent is not None:
@@ -188,6 +187,16 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
     click.echo("\n".join(lines))
 
 
+def _training(result: LearnResult) -> list[str]:
+    """Return the score of each epoch on the training samples, before they were learned from."""
+    shares = []
+    for epoch in sorted({step.epoch for step in result.steps}):
+        steps = [step for step in result.steps if step.epoch == epoch and step.total]
+        if steps:
+            shares.append(f"{sum(step.hits for step in steps) / sum(step.total for step in steps):.3f}")
+    return shares
+
+
 def _size(book: Playbook) -> str:
     return f"{counted(len(book), 'bullet')}, {counted(tokens(book), 'token')}"
 
@@ -197,4 +206,4 @@ def _next(done: Finished) -> str:
     if not done.result.best:
         return "the playbook is empty; what came of each step stands in the report"
     more = "eval" if done.prepared.tasks.kind != "traces" else "export --to skill"
-    return f"combee show {done.folder} · combee {more} {done.folder}"
+    return f"{program()} show {done.folder} · {program()} {more} {done.folder}"

@@ -16,6 +16,7 @@ from combee.cli.model_options import budget_options, model_options, tables_of
 from combee.cli.options import Number
 from combee.cli.rundir import find_run, open_book
 from combee.cli.spec import RunSpec
+from combee.cli.words import counted
 from combee.errors import UsageError
 from combee.journal import Journal
 from combee.learn import delta_to_json
@@ -137,7 +138,9 @@ def _print(found: Refined, *, as_json: bool) -> None:
         }
         click.echo(json.dumps(data, ensure_ascii=False))
         return
-    click.echo(f"{len(rewritten)} of {len(found.clusters)} clusters rewritten, {len(found.playbook)} entries")
+    click.echo(
+        f"{len(rewritten)} of {counted(len(found.clusters), 'cluster')} rewritten, {len(found.playbook)} entries"
+    )
     click.echo(f"tokens {found.tokens_before} → {found.tokens_after}")
     alike: dict[str, list[str]] = {}
     for cluster in found.clusters:

@@ -10,7 +10,7 @@ from combee.errors import CombeeError, StorageError, UsageError, did_you_mean
 from combee.journal import Journal
 from combee.playbook import Playbook, from_json, load
 
-__all__ = ["RUNS", "all_runs", "find_run", "new_run", "open_book"]
+__all__ = ["RUNS", "all_runs", "changed_at", "find_run", "new_run", "open_book"]
 
 RUNS = Path("runs")
 JOURNAL = "journal.sqlite"
@@ -95,7 +95,7 @@ def all_runs(root: Path = RUNS) -> list[Path]:
             return []
         for folder in sorted(root.iterdir()):
             with suppress(FileNotFoundError, NotADirectoryError):
-                found.append((_since(folder), folder))
+                found.append((changed_at(folder), folder))
     except OSError as error:
         raise StorageError(
             f"{root} cannot be read: {error.strerror}", hint="Change its mode or ask its owner."
@@ -103,7 +103,7 @@ def all_runs(root: Path = RUNS) -> list[Path]:
     return [folder for _, folder in sorted(found)]
 
 
-def _since(folder: Path) -> float:
+def changed_at(folder: Path) -> float:
     """Return when a run changed last, in Unix seconds; 0 for a folder closed to us: it is named too, not hidden."""
     try:
         return (folder / JOURNAL).stat().st_ctime

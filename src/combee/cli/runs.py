@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import cast
 
 import click
 
-from combee.cli.rundir import RUNS, all_runs
+from combee.cli.rundir import RUNS, all_runs, changed_at
 from combee.errors import CombeeError, UsageError
 from combee.journal import JSON, Journal
 
@@ -19,7 +20,7 @@ __all__ = ["command"]
 @click.argument("root", type=click.Path(path_type=Path), default=RUNS)
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def command(root: Path, as_json: bool) -> None:
-    """List the runs below ROOT (default: runs/); the one that changed last, the latest, stands last."""
+    """List the runs below ROOT (default: runs/) with the time of their last change; the latest stands last."""
     if root != RUNS and not root.is_dir():
         raise UsageError(f"{root} is no folder.", hint="Give the folder that holds the folders of the runs.")
     rows = [describe(folder) for folder in all_runs(root)]
@@ -32,12 +33,14 @@ def command(root: Path, as_json: bool) -> None:
         for row in rows:
             score = row["validation"]
             shown = f"{score:.3f}" if isinstance(score, float) else "-"
-            click.echo(f"{row['run']:<{width}}  {row['reason']:<12} {row['bullets']!s:>5} bullets  validation {shown}")
+            size = f"{row['bullets']!s:>5} bullets"
+            click.echo(f"{row['changed']}  {row['run']:<{width}}  {row['reason']:<12} {size}  validation {shown}")
 
 
 def describe(folder: Path) -> dict[str, JSON]:
     """Return a run's name, end, size and last validation; a damaged run says what is wrong in `reason`."""
     row: dict[str, JSON] = {"run": folder.name, "reason": "unfinished", "bullets": 0, "validation": None}
+    row["changed"] = time.strftime("%Y-%m-%d %H:%M", time.localtime(changed_at(folder)))
     try:
         with Journal.open(folder, create=False, read_only=True) as journal:
             ends = [cast("dict[str, JSON]", event.data) for event in journal.events("RunFinished")]
