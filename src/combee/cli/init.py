@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from combee.cli.config import CONFIG_NAME
+from combee.cli.words import program
 from combee.errors import StorageError, UsageError
 
 __all__ = ["command"]
@@ -33,5 +34,6 @@ def command(folder: Path, as_json: bool) -> None:
         click.echo(json.dumps({"written": str(path)}))
     else:
         click.echo(
-            f"Wrote {path}. Next: name your file in it and, for a language model, fill [model]; then: combee learn"
+            f"Wrote {path}. Next: name your file in it as source (without one the built-in practice tasks are learned) "
+            f"and, for a language model, fill [model]; then: {program()} learn"
         )
