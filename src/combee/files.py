@@ -1,20 +1,61 @@
 """Files that stand in their place whole or not at all: written beside it first, then renamed over it.
 
-So no reader sees half a file, and what was there before is unharmed until the new one is on the disk.
+So no reader sees half a file, and what was there before is unharmed until the new one is on the disk. And files that
+are read: only regular ones, since opening a pipe waits for its writer and a device may never end.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from combee.errors import StorageError, UsageError
+from combee.errors import DataError, StorageError, UsageError
 
-__all__ = ["whole_file", "write_whole"]
+__all__ = ["read_regular", "real_path", "whole_file", "write_whole"]
+
+
+def real_path(path: Path) -> Path:
+    """Return the absolute path without links; it need not exist.
+
+    Raises:
+        DataError: A link leads in a circle, or no file can have this name.
+    """
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise DataError(f"cannot be reached: {error}", path=path) from error
+
+
+def read_regular(path: Path) -> bytes:
+    """Return what is in a regular file, or in the one that a link leads to.
+
+    Raises:
+        DataError: There is none, or it is a folder, a device, a pipe or a link in a circle.
+        StorageError: It is there and cannot be read.
+    """
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise DataError("is a folder", path=path, hint="Name a file.")
+        if not stat.S_ISREG(mode):
+            raise DataError("is a device or a pipe, not a file", path=path, hint="Name a file.")
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise DataError("there is no such file", path=path) from error
+    except ValueError as error:  # a NUL in the name
+        raise DataError(f"{str(path)!r} cannot be the name of a file") from error
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise DataError("there is no such file: the name is too long", path=path) from error
+        if error.errno == errno.ELOOP:
+            raise DataError("is a link that leads in a circle", path=path, hint="Remove it.") from error
+        raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 @contextmanager

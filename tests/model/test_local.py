@@ -64,10 +64,11 @@ async def test_a_file_that_is_no_model_is_one_failed_check(tmp_path: Path) -> No
 def test_weights_are_told_apart_by_what_is_in_them_and_not_by_where_they_lie(tmp_path: Path) -> None:
     pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
     prints = []
-    for name, tuned in (("a", slice(0)), ("b", slice(0)), ("c", slice(40_000)), ("d", slice(500_000, 540_000)),
+    for name, tuned in (("a", slice(0)), ("b", slice(0)), ("c", slice(4, 40_000)), ("d", slice(500_000, 540_000)),
                         ("e", slice(960_000, 1_000_000))):  # fmt: skip
         content = bytearray(1_000_000)
         content[tuned] = b"x" * len(content[tuned])
+        content[:4] = b"GGUF"
         path = tmp_path / name / "model.gguf"
         path.parent.mkdir()
         path.write_bytes(content)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from combee.ace.fence import NOTE
 from combee.errors import DataError, UsageError, did_you_mean
+from combee.files import read_regular
 from combee.journal import hash_json
 from combee.model import Message
 
@@ -97,8 +98,8 @@ def _of_folder(folder: Path) -> dict[str, Prompt]:
         if path.stem not in PLACEHOLDERS:
             raise DataError("is no prompt that is known", path=path, hint=did_you_mean(path.name, _names()))
         try:
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
+            text = read_regular(path).decode("utf-8-sig").replace("\r\n", "\n")
+        except UnicodeDecodeError as error:
             raise DataError(f"cannot be read as UTF-8 text: {error}", path=path) from None
         found[path.stem] = _parse(path.stem, text, str(path))
     if not found:

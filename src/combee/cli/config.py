@@ -10,6 +10,7 @@ from typing import Any
 
 from combee.cli.keys import check_table
 from combee.errors import DataError
+from combee.files import read_regular
 
 __all__ = ["CONFIG_NAME", "ProjectConfig", "read_config"]
 
@@ -36,9 +37,7 @@ def read_config(path: Path | None) -> ProjectConfig:
         if not path.is_file():
             return ProjectConfig()
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", path=path) from error
+        values = tomllib.loads(read_regular(path).decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise DataError("is not UTF-8 text", path=path, hint="Save the file as UTF-8.") from error
     except tomllib.TOMLDecodeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import click
 from combee.cli.rundir import open_book
 from combee.errors import UsageError
 from combee.export import FORMS, Change, File, changes, export, slug, write
+from combee.files import read_regular
 from combee.playbook import Playbook, tokens
 
 __all__ = ["Excerpt", "command", "excerpt_options"]
@@ -96,7 +98,7 @@ def _put(target: Path, text: str, *, force: bool, block: bool) -> str:
         raise UsageError(f"{target} is a folder.", hint="Name a file with --out.")
     target.parent.mkdir(parents=True, exist_ok=True)
     if force and not block:
-        old = target.read_bytes() if target.exists() else None
+        old = read_regular(target) if os.path.lexists(target) else None
         write([Change(target.name, target.resolve(), old, text.encode())], target.parent)
     else:
         write(changes(target.parent, [File(target.name, text)], into_block=block), target.parent)

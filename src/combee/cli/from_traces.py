@@ -20,6 +20,7 @@ from combee.cli.rundir import new_run
 from combee.cli.spec import Prepared, RunSpec, judge_of, make_agent
 from combee.cli.words import counted
 from combee.errors import RunError, UsageError
+from combee.files import real_path
 from combee.journal import JSON
 from combee.learn import RecordedTraces, TraceReflector
 from combee.mining import MiningCurator, MiningReflector, StoredRuns, TraceFile, keep, survey
@@ -60,7 +61,7 @@ def with_traces(spec: RunSpec, source: str | None, options: Mapping[str, Any]) -
     if options["no_redact"] and options["redact"]:
         raise UsageError("--no-redact and --redact exclude each other.", hint="Leave one of them out.")
     tasks = {
-        "from": str(options["from_path"].resolve()),
+        "from": str(real_path(options["from_path"])),
         "format": options["trace_format"],
         "redact": not options["no_redact"],
         "patterns": patterns_of(options["redact"]),

@@ -19,6 +19,7 @@ from combee.cli.options import BatchSize, Number, task_options
 from combee.cli.rundir import new_run
 from combee.cli.spec import RunSpec, prepare
 from combee.errors import UsageError
+from combee.files import real_path
 
 __all__ = ["command"]
 
@@ -106,7 +107,7 @@ def command(source: str | None, config_path: Path | None, **options: Any) -> Non
         budget=tables["budget"],
         prices=tables["prices"],
         learn={name: options[name] for name in LEARN},
-        start=None if options["start"] is None else str(options["start"].resolve()),
+        start=None if options["start"] is None else str(real_path(options["start"])),
     )
     spec, calibrated = with_calibration(spec)
     if options["from_path"] is not None:

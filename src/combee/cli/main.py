@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -125,6 +126,9 @@ def _see_help(error: click.ClickException) -> str:
 
 
 def _fail(message: str, wants_json: bool, *, kind: str) -> None:
-    if wants_json:
-        click.echo(json.dumps({"error": {"kind": kind, "message": message}}, ensure_ascii=False))
-    click.echo(f"error: {message}", err=True)
+    """Say what went wrong where that can still be said: either output may be what failed."""
+    with suppress(OSError):
+        if wants_json:
+            click.echo(json.dumps({"error": {"kind": kind, "message": message}}, ensure_ascii=False))
+    with suppress(OSError):
+        click.echo(f"error: {message}", err=True)

@@ -9,6 +9,7 @@ import click
 from combee.cli.rundir import find_run
 from combee.errors import UsageError, how_to_install
 from combee.export import own_skill
+from combee.files import real_path
 from combee.guard import Policy
 from combee.mcp import Store
 
@@ -42,11 +43,11 @@ def command(  # noqa: PLR0917 - click passes options by name
         return
     source = Path(what) if what is not None and Path(what).is_file() else find_run(what)
     store = Store(
-        source.resolve(),
+        real_path(source),
         version,
         Policy(tenants=frozenset(tenant) or None, clearance=clearance),
         _labels(label),
-        None if reports is None else reports.resolve(),
+        None if reports is None else real_path(reports),
     )
     store.playbook()  # what is wrong is said before a client waits
     try:

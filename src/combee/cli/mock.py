@@ -13,6 +13,7 @@ import click
 from combee.ace import Student, lesson_of
 from combee.cli.options import Number
 from combee.errors import DataError, UsageError
+from combee.files import read_regular
 from combee.model.mock import FAULTS, MockConfig, MockServer, Rules, Scripted
 from combee.model.mock import parse_latency as read_latency
 from combee.runner import run_sync
@@ -66,8 +67,8 @@ def _config(options: dict[str, Any]) -> MockConfig:
     if options["options_path"] is not None:
         path = options["options_path"]
         try:
-            config = MockConfig.from_json(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError, AttributeError) as error:
+            config = MockConfig.from_json(json.loads(read_regular(path).decode("utf-8")))
+        except (ValueError, TypeError, AttributeError) as error:
             raise DataError(f"cannot be read as settings of the mock: {error}", path=path) from None
     return replace(
         config,

@@ -10,6 +10,7 @@ import click
 
 from combee.cli.options import Number
 from combee.errors import UsageError
+from combee.files import real_path
 from combee.model.local import is_local
 
 __all__ = ["budget_options", "endpoint_options", "model_options", "tables_of"]
@@ -77,7 +78,7 @@ def tables_of(options: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str,
         "prices": {},
         "agent": {
             "kind": "ace" if name is not None else None,
-            "prompts": None if prompts is None else str(prompts.resolve()),
+            "prompts": None if prompts is None else str(real_path(prompts)),
         },
     }
     if options.get("price") is not None:

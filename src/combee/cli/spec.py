@@ -17,6 +17,7 @@ from typing import Any, cast
 from combee.cli.agents import Agent, agent_of
 from combee.cli.config import ProjectConfig
 from combee.errors import UsageError
+from combee.files import real_path
 from combee.guard import HeldOut, LeakIndex, Limits, Policy, notify
 from combee.journal import JSON, Scope
 from combee.learn import Evaluation, Judge, LearnConfig, LiveTasks, SampleMap, Task, Tell, evaluate
@@ -64,9 +65,9 @@ def _settled(tasks: dict[str, Any]) -> dict[str, Any]:
     """Return the task settings with what this folder and environment add, so that a resume finds the same data."""
     source = tasks.get("source")
     if isinstance(source, str) and Path(source).exists() and source not in NAMES:
-        tasks["source"] = str(Path(source).resolve())
+        tasks["source"] = str(real_path(Path(source)))
     if source in NAMES and "data_dir" not in tasks and os.environ.get(DATA_VARIABLE):
-        tasks["data_dir"] = str(Path(os.environ[DATA_VARIABLE]).resolve())
+        tasks["data_dir"] = str(real_path(Path(os.environ[DATA_VARIABLE])))
     return tasks
 
 

@@ -7,6 +7,7 @@ still what the diff was made from.
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -14,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from combee.errors import StorageError, UsageError
 from combee.export.blocks import put_block
 from combee.export.forms import BEGIN, File
-from combee.files import whole_file
+from combee.files import read_regular, real_path, whole_file
 
 __all__ = ["Change", "changes", "diff_of", "write"]
 
@@ -61,7 +62,7 @@ def _inside(repo: Path, path: str) -> Path:
     """Return the real place of a path, which must lie in the repository."""
     root = repo.resolve()
     pure = PurePosixPath(path)
-    target = root.joinpath(*pure.parts).resolve()
+    target = real_path(root.joinpath(*pure.parts))
     if pure.is_absolute() or ".." in pure.parts or root not in target.parents:
         raise UsageError(f"{path} leads out of {repo}.", hint="A link there points elsewhere: remove it.")
     if ".git" in target.relative_to(root).parts:
@@ -70,12 +71,7 @@ def _inside(repo: Path, path: str) -> Path:
 
 
 def _read(target: Path) -> bytes | None:
-    try:
-        return target.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise UsageError(f"{target} cannot be read: {error.strerror or error}") from error
+    return read_regular(target) if os.path.lexists(target) else None
 
 
 def diff_of(found: Sequence[Change]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from combee.errors import DataError
-from combee.files import write_whole
+from combee.files import read_regular, write_whole
 from combee.learn.roles import Reflection
 
 __all__ = ["CALIBRATIONS", "keep_calibration", "known_calibrations", "planted"]
@@ -42,11 +42,11 @@ def known_calibrations(folder: Path = Path()) -> dict[str, dict[str, Any]]:
         DataError: The file is damaged.
     """
     path = folder / CALIBRATIONS
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         return {}
-    except (OSError, ValueError) as error:
+    try:
+        values = json.loads(read_regular(path).decode("utf-8"))
+    except ValueError as error:
         raise DataError(f"cannot be read: {error}", path=path, hint="Take it away and calibrate again.") from error
     valid = isinstance(values, dict) and all(
         isinstance(one, dict) and (isinstance(one.get("max_items", 1), int) and one.get("max_items", 1) > 0)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from combee.errors import CallErrorKind, UsageError, how_to_install
+from combee.files import real_path
 from combee.model.dialect import Capabilities, write_body
 from combee.model.engine import Engine
 from combee.model.limiter import Limiter
@@ -70,9 +71,12 @@ def find_weights(path: Path | str | None = None) -> Path:
     """
     named = path or os.environ.get("COMBEE_GGUF")
     if named:
-        found = Path(named).expanduser()
+        found = real_path(Path(os.path.expanduser(named)))  # noqa: PTH111 - leaves an unknown ~user as it is
         if not found.is_file():
             raise UsageError(f"there is no model file {found}", hint="Give the path of a .gguf file.")
+        with found.open("rb") as weights:
+            if weights.read(4) != b"GGUF":
+                raise UsageError(f"{found} is no GGUF file", hint="Give weights in the form of llama.cpp.")
         return found
     import importlib.metadata  # slow to load
 

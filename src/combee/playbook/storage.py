@@ -5,12 +5,11 @@ Always UTF-8, whatever the locale, and always whole: a file is replaced in one s
 
 from __future__ import annotations
 
-import errno
 import logging
 from pathlib import Path
 
-from combee.errors import DataError, StorageError, UsageError
-from combee.files import write_whole
+from combee.errors import DataError, UsageError
+from combee.files import read_regular, write_whole
 from combee.playbook.jsonform import from_json, to_json
 from combee.playbook.model import Playbook
 from combee.playbook.problems import Parsed
@@ -53,18 +52,7 @@ def read(path: Path | str) -> Parsed:
     """
     path = Path(path)
     _check_suffix(path)
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise DataError("there is no such file", path=path) from error
-    except IsADirectoryError as error:
-        raise DataError("is a folder", path=path, hint="Name a file.") from error
-    except ValueError as error:  # a NUL in the name
-        raise DataError(f"{str(path)!r} cannot be the name of a file") from error
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            raise DataError("there is no such file: the name is too long", path=path) from error
-        raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    content = read_regular(path)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

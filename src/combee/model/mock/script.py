@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from combee.errors import DataError
+from combee.files import read_regular
 
 __all__ = ["Rules", "Scripted", "last_message", "sample", "whole_prompt"]
 
@@ -91,9 +92,7 @@ class Rules:
     def load(cls, path: Path) -> Rules:
         """Read a JSON file: a list of rules, or `{"rules": [...], "default": "..."}`."""
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise DataError(f"cannot be read: {error.strerror}", path=path) from None
+            data = json.loads(read_regular(path).decode("utf-8"))
         except ValueError as error:
             raise DataError(f"is not JSON: {error}", path=path) from None
         if isinstance(data, list):

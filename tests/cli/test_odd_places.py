@@ -1,0 +1,93 @@
+"""Places that are no files: pipes, devices, links in circles. Nothing waits for them; the error says what they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+
+ROWS = "".join(f'{{"question": "the {word} of case {n}", "answer": "{word}"}}\n' for n in range(6) for word in "ab")
+
+
+def combee(*arguments: str, folder: Path, out: int | None = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "combee", *arguments],
+        cwd=folder,
+        stdout=out,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows, one finished run, a pipe, a link in a circle, and a repository that holds both."""
+    place = tmp_path_factory.mktemp("odd")
+    (place / "rows.jsonl").write_text(ROWS, encoding="utf-8")
+    assert combee("learn", "rows.jsonl", "--name", "one", "--quiet", folder=place).returncode == 0
+    for name in ("pipe.md", "pipe.toml", "piped/AGENTS.md", "skill/SKILL.md"):
+        (place / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(place / name)
+    for name in ("loop.md", "looped/AGENTS.md"):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).symlink_to((place / name).name)
+    return place
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "export one --to prompt --out pipe.md",
+        "export one --to prompt --out pipe.md --force",
+        "export one --to prompt --out /dev/zero",
+        "export one --to prompt --out /dev/zero --force",
+        "export one --to prompt --out loop.md",
+        "export one --to skill --out skill",
+        "apply one piped --yes",
+        "apply one looped --yes",
+        "show pipe.md",
+        "show loop.md",
+        "learn rows.jsonl --start pipe.md",
+        "learn rows.jsonl --start loop.md",
+        "learn rows.jsonl --config pipe.toml",
+        "learn --from loop.md",
+        "learn rows.jsonl --agent ace --model m --base-url http://127.0.0.1:9/v1 --prompts loop.md",
+        "learn rows.jsonl --model local/~nobody-here/x.gguf",
+        "learn rows.jsonl --model local/rows.jsonl.gguf",
+        "swarm run pipe.toml",
+    ],
+)
+def test_what_is_no_file_is_named_and_not_waited_for(folder: Path, command: str) -> None:
+    done = combee(*command.split(), folder=folder)
+    assert done.returncode == 2, done.stderr
+    assert "unexpected" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_an_output_that_cannot_be_written_is_a_failed_run_without_a_traceback(folder: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = combee("versions", "one", "--json", folder=folder, out=full.fileno())
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "error:" in done.stderr
+
+
+def test_an_error_message_that_cannot_be_written_changes_no_exit_code(folder: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "combee", "show", "nope", "--json"],
+            cwd=folder, stdout=subprocess.PIPE, stderr=full.fileno(), text=True, timeout=100, check=False,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["kind"] == "UsageError"
