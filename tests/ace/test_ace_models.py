@@ -42,6 +42,27 @@ def test_settings_that_cannot_be_used_are_refused(table: dict[str, Any]) -> None
         settings_of(table, "generator")
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"api_key_env": "sk-proj-ABCDEFGHIJKLMNOPQRST0123456789"},
+        {"api_key_env": "hf_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefgh"},
+        {"api_key_env": "hunter2 pw"},
+        {"base_url": "http://user:hunter2pw@127.0.0.1:1/v1"},
+        {"base_url": "http://127.0.0.1:1/v1?api-key=hunter2pw"},
+        {"extra": {"headers": {"authorization": "Bearer sk-1234567890abcdef1234567890abcdef"}}},
+    ],
+)
+def test_a_setting_that_holds_a_secret_is_refused_since_settings_are_kept_with_the_run(setting: dict[str, Any]) -> None:
+    with pytest.raises(UsageError) as caught:
+        settings_of({"name": "m", **setting})
+    assert next(iter(setting)) in str(caught.value)
+    assert not any(part in str(caught.value) for part in ("hunter2", "ABCDEF", "abcdef"))
+    settings_of(
+        {"name": "m", "api_key_env": "MY_KEY", "base_url": "http://h/v1?api-version=1", "extra": {"user": "a@b.co"}}
+    )
+
+
 def test_roles_share_endpoint_limiter_and_engine_unless_they_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTHER_KEY", "k")
     table = {

@@ -6,6 +6,7 @@ the run's journal from `attach` on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from combee.ace.clients import Clients
 from combee.ace.keeping import Keeper
 from combee.ace.role_model import Busy, RoleModel
 from combee.errors import UsageError, did_you_mean
+from combee.guard import find_secrets
 from combee.journal import Journal
 from combee.model import Budget, Engine, Ledger, Limiter, Price, find_price
 from combee.model.local import FREE, SLOTS, is_local
@@ -31,6 +33,10 @@ __all__ = [
 ]
 
 LOCAL_OUTPUT = 512  # tokens of a reply where nothing is set: a small model rarely ends by itself, and is slow here
+
+
+_SECRET_QUERY = re.compile(r"[?&][^=&]*(key|token|secret|sig|password)[^=&]*=", re.IGNORECASE)
+_ALLOWED = {"email", "home_path"}  # private in a lesson, harmless in a setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +87,27 @@ def settings_of(table: Mapping[str, Any], role: str | None = None) -> ModelSetti
             raise UsageError(f"{key} of a model cannot be {value!r}.")
         if isinstance(value, int | float) and (value < 0 or (value == 0 and key != "temperature")):
             raise UsageError(f"{key} of a model is {value}.", hint="Give a number above zero.")
+    _no_secrets(merged)
     if is_local(merged["name"]):
         merged.setdefault("max_output_tokens", LOCAL_OUTPUT)
     return ModelSettings(**merged)
+
+
+def _no_secrets(settings: Mapping[str, Any]) -> None:
+    """Settings are kept in the run's journal, so none may hold a secret; errors name the setting, never its value."""
+    variable = settings.get("api_key_env", "KEY")
+    if not variable.isascii() or not variable.isidentifier() or find_secrets(variable):
+        raise UsageError(
+            "api_key_env of a model is not the name of an environment variable.",
+            hint="Put the key into a variable and give the variable's NAME, such as DEEPSEEK_API_KEY.",
+        )
+    for key, value in settings.items():
+        query = _SECRET_QUERY.search(value) if key == "base_url" else None
+        if query or set(find_secrets(value if isinstance(value, str) else repr(value))) - _ALLOWED:
+            raise UsageError(
+                f"{key} of a model holds a key or a password, and settings are kept with the run.",
+                hint="Put a key into the variable that api_key_env names; a URL with a login into OPENAI_BASE_URL.",
+            )
 
 
 def price_of(name: str, base_url: str | None, prices: Mapping[str, Any]) -> Price | None:
