@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from combee.errors import DataError, StorageError, UsageError
 
-__all__ = ["read_regular", "real_path", "whole_file", "write_whole"]
+__all__ = ["place_for", "read_regular", "real_path", "whole_file", "write_whole"]
 
 
 def real_path(path: Path) -> Path:
@@ -58,15 +58,12 @@ def read_regular(path: Path) -> bytes:
         raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-@contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that appears at `path` when the block ends without an error, with the rights of the one before.
-
-    A link stays: the file that it leads to is replaced.
+def place_for(path: Path) -> Path:
+    """Return where a file written to `path` comes to lie: to be asked before anything is paid for what goes there.
 
     Raises:
         UsageError: The place is a folder, a device or a pipe, or in a folder that does not exist.
-        StorageError: The disk is full, or access is denied.
+        StorageError: It cannot be looked at.
     """
     try:
         target = path.resolve()
@@ -80,6 +77,19 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         raise UsageError(f"{path} is a device or a pipe, not a file.", hint="Name a file.")
     if not folder_there:
         raise UsageError(f"There is no folder {target.parent}.", hint="Make it first, or choose another place.")
+    return target
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that appears at `path` when the block ends without an error, with the rights of the one before.
+
+    A link stays: the file that it leads to is replaced. Raises as `place_for`, and:
+
+    Raises:
+        StorageError: The disk is full, or access is denied.
+    """
+    target = place_for(path)
     temporary = target.with_name(f".combee-{secrets.token_hex(8)}.tmp")  # short: the name itself may be at the limit
     try:
         try:

@@ -286,3 +286,26 @@ async def test_the_mock_command_serves_a_student_and_tells_what_was_asked() -> N
     process.send_signal(signal.SIGINT)
     out, _ = await process.communicate()
     assert json.loads(out)["paid"] > 12
+
+
+def prepare_places(*, broken: bool) -> None:
+    """A book of two entries, and a file of calibrations that is damaged or empty."""
+    lines = ["[misc-00001] helpful=0 harmful=0 :: a b", "[misc-00002] helpful=0 harmful=0 :: a b c", ""]
+    Path("book.md").write_text("\n".join(["## OTHERS", *lines]), encoding="utf-8")
+    Path("combee-calibration.json").write_text("broken" if broken else "{}", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("refine", "book.md", "--out", "nodir/x.md", "--similarity", "0.01"),
+        ("refine", "book.md", "--out", "x.toml", "--similarity", "0.01"),
+        ("calibrate", "--sizes", "1", "--repeats", "1", "--yes", "--plot", "nodir/x.svg"),
+        ("calibrate", "--sizes", "1", "--repeats", "1", "--yes"),
+    ],
+)
+async def test_where_a_result_goes_is_looked_at_before_it_is_paid_for(command: tuple[str, ...]) -> None:
+    prepare_places(broken="--plot" not in command)
+    async with MockServer(reply=student()) as server:
+        assert await combee(*command, "--model", "m", "--base-url", server.url) == 2
+        assert server.stats.requests == 0

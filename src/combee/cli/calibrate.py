@@ -18,6 +18,7 @@ from combee.cli.model_options import model_options, tables_of
 from combee.cli.options import Number
 from combee.cli.spec import RunSpec, make_agent
 from combee.errors import UsageError
+from combee.files import place_for
 from combee.journal import JSON, MemoryScope
 from combee.learn.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
 from combee.learn.reduce import ONE_CALL
@@ -57,6 +58,10 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
         count_tokens(planted(0).text), sizes=sizes, repeats=options["repeats"], tokens_per_call=FIXED_TOKENS
     )
     name = model_of(spec)
+    drawn = plot or Path(f"combee-calibration-{re.sub(r'[^A-Za-z0-9.-]+', '-', name).strip('-')}.svg")
+    known_calibrations()  # where the result goes is looked at before it is paid for
+    for place in (Path(CALIBRATIONS), drawn):
+        place_for(place)
     if spec.agent.get("kind") == "ace":
         _agree(spec, price, yes=yes, as_json=as_json)
     agent = make_agent(spec)
@@ -77,7 +82,6 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
 
     found = run_sync(measure())
     kept = keep_calibration(name, cast("Mapping[str, Any]", found.to_json()))
-    drawn = plot or Path(f"combee-calibration-{re.sub(r'[^A-Za-z0-9.-]+', '-', name).strip('-')}.svg")
     _draw(found, name, drawn)
     if as_json:
         data: dict[str, JSON] = {"model": name, "result": found.to_json(), "file": str(kept), "plot": str(drawn)}

@@ -20,7 +20,7 @@ from combee.cli.words import counted
 from combee.errors import UsageError
 from combee.journal import Journal
 from combee.learn import delta_to_json
-from combee.playbook import digest, from_json, save, to_json
+from combee.playbook import check_place, digest, from_json, save, to_json
 from combee.runner import LocalRunner, run_sync
 
 __all__ = ["command"]
@@ -75,6 +75,7 @@ def _run_name(what: str | None) -> str | None:
 
 
 def _of_file(path: Path, spec: RunSpec, options: dict[str, Any]) -> Refined:
+    check_place(options["out"] or path)
     book, _ = open_book(str(path))
     found = _refined(spec, options, book_json=to_json(book), journal=None)
     save(found.playbook, options["out"] or path)
@@ -82,6 +83,8 @@ def _of_file(path: Path, spec: RunSpec, options: dict[str, Any]) -> Refined:
 
 
 def _of_run(what: str | None, spec: RunSpec, options: dict[str, Any]) -> Refined:
+    if options["out"] is not None:
+        check_place(options["out"])
     book, _ = open_book(what)
     with Journal.open(find_run(_run_name(what)), create=False) as journal:
         found = _refined(spec, options, book_json=to_json(book), journal=journal)

@@ -20,7 +20,7 @@ from combee.playbook.problems import Parsed, Problem
 from combee.playbook.readtext import from_text
 from combee.playbook.replaying import Replay, Revision, replay, without_sources
 from combee.playbook.sections import DEFAULT_SECTION, SECTIONS, canonical_section
-from combee.playbook.storage import load, read, save
+from combee.playbook.storage import check_place, load, read, save
 from combee.playbook.terms import distinct_terms, lesson_core, similarity
 from combee.playbook.text import count_lone_surrogates, normalize
 from combee.playbook.textform import to_text, tokens
@@ -51,6 +51,7 @@ __all__ = [
     "VoteKind",
     "apply",
     "canonical_section",
+    "check_place",
     "count_lone_surrogates",
     "count_tokens",
     "deduplicate",

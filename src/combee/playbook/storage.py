@@ -9,14 +9,14 @@ import logging
 from pathlib import Path
 
 from combee.errors import DataError, UsageError
-from combee.files import read_regular, write_whole
+from combee.files import place_for, read_regular, write_whole
 from combee.playbook.jsonform import from_json, to_json
 from combee.playbook.model import Playbook
 from combee.playbook.problems import Parsed
 from combee.playbook.readtext import from_text
 from combee.playbook.textform import to_text
 
-__all__ = ["load", "read", "save"]
+__all__ = ["check_place", "load", "read", "save"]
 
 _LOG = logging.getLogger("combee.playbook")
 _TEXT = frozenset({".md", ".txt"})
@@ -41,6 +41,12 @@ def save(book: Playbook, path: Path | str) -> None:
     _check_suffix(path)
     content = to_json(book) if path.suffix.lower() == ".json" else to_text(book)
     write_whole(path, content)
+
+
+def check_place(path: Path | str) -> None:
+    """Check that a book can be saved there, before anything is paid for it. Raises as `save`."""
+    _check_suffix(Path(path))
+    place_for(Path(path))
 
 
 def read(path: Path | str) -> Parsed:
