@@ -7,6 +7,7 @@ import json
 import click
 
 from combee.cli.rundir import open_book
+from combee.cli.words import counted
 from combee.playbook import diff
 
 __all__ = ["command"]
@@ -29,7 +30,9 @@ def command(old: str, new: str, as_json: bool) -> None:
         }
         click.echo(json.dumps(data, ensure_ascii=False))
         return
-    click.echo(f"--- {before_name}: {len(before)} bullets\n+++ {after_name}: {len(after)} bullets")
+    click.echo(
+        f"--- {before_name}: {counted(len(before), 'bullet')}\n+++ {after_name}: {counted(len(after), 'bullet')}"
+    )
     for bullet in found.removed:
         click.echo(f"- [{bullet.id}] {bullet.text}")
     for change in found.changed:

@@ -138,7 +138,7 @@ def describe(event: StepFinished | Validated) -> str:
     """Say one step or validation in a few words."""
     if isinstance(event, Validated):
         score = f"{event.hits / event.total:.3f}" if event.total else "none"
-        return f"validation {score}" + (f" ({event.errors} tasks failed)" if event.errors else "")
+        return f"validation {score}" + (f" ({counted(event.errors, 'task')} failed)" if event.errors else "")
     return f"step {event.step}: {counted(event.bullets, 'bullet')}, {counted(event.tokens, 'token')}"
 
 

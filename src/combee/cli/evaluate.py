@@ -16,6 +16,7 @@ from combee.cli.kept import kept_spec
 from combee.cli.options import task_options
 from combee.cli.rundir import find_run, open_book
 from combee.cli.spec import Prepared, RunSpec, prepare
+from combee.cli.words import counted
 from combee.errors import RunError, UsageError
 from combee.journal import Journal
 from combee.learn import Evaluation, Score
@@ -106,5 +107,8 @@ def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without
     for task, error in list(found.errors.items())[:5]:
         click.echo(f"not scored: {task}: {error}", err=True)
     if found.errors:
-        click.echo(f"{len(found.errors)} tasks could not be scored: do not compare this score with others.", err=True)
+        click.echo(
+            f"{counted(len(found.errors), 'task')} could not be scored: do not compare this score with others.",
+            err=True,
+        )
     click.echo(f"note: {prepared.tasks.about}")

@@ -176,15 +176,19 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
     spent = _spent(done)
     if spent is not None:
         cost = "at an unknown price" if spent["cost"] is None else f"${spent['cost']:.4f}"
-        lines.append(f"model      {spent['calls']} calls this time, {spent['tokens']} tokens, {cost}")
+        lines.append(f"model      {_counted(spent, 'call')} this time, {_counted(spent, 'token')}, {cost}")
     if result.choice is not None:
         first, *rest = explain(result.choice).split("\n")
         lines += [f"pace       {first}", *(f"           {line}" for line in rest)]
     if result.unlearned:
-        lines.append(f"not worked {len(result.unlearned)} samples failed for outside reasons")
+        lines.append(f"not worked {counted(len(result.unlearned), 'sample')} failed for outside reasons")
     lines.append(f"report     {done.folder / REPORT_NAME}")
     lines.append(f"next       {_next(done)}")
     click.echo("\n".join(lines))
+
+
+def _counted(spent: Mapping[str, JSON], noun: str) -> str:
+    return counted(cast("int", spent[f"{noun}s"]), noun)
 
 
 def _training(result: LearnResult) -> list[str]:

@@ -33,7 +33,7 @@ def command(root: Path, as_json: bool) -> None:
         for row in rows:
             score = row["validation"]
             shown = f"{score:.3f}" if isinstance(score, float) else "-"
-            size = f"{row['bullets']!s:>5} bullets"
+            size = f"{row['bullets']!s:>5} {'bullet ' if row['bullets'] == 1 else 'bullets'}"
             click.echo(f"{row['changed']}  {row['run']:<{width}}  {row['reason']:<12} {size}  validation {shown}")
 
 

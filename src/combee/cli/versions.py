@@ -9,6 +9,7 @@ from typing import cast
 import click
 
 from combee.cli.rundir import find_run
+from combee.cli.words import counted
 from combee.errors import UsageError
 from combee.journal import JSON, Journal
 
@@ -33,7 +34,7 @@ def command(run: str | None, as_json: bool) -> None:
         return
     for row in rows:
         labels = ", ".join(cast("list[str]", row["labels"]))
-        size = "" if row["bullets"] is None else f"{row['bullets']} bullets"
+        size = "" if row["bullets"] is None else counted(cast("int", row["bullets"]), "bullet")
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(cast("float", row["time"])))
         where = "start" if row["parent"] is None else f"epoch {row['epoch']}, step {row['step']}"
         click.echo(
