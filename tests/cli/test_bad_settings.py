@@ -166,3 +166,19 @@ def test_no_option_of_any_command_takes_a_number_that_is_none() -> None:
                     with pytest.raises(click.BadParameter):
                         pytest.fail(f"{' '.join(words)} {option.name} takes {option.type(bad, option)}")
     assert seen > 10
+
+
+@pytest.mark.parametrize("rules", ["[1]", '{"rules": ["x"]}', '[{"match": "("}]'])
+def test_rules_of_the_mock_that_are_none_are_refused(refused: Refused, tmp_path: Path, rules: str) -> None:
+    (tmp_path / "rules.json").write_text(rules, encoding="utf-8")
+    assert "rule 1" in refused("mock", "--script", "rules.json")
+
+
+def test_settings_in_a_file_of_the_mock_stand_unless_an_option_says_otherwise(tmp_path: Path) -> None:
+    from combee.cli.mock import command, config_of
+
+    path = tmp_path / "mock.json"
+    path.write_text('{"burst": 2, "rate": 0.1, "seed": 3}', encoding="utf-8")
+    given = command.make_context("mock", ["--options", str(path), "--seed", "4"]).params
+    config = config_of(given)
+    assert (config.burst, config.rate, config.seed) == (2, 0.1, 4)

@@ -32,7 +32,7 @@ from combee.model import (
     Usage,
     check_endpoint,
 )
-from combee.model.mock import MockConfig, MockServer, Rules, sample
+from combee.model.mock import MockConfig, MockServer, Rules, parse_latency, sample
 
 
 def ask(text: str = "hello", **options: Any) -> Request:
@@ -325,6 +325,18 @@ async def test_the_mock_can_be_changed_and_read_while_it_runs() -> None:
         stats = await endpoint.get("/stats")
         assert b'"requests": 0' in getattr(stats, "body", b"")
         await endpoint.aclose()
+
+
+@pytest.mark.parametrize("law", ["nan", "inf", "lognormal:nan:1", "lognormal:0:1", "-1", "linear:1", "power:1:2"])
+def test_a_latency_that_no_call_can_have_is_refused(law: str) -> None:
+    with pytest.raises(UsageError, match="not a latency"):
+        parse_latency(law)
+
+
+@pytest.mark.parametrize("data", [[], "x", {"context": "a"}, {"max_in_flight": 0}, {"nope": 1}])
+def test_settings_of_the_mock_are_checked_when_they_are_read(data: Any) -> None:
+    with pytest.raises(UsageError):
+        MockConfig.from_json(data)
 
 
 @pytest.mark.parametrize("name", ["rate", "burst", "hang", "cached"])

@@ -19,14 +19,14 @@ from combee.model.mock import parse_latency as read_latency
 from combee.runner import run_sync
 from combee.tasks import load
 
-__all__ = ["command", "student_for"]
+__all__ = ["command", "config_of", "student_for"]
 
 
 @click.command(name="mock")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 takes a free one.")
 @click.option("--latency", default="0", show_default=True, help="0.2, lognormal:0.2:0.6, linear:0.1:0.001[/items].")
 @click.option("--rate", type=Number(0, min_open=True), help="Calls a second that are allowed; more get a 429.")
-@click.option("--burst", type=Number(1), default=50, show_default=True, help="Size of the bucket behind --rate.")
+@click.option("--burst", type=Number(1), help="Size of the bucket behind --rate. [50]")
 @click.option("--fault", "faults", multiple=True, metavar="KIND=SHARE", help=f"Kinds: {', '.join(FAULTS)}.")
 @click.option("--key", help="The one key that is accepted. [any]")
 @click.option("--context", type=click.IntRange(1), help="Tokens of the window.")
@@ -37,11 +37,11 @@ __all__ = ["command", "student_for"]
 )
 @click.option("--data-dir", help="Folder that holds finer/ and formula/. [$COMBEE_DATA]")
 @click.option("--options", "options_path", type=click.Path(path_type=Path), help="JSON file with every setting.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Decides faults and latencies.")
+@click.option("--seed", type=int, help="Decides faults and latencies. [0]")
 @click.option("--json", "as_json", is_flag=True, help="Print the address, and at the end the counts, as JSON.")
 def command(**options: Any) -> None:
     """Serve until Ctrl-C, then say what was asked and what would have been paid. Listens on 127.0.0.1 only."""
-    config, reply = _config(options), _reply(options)
+    config, reply = config_of(options), _reply(options)
 
     async def serve() -> None:
         async with MockServer(config, reply, port=options["port"]) as server:
@@ -62,8 +62,11 @@ def command(**options: Any) -> None:
         return
 
 
-def _config(options: dict[str, Any]) -> MockConfig:
+def config_of(options: dict[str, Any]) -> MockConfig:
+    """Return what the options and the file they name make of the mock."""
     config = MockConfig()
+    if options["key"] == "":
+        raise UsageError("--key is empty.", hint="Name the key that is accepted, or leave the option out: any is.")
     if options["options_path"] is not None:
         path = options["options_path"]
         try:
@@ -74,11 +77,11 @@ def _config(options: dict[str, Any]) -> MockConfig:
         config,
         latency=read_latency(options["latency"]) if options["latency"] != "0" else config.latency,
         rate=options["rate"] if options["rate"] is not None else config.rate,
-        burst=options["burst"],
+        burst=config.burst if options["burst"] is None else options["burst"],
         faults={**config.faults, **dict(map(_fault, options["faults"]))},
         key=options["key"] or config.key,
         context=options["context"] or config.context,
-        seed=options["seed"],
+        seed=config.seed if options["seed"] is None else options["seed"],
     )
 
 
@@ -95,7 +98,7 @@ def _reply(options: dict[str, Any]) -> Scripted | None:
         raise UsageError("--script and --student exclude each other.")
     if options["student"] is not None:
         memory = options["memory"] or None
-        return student_for(options["student"], data_dir=options["data_dir"], m0=memory, seed=options["seed"])
+        return student_for(options["student"], data_dir=options["data_dir"], m0=memory, seed=options["seed"] or 0)
     return None if options["script"] is None else Rules.load(options["script"])
 
 

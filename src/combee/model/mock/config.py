@@ -61,12 +61,12 @@ def parse_latency(text: str) -> LatencyLaw:
     kind, *rest = law.split(":")
     try:
         numbers = [float(part) for part in rest] if rest else [float(kind)]
-        if min(numbers) < 0 or per not in {"", "items", "tokens"}:
+        if not all(0 <= number < math.inf for number in numbers) or per not in {"", "items", "tokens"}:
             raise ValueError
         unit: Literal["tokens", "items"] = "items" if per == "items" else "tokens"
         if not rest:
             return LatencyLaw(numbers[0])
-        if kind == "lognormal" and len(numbers) == 2:
+        if kind == "lognormal" and len(numbers) == 2 and numbers[0] > 0:
             return LatencyLaw(numbers[0], sigma=numbers[1])
         if kind == "linear" and len(numbers) == 2:
             return LatencyLaw(numbers[0], numbers[1], per=unit)
@@ -120,6 +120,10 @@ class MockConfig:
             value = getattr(self, name)
             if value is not None and not (least <= value < math.inf and (value > 0 or name not in {"rate", "burst"})):
                 raise UsageError(f"{name} of the mock is {value}", hint="Give a finite number above 0.")
+        for name in ("context", "max_in_flight"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise UsageError(f"{name} of the mock is {value!r}", hint="Give a whole number of at least 1.")
         if sum(self.faults.values()) > 1 + 1e-9:
             raise UsageError("the shares of the faults add up to more than 1")
 
@@ -130,6 +134,8 @@ class MockConfig:
         Raises:
             UsageError: A name is not known.
         """
+        if not isinstance(data, Mapping):
+            raise UsageError("the settings of the mock are no object", hint='Write {"latency": "0.2", "rate": 10}.')
         known = {entry.name for entry in fields(cls)}
         for name in data:
             if name not in known:

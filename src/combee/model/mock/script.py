@@ -77,6 +77,8 @@ class Rules:
         self._default = default
         self._rules: list[_Rule] = []
         for number, rule in enumerate(rules, start=1):
+            if not isinstance(rule, Mapping):
+                raise DataError(f"rule {number} is no object", hint='A rule is {"match": "pattern", "reply": "text"}.')
             replies = rule.get("replies", [rule["reply"]] if "reply" in rule else [])
             if not isinstance(replies, list) or not replies:
                 raise DataError(f"rule {number} has no reply", hint='A rule is {"match": "pattern", "reply": "text"}.')
