@@ -42,6 +42,14 @@ def test_runs_stand_in_the_order_of_their_last_change_and_show_it(capsys: pytest
     assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d  ", line) for line in lines)
 
 
+def test_the_built_in_tasks_are_not_learned_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init"]) == 0
+    assert run(["learn", *FEW[2:], "--name", "unasked"]) == 0
+    assert "note: nothing was named to learn from" in capsys.readouterr().err
+    assert run([*FEW, "--name", "asked"]) == 0
+    assert "nothing was named" not in capsys.readouterr().err
+
+
 def test_eval_of_a_file_of_tasks_says_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
     Path("my.jsonl").write_text(json.dumps({"question": "q", "answer": "a"}), encoding="utf-8")
     assert run(["eval", "my.jsonl"]) == 2

@@ -40,6 +40,7 @@ LEARN = (
 )
 
 
+UNASKED = "nothing was named to learn from: these are the built-in practice tasks (your own: combee learn FILE)"
 MODEL_ONLY = ("prompts", "reflection_rounds", "max_cost", "max_calls", "max_tokens")
 
 
@@ -124,6 +125,7 @@ def command(source: str | None, config_path: Path | None, **options: Any) -> Non
     folder = new_run(options["name"], options["out"], f"{prepared.tasks.name}-{prepared.config.aggregate}")
     quiet, as_json = options["quiet"], options["as_json"]
     if not quiet and not as_json:
-        for note in (prepared.tasks.about, *prepared.tasks.notes, *calibrated):
+        unasked = () if spec.tasks.get("source") else (UNASKED,)
+        for note in (*unasked, prepared.tasks.about, *prepared.tasks.notes, *calibrated):
             click.echo(f"note: {note}", err=True)
     print_finished(execute(prepared, folder, quiet=quiet or as_json), as_json=as_json)
