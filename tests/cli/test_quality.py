@@ -171,6 +171,7 @@ def test_a_calibration_that_costs_money_says_its_price_first_and_buys_nothing_un
     assert "Give one of them" in said(call, "calibrate", "--model", "x", "--forget", "3")
     assert "no sizes" in said(call, "calibrate", "--forget", "40", "--sizes", "one two")
     assert "sizes to try" in said(call, "calibrate", "--forget", "40", "--sizes", "0")
+    assert "at most" in said(call, "calibrate", "--forget", "40", "--sizes", "1000000000")
 
 
 def test_a_damaged_calibration_is_named(call: Call, folder: Path) -> None:

@@ -27,6 +27,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+_LARGEST = 10_000  # facts a call; no window holds more
 NOTHING_KEPT = "No fact was kept by any call: there is nothing to fit and no size to recommend; take another model."
 _HOPELESS = frozenset({CallErrorKind.AUTH, CallErrorKind.NO_SUCH_MODEL})
 
@@ -240,6 +241,8 @@ def _measured(size: int, counts: Sequence[Counts], repeats: int) -> Measured:
 def _check(sizes: Sequence[int], repeats: int, target: float, second_chances: int) -> None:
     if not sizes or min(sizes) < 1:
         raise UsageError(f"the sizes to try are {list(sizes)}", hint="Give sizes of 1 or more, such as 1 2 4 8 16.")
+    if max(sizes) > _LARGEST:
+        raise UsageError(f"a size to try is {max(sizes)}", hint=f"Give sizes of at most {_LARGEST:,} facts a call.")
     if repeats < 1:
         raise UsageError(f"repeats is {repeats}", hint="Give 1 or more.")
     if not 0.0 < target < 1.0:

@@ -35,7 +35,7 @@ def command(
     """
     files = _files(Excerpt(**chosen), what, repo, form)
     if form == "skill":
-        files = tuple(File(f"{skills_dir.strip('/')}/{file.path}", file.text) for file in files)
+        files = tuple(File(f"{skills_dir.rstrip('/')}/{file.path}", file.text) for file in files)
     found = changes(repo, files, into_block=form == "agents")
     if not as_json and found:
         click.echo(diff_of(found))

@@ -64,7 +64,9 @@ def _inside(repo: Path, path: str) -> Path:
     pure = PurePosixPath(path)
     target = real_path(root.joinpath(*pure.parts))
     if pure.is_absolute() or ".." in pure.parts or root not in target.parents:
-        raise UsageError(f"{path} leads out of {repo}.", hint="A link there points elsewhere: remove it.")
+        raise UsageError(
+            f"{path} leads out of {repo}.", hint="Name a place inside it; if it is one, a link there points elsewhere."
+        )
     if ".git" in target.relative_to(root).parts:
         raise UsageError(f"{path} lies in the repository's .git.", hint="Choose another name.")
     return target
