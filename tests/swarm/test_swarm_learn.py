@@ -174,7 +174,7 @@ def test_it_goes_on_only_with_the_tasks_and_rounds_it_began_with(
     file = copied / "tasks" / "train.jsonl"
     file.write_text("".join(file.read_text(encoding="utf-8").splitlines(keepends=True)[1:]), encoding="utf-8")
     assert run(["swarm", "learn", str(copied / "swarm.toml"), "--rounds", "3"]) == 2
-    assert "tasks and learn changed since" in capsys.readouterr().err
+    assert "error: tasks changed since" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

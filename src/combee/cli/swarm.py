@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,9 +12,9 @@ import click
 
 from combee.cli.model_options import budget_options, model_options
 from combee.cli.swarm_measure import measure_command
+from combee.cli.swarm_world import running, starting
 from combee.cli.words import counted
 from combee.errors import LockedError, UsageError
-from combee.journal.lock import RunLock
 from combee.runner import run_sync
 from combee.swarm import USER, AgentRow, Mail, Swarm, World, edges, open_asks, totals, traces
 from combee.swarm.config import SwarmFile, build, populate, put_task, read_swarm_file
@@ -30,23 +28,12 @@ _world_option = click.option(
     "--world", type=click.Path(path_type=Path), default="swarm.sqlite", show_default=True, help="The world's file."
 )
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+_lines_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON lines, one message a line.")
 
 
 @click.group(name="swarm")
 def command() -> None:
     """Run agents that live in a shared world, ask each other, and learn."""
-
-
-@contextmanager
-def _running(described: SwarmFile) -> Iterator[Swarm]:
-    """Open the world of a description for its one running process."""
-    described.world.parent.mkdir(parents=True, exist_ok=True)
-    lock = RunLock(described.world.parent)
-    try:
-        with World.open(described.world) as world:
-            yield build(described, world)
-    finally:
-        lock.release()
 
 
 async def _to_the_end(swarm: Swarm) -> int:
@@ -70,10 +57,10 @@ async def _read_and_work(described: SwarmFile, swarm: Swarm) -> tuple[int | None
 @command.command("run", short_help="Start the swarm of a file, or go on with it.")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @_json_option
-def run_command(file: Path, as_json: bool) -> None:
+def run_command(file: Path, as_json: bool) -> int:
     """Start the swarm that FILE describes, or go on with it, until no message is left."""
     described = read_swarm_file(file)
-    with _running(described) as swarm:
+    with starting(described) as swarm:
         swarm.world.set_meta(_FILE, str(file.resolve()))
         populate(described, swarm)
         task, handled = run_sync(_read_and_work(described, swarm))
@@ -82,7 +69,7 @@ def run_command(file: Path, as_json: bool) -> None:
     if as_json:
         answer = {"kind": found.kind, "body": found.body} if found else None
         click.echo(json.dumps({"handled": handled, "answer": answer, "totals": asdict(sums)}, ensure_ascii=False))
-        return
+        return _code(found)
     if found is not None:
         click.echo(found.body)
     elif task is not None:
@@ -90,6 +77,12 @@ def run_command(file: Path, as_json: bool) -> None:
     click.echo(
         f"{counted(handled, 'message')} handled, {sums.prompt:,} prompt and {sums.completion:,} reply tokens.", err=True
     )
+    return _code(found)
+
+
+def _code(found: Mail | None) -> int:
+    """Return the exit code: a report says that there is no answer."""
+    return 1 if found is not None and found.kind == "report" else 0
 
 
 @command.command("learn", short_help="Let the swarm of a file learn from tasks, round by round.")
@@ -104,18 +97,20 @@ def run_command(file: Path, as_json: bool) -> None:
 def learn_command(file: Path, **options: Any) -> None:
     """Let the swarm of FILE work on its tasks, learn from what was done, and go on with the lessons; or go on with it.
 
-    Without a model the lessons are mined from the runs; with --model it reflects on them. The run lies in learned/
-    beside FILE: `combee report`, `versions` and `why` know it. Tasks held out are asked in a copy of the world.
+    Without a model the lessons are mined from the runs; with --model it reflects on them. The run lies beside FILE,
+    in learned/ (of swarm.toml; learned-NAME/ of NAME.toml): `combee report`, `versions` and `why` know it. Tasks held
+    out are asked in a copy of the world. A limit that is reached ends the run, and what was learned is kept.
     Limits here count the model that reflects; [budget] in FILE counts the agents.
     """
-    from combee.cli.swarm_learn import learn_in_rounds, print_told, tasks_of
+    from combee.cli.swarm_learn import learn_in_rounds, parts_of
+    from combee.cli.swarm_told import print_told
 
     described = read_swarm_file(file)
-    tasks_of(described, options["seed"] or 0)  # what is wrong with them is said before anything is made
-    with _running(described) as swarm:
+    parts = parts_of(described, options)  # what is wrong with them is said before anything is made
+    with starting(described) as swarm:
         swarm.world.set_meta(_FILE, str(file.resolve()))
         populate(described, swarm)
-        told = learn_in_rounds(described, swarm, options)
+        told = learn_in_rounds(parts, swarm, options)
     print_told(told, as_json=options["as_json"])
 
 
@@ -139,28 +134,33 @@ def init_command(folder: Path, seed: int, as_json: bool) -> None:
 @_json_option
 def ask_command(agent: str, question: str, world: Path, subject: str, as_json: bool) -> int:
     """Ask AGENT, as it is now, a QUESTION and print the answer."""
-    found = _ask(world, "" if agent == "any" else agent, question, subject)
+    number, found = _ask(world, "" if agent == "any" else agent, question, subject)
     if as_json:
         body = {"kind": found.kind, "from": found.sender, "body": found.body} if found else None
-        click.echo(json.dumps({"answer": body}, ensure_ascii=False))
+        click.echo(json.dumps({"answer": body, "queued": found is None, "question": number}, ensure_ascii=False))
+    elif found is not None:
+        click.echo(found.body)
     else:
-        click.echo(found.body if found else "The question is sent; the process that runs this world will answer it.")
-    return 1 if found is not None and found.kind == "report" else 0
+        click.echo(
+            f"The question is sent as number {number}. A process that runs this world takes it up while it works; what"
+            f" it leaves, the next `combee swarm run FILE` does. Look with `combee swarm log --world {world}`."
+        )
+    return _code(found)
 
 
-def _ask(world: Path, agent: str, question: str, subject: str) -> Mail | None:
+def _ask(world: Path, agent: str, question: str, subject: str) -> tuple[int, Mail | None]:
     described = _described(world)
     try:
-        with _running(described) as swarm:
+        with running(described) as swarm:
             number = _send(swarm, agent, question, subject)
             run_sync(_to_the_end(swarm))
-            return swarm.answer(number)
-    except LockedError:  # another process runs the agents: it will take the question up
+            return number, swarm.answer(number)
+    except LockedError:  # another process runs the agents of this world: it will take the question up
         with World.open(world, create=False) as opened:
             swarm = build(described, opened)
             number = _send(swarm, agent, question, subject)
             opened.flush()
-            return swarm.answer(number)
+            return number, swarm.answer(number)
 
 
 def _send(swarm: Swarm, agent: str, question: str, subject: str) -> int:
@@ -179,7 +179,11 @@ def _described(path: Path) -> SwarmFile:
         file = world.meta(_FILE)
     if file is None or not Path(file).exists():
         raise UsageError(f"the file that describes {path} is gone", hint="Run `combee swarm run FILE` again.")
-    return read_swarm_file(Path(file))
+    described = read_swarm_file(Path(file))
+    if described.world.resolve() != path.resolve():
+        hint = f"Ask there, or run the file that belongs to {path}."
+        raise UsageError(f"{file} describes another world, {described.world}", hint=hint)
+    return described
 
 
 @command.command("status", short_help="Show agents, windows, open questions and totals.")
@@ -214,7 +218,7 @@ def _row(world: World, agent: AgentRow) -> dict[str, Any]:
 @command.command("log")
 @_world_option
 @click.option("--last", type=click.IntRange(1), default=50, show_default=True, help="Messages to show.")
-@_json_option
+@_lines_option
 def log_command(world: Path, last: int, as_json: bool) -> None:
     """Show the messages, oldest first."""
     with World.open(world, read_only=True) as opened:

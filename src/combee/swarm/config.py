@@ -1,7 +1,7 @@
 """A swarm described in a TOML file: the model, the agents, the documents, the playbook and the task.
 
 world = "swarm.sqlite"            # beside this file
-repository = "repo"               # optional: documents are files of this git repository
+repository = "repo"               # optional: documents are files of this git repository, which is there already
 playbook = "playbook.json"        # optional: with each question its part for the one who is asked goes along
 playbook_tokens = 2000            # at most so many
 
@@ -53,8 +53,8 @@ max_steps = 50                    # thoughts for one message
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Set
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -62,48 +62,38 @@ from combee.errors import UsageError, did_you_mean
 from combee.journal import clean_text
 from combee.playbook import Playbook
 from combee.playbook import load as load_playbook
+from combee.swarm.checks import check_data
 from combee.swarm.directory import publish
-from combee.swarm.kinds import BUDGET, MODEL, brain_of
+from combee.swarm.kinds import brain_of
 from combee.swarm.lessons import Lessons
 from combee.swarm.mail import join
 from combee.swarm.repository import Repository
-from combee.swarm.swarm import USER, Limits, Swarm
+from combee.swarm.swarm import USER, Swarm
 from combee.swarm.window import Summarise
 from combee.swarm.world import World
 
-__all__ = ["LEARNED", "SwarmFile", "build", "populate", "put_task", "read_swarm_file"]
+__all__ = ["SwarmFile", "build", "check_places", "populate", "prepare", "put_task", "read_swarm_file"]
 
-LEARNED = "learned"
-"""Folder beside the file in which a swarm that learns keeps its run: journal, playbook, report."""
-
-_OPTIONS = frozenset(one.name for one in fields(Limits))
-_TABLES: dict[str, Set[str]] = {
-    "model": MODEL,
-    "budget": BUDGET,
-    "options": _OPTIONS,
-    "documents": {"folder", "glob"},
-    "task": {"to", "question", "subject"},
-    "learn": {"tasks", "to", "view_tokens", "rounds", "batch", "scorer", "question", "answer", "id"},
-}
-_ROWS: dict[str, Set[str]] = {
-    "agents": {"name", "role", "mode", "returns", "window", "instructions", "reads"},
-    "channels": {"name", "members"},
-}
-_TOP = {"world", "repository", "playbook", "playbook_tokens", *_TABLES, *_ROWS}
-_WORDS = {"mode": {"fork", "serial", "once"}, "returns": {"none", "digest", "full"}}
-_AMOUNTS = {"max_cost", "max_minutes"}
-_WHOLE = (_OPTIONS | BUDGET | {"window", "view_tokens", "rounds", "batch", "playbook_tokens"}) - _AMOUNTS
-_LISTS = {"reads", "members"}
-_OTHERWISE = {*_WHOLE, *_AMOUNTS, *_LISTS, *_TABLES, *_ROWS}  # everything else is text
 _WINDOW = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class SwarmFile:
-    """A description that was read and checked; `folder` is where its paths begin."""
+    """A description that was read and checked; `file` is absolute."""
 
-    folder: Path
+    file: Path
     data: dict[str, Any]
+
+    @property
+    def folder(self) -> Path:
+        """Where its paths begin."""
+        return self.file.parent
+
+    @property
+    def learned(self) -> Path:
+        """Where it keeps its run when it learns: `learned` for swarm.toml, `learned-office` for office.toml."""
+        name = self.file.name.removesuffix(".toml")
+        return self.folder / ("learned" if name == "swarm" else f"learned-{name}")
 
     @property
     def world(self) -> Path:
@@ -115,7 +105,7 @@ class SwarmFile:
         """Where the playbook lies that the agents go by; of a swarm that learns, what it learned last."""
         if "playbook" in self.data:
             return self.folder / str(self.data["playbook"])
-        learned = self.folder / LEARNED / "playbook.json"
+        learned = self.learned / "playbook.json"
         return learned if "learn" in self.data and learned.exists() else None
 
     @property
@@ -134,32 +124,6 @@ class SwarmFile:
         return cast("list[dict[str, Any]]", self.data["agents"])
 
 
-def _known(table: object, allowed: Set[str], where: str) -> dict[str, Any]:
-    """Return a table whose keys and values are what they must be."""
-    if not isinstance(table, dict):
-        raise UsageError(f"{where} is not a table", hint="See docs/swarm.md for an example.")
-    for key, value in table.items():
-        if key not in allowed:
-            raise UsageError(f"{where} has no {key!r}", hint=did_you_mean(key, allowed))
-        _check(key, value, f"{where}: {key} = {value!r}")
-    return table
-
-
-def _check(key: str, value: object, what: str) -> None:
-    """Refuse a value of another kind than its key has; TOML's true is no 1."""
-    least = 0 if key == "reserve" else 1
-    if key in _AMOUNTS and not (type(value) in {int, float} and cast("float", value) > 0):
-        raise UsageError(what, hint="Give a number above 0.")
-    if key in _WHOLE and not (type(value) is int and value >= least):
-        raise UsageError(what, hint=f"Give a whole number of at least {least}.")
-    if key in _LISTS and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
-        raise UsageError(what, hint='Give a list of texts, like ["http.md"].')
-    if key not in _OTHERWISE and not isinstance(value, str):
-        raise UsageError(what, hint="Give a text in quotes.")
-    if key in _WORDS and value not in _WORDS[key]:
-        raise UsageError(what, hint=did_you_mean(str(value), _WORDS[key]))
-
-
 def read_swarm_file(path: Path) -> SwarmFile:
     """Read and check a description.
 
@@ -170,53 +134,63 @@ def read_swarm_file(path: Path) -> SwarmFile:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", hint="See docs/swarm.md for an example.") from error
-    _known(data, _TOP, f"{path}: the file")
-    tables = {name: _known(data.get(name, {}), keys, f"{path}: [{name}]") for name, keys in _TABLES.items()}
-    for name, keys in _ROWS.items():
-        if not isinstance(data.get(name, []), list):
-            raise UsageError(f"{path}: {name} is not a list of tables", hint=f"Write [[{name}]].")
-        for row in data.get(name, []):
-            _known(row, keys, f"{path}: [[{name}]]")
-            if "name" not in row:
-                raise UsageError(f"{path}: [[{name}]] without a name", hint='Add name = "...".')
-    names = _names(path, data.get("agents", []))
-    task = tables["task"]
-    if task and task.get("to") not in names:
-        raise UsageError(
-            f"{path}: the task goes to {task.get('to')!r}, who is not described",
-            hint=did_you_mean(task.get("to", ""), names),
-        )
-    if task and "question" not in task:
-        raise UsageError(f"{path}: [task] asks nothing", hint="Add a question.")
-    if "learn" in data and "tasks" not in tables["learn"]:
-        raise UsageError(f"{path}: [learn] names no tasks", hint='Add tasks = "tasks.jsonl".')
-    return SwarmFile(path.resolve().parent, data)
+    check_data(path, data)
+    return SwarmFile(path.resolve(), data)
 
 
-def _names(path: Path, agents: list[dict[str, Any]]) -> set[str]:
-    if not agents:
-        raise UsageError(f"{path} describes no agents", hint="Add [[agents]] with a name.")
-    names = [str(agent["name"]) for agent in agents]
-    for name in names:
-        if name in {"", USER} or "~" in name:
-            raise UsageError(f"{path}: no agent can be called {name!r}", hint=f"Choose a name without ~, not {USER!r}.")
-        if names.count(name) > 1:
-            raise UsageError(f"{path}: there are several agents {name!r}", hint="Give each a name of its own.")
-    return set(names)
+def prepare(described: SwarmFile) -> Callable[[World], Swarm]:
+    """Return what makes the swarm of a description on an open world. Nothing is written, and nothing is sent yet.
 
-
-def build(described: SwarmFile, world: World) -> Swarm:
-    """Return the swarm of a description on an open world. Nothing is sent yet."""
+    Raises:
+        UsageError: The model, the playbook or the repository cannot be used.
+    """
     data = described.data
     brain, summarise = brain_of(data.get("model", {}), data.get("budget", {}), _instructions(described))
     smallest = min(agent.get("window", _WINDOW) for agent in described.agents)
-    repository = data.get("repository")
-    return Swarm(
-        world, {"": brain}, compactions={"": Summarise(summarise, smallest // 8)},
-        repository=Repository.open(described.folder / repository) if repository else None,
-        lessons=described.lessons(load_playbook(described.playbook)) if described.playbook else None,
-        **{"reserve": smallest // 8, **data.get("options", {})},
-    )  # fmt: skip
+    repository = Repository.at(described.folder / data["repository"]) if "repository" in data else None
+    lessons = described.lessons(load_playbook(described.playbook)) if described.playbook else None
+    options = {"reserve": smallest // 8, **data.get("options", {})}
+
+    def on(world: World) -> Swarm:
+        return Swarm(
+            world, {"": brain}, compactions={"": Summarise(summarise, smallest // 8)}, repository=repository,
+            lessons=lessons, **options,
+        )  # fmt: skip
+
+    return on
+
+
+def build(described: SwarmFile, world: World) -> Swarm:
+    """Return the swarm of a description on an open world; raises as `prepare`."""
+    return prepare(described)(world)
+
+
+def check_places(described: SwarmFile) -> None:
+    """Look at what the description says is on the disk, before anything is made there.
+
+    Raises:
+        UsageError: A world, a document or something to read is not what, or not where, it must be.
+    """
+    world = described.world
+    if world.is_dir() or world == described.file:
+        raise UsageError(f"{world} cannot be a world", hint='Name a file of its own: world = "swarm.sqlite".')
+    files = dict(_files(described))
+    for agent in described.agents:
+        for path in agent.get("reads", ()):
+            if not _can_be_read(described, path, files):
+                where = "the repository" if "repository" in described.data else "[documents]"
+                raise UsageError(
+                    f"{agent['name']} reads {path!r}, which is not in {where}", hint=did_you_mean(path, files)
+                )
+
+
+def _can_be_read(described: SwarmFile, path: str, files: Mapping[str, Path]) -> bool:
+    if "repository" in described.data:
+        return Repository.at(described.folder / described.data["repository"]).read(path) is not None
+    if path in files or not described.world.exists():
+        return path in files
+    with World.open(described.world, read_only=True) as world:  # what an agent wrote can be read too
+        return world.one("SELECT 1 FROM artefacts WHERE path = ?", path) is not None
 
 
 def _instructions(described: SwarmFile) -> dict[str, str]:
@@ -251,16 +225,33 @@ def populate(described: SwarmFile, swarm: Swarm) -> None:
                 join(world, channel["name"], member)
 
 
-def _documents(described: SwarmFile) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each document of the file."""
+def _files(described: SwarmFile) -> list[tuple[str, Path]]:
+    """Return the documents of the file by the path that agents know them by."""
     table = described.data.get("documents")
-    if table is not None:
-        folder = described.folder / table.get("folder", ".")
-        for file in sorted(folder.glob(table.get("glob", "**/*"))):
-            if file.is_file():
-                # As the world keeps it, so that the same text is the same version.
-                text = clean_text(file.read_text(encoding="utf-8", errors="replace"))
-                yield file.relative_to(folder).as_posix(), text
+    if table is None:
+        return []
+    folder, pattern = described.folder / table.get("folder", "."), table.get("glob", "**/*")
+    if not folder.is_dir():
+        raise UsageError(f"the folder of [documents] is not there: {folder}", hint=f"Make it: mkdir {folder}")
+    try:
+        if ".." in Path(pattern).parts:
+            raise ValueError("it leads out of the folder")
+        found = sorted(folder.glob(pattern))
+        return [(file.relative_to(folder).as_posix(), file) for file in found if file.is_file()]
+    except (ValueError, NotImplementedError) as error:
+        hint = 'Give a pattern inside the folder, like "**/*.md".'
+        raise UsageError(f"[documents]: glob = {pattern!r}: {error}", hint=hint) from error
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be read: {error.strerror}", hint="Check who may read it.") from error
+
+
+def _documents(described: SwarmFile) -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of each document, as the world keeps it, so that the same text is one version."""
+    for path, file in _files(described):
+        try:
+            yield path, clean_text(file.read_text(encoding="utf-8", errors="replace"))
+        except OSError as error:
+            raise UsageError(f"{file} cannot be read: {error.strerror}", hint="Check who may read it.") from error
 
 
 def put_task(described: SwarmFile, swarm: Swarm) -> int | None:

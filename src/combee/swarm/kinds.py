@@ -44,9 +44,9 @@ def brain_of(
     if kind == "endpoint":
         brain: Brain = ModelBrain(_client(model, budget), instructions, model.get("max_tokens", 2048))
     else:
-        from combee.swarm.pydantic_brain import PydanticBrain, at_endpoint
+        from combee.swarm.pydantic_brain import PydanticBrain, at_endpoint, known_name
 
-        known = name if "base_url" not in model else at_endpoint(name, model["base_url"], _key(model))
+        known = known_name(name) if "base_url" not in model else at_endpoint(name, model["base_url"], _key(model))
         brain = PydanticBrain(known, instructions, model.get("max_tokens"))
     return brain, summary_by(brain)
 
@@ -71,8 +71,12 @@ def _client(model: Mapping[str, Any], budget: Mapping[str, Any]) -> Model:
 
 def _policy(name: str) -> Policy:
     module, _, function = name.partition(":")
+    hint = 'Give name = "package.module:function".'
     try:
         found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(f"there is no {name!r}: {error}", hint='Give name = "package.module:function".') from error
+    except Exception as error:  # importing runs the user's module: anything may come out of it
+        what = f"{type(error).__name__}: {error}"
+        raise UsageError(f"the script {name!r} cannot be had: {what}", hint=hint) from error
+    if not callable(found):
+        raise UsageError(f"the script {name!r} is {type(found).__name__}, not a function", hint=hint)
     return cast("Policy", found)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.models.function import AgentInfo
 
-__all__ = ["PydanticBrain", "at_endpoint", "policy_brain"]
+__all__ = ["PydanticBrain", "at_endpoint", "known_name", "policy_brain"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,25 @@ class PydanticBrain:
         close = getattr(getattr(self.model, "client", None), "close", None)
         if close is not None:
             await close()
+
+
+def known_name(name: str) -> str:
+    """Return a model's name once pydantic-ai knows it and has what it takes to call it.
+
+    Raises:
+        UsageError: It knows no such model, or a package or a key is missing.
+    """
+    try:
+        from pydantic_ai.exceptions import UserError
+        from pydantic_ai.models import infer_model
+    except ImportError as error:
+        raise UsageError("agents on a model need pydantic-ai", hint=how_to_install("swarm")) from error
+    try:
+        infer_model(name)
+    except (ImportError, UserError, ValueError) as error:
+        hint = "Check the model's name, its package and its key."
+        raise UsageError(f"pydantic-ai cannot call {name!r}: {error}", hint=hint) from error
+    return name
 
 
 def at_endpoint(name: str, base_url: str, key: str | None) -> Model:

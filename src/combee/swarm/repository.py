@@ -40,6 +40,21 @@ class Repository:
             git(place, "init", "-q", "-b", "main")
         return cls(place)
 
+    @classmethod
+    def at(cls, root: Path) -> Repository:
+        """Open the repository that begins at a folder; makes none, so that a slip of the pen is no new repository.
+
+        Raises:
+            UsageError: None begins there.
+        """
+        if (root / ".git").exists():
+            return cls(root)
+        if not root.is_dir():
+            raise UsageError(f"there is no git repository at {root}", hint=f"Make one: git init {root}")
+        above = git_or_none(root, "rev-parse", "--show-toplevel")
+        hint = f"Make it one: git init {root}" if above is None else f"It lies inside of one: name {above.strip()}"
+        raise UsageError(f"{root} is not a git repository", hint=hint)
+
     def _name(self, path: str) -> str:
         """Return the path as git names it.
 

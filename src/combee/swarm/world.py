@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from combee.errors import UsageError
 from combee.journal import JSON, canonical_json, clean_text
-from combee.journal.migrations import migrate
+from combee.journal.migrations import is_current, migrate
 from combee.journal.storage import boundary, connect, connect_read_only
 from combee.swarm.schema import WORLD
 
@@ -73,6 +73,17 @@ def row_number(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) <= 18 else 0
 
 
+def _to_look_at(path: Path) -> sqlite3.Connection:
+    connection = connect_read_only(path)
+    try:
+        if is_current(connection, path, WORLD):
+            return connection
+        raise UsageError(f"nothing is in {path} yet", hint="Start a world with `combee swarm run FILE`.")
+    except BaseException:
+        connection.close()
+        raise
+
+
 def _clean(values: Sequence[object]) -> list[object]:
     return [clean_text(one) if isinstance(one, str) else one for one in values]
 
@@ -98,9 +109,11 @@ class World:
         place = Path(path)
         if not place.exists() and (read_only or not create):
             raise UsageError(f"there is no world at {place}", hint="Start one with `combee swarm run FILE`.")
+        if place.is_dir():
+            raise UsageError(f"{place} is a folder, not a world", hint=f"Name its file, like {place / 'swarm.sqlite'}.")
         with boundary(place):
             if read_only:
-                return cls(connect_read_only(place), place)
+                return cls(_to_look_at(place), place)
             place.parent.mkdir(parents=True, exist_ok=True)
             connection = connect(place)
             try:
