@@ -67,6 +67,7 @@ LEARN = "[learn]\ntasks = 'tasks.jsonl'\n{}\n[documents]"
         (TOP, 'world = ""\n[model]', "Say something there"),
         (TOP, 'world = "docs"\n[model]', "cannot be a world"),
         (TOP, 'world = "office.toml"\n[model]', "cannot be a world"),
+        (TOP, 'world = "docs/http.md"\n[model]', "cannot be a world"),
         (TOP, 'world = "office.toml/w"\n[model]', "Name a place that you may write to"),
         (TOP, 'playbook = "none.json"\n[model]', "none.json"),
         ('name = "wes"', 'name = "ann"', "several agents 'ann'"),
@@ -169,6 +170,14 @@ def test_a_report_instead_of_an_answer_is_a_failed_run(folder: Path, capsys: pyt
     assert "full" in capsys.readouterr().out
     assert run(["swarm", "run", str(file), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["answer"]["kind"] == "report"
+
+
+def test_a_task_that_was_changed_is_asked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "docs" / "http.md").write_text("The retry limit is 7 tries.\nThe timeout is 30 s.\n", encoding="utf-8")
+    for asked, said in (("retry limit", "7 tries"), ("timeout", "30 s"), ("retry limit", "7 tries")):
+        (folder / "office.toml").write_text(FILE.replace("retry limit of the HTTP client", asked), encoding="utf-8")
+        assert run(["swarm", "run", str(folder / "office.toml")]) == 0
+        assert said in capsys.readouterr().out
 
 
 def test_what_is_no_world_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

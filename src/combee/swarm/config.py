@@ -59,7 +59,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from combee.errors import UsageError, did_you_mean
-from combee.journal import clean_text
+from combee.files import read_regular
+from combee.journal import clean_text, hash_json
 from combee.playbook import Playbook
 from combee.playbook import load as load_playbook
 from combee.swarm.checks import check_data
@@ -75,6 +76,7 @@ from combee.swarm.world import World
 __all__ = ["SwarmFile", "build", "check_places", "populate", "prepare", "put_task", "read_swarm_file"]
 
 _WINDOW = 100_000
+_SQLITE = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +133,8 @@ def read_swarm_file(path: Path) -> SwarmFile:
         UsageError: It cannot be read, or says something that is not understood.
     """
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        data = tomllib.loads(read_regular(path).decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", hint="See docs/swarm.md for an example.") from error
     check_data(path, data)
     return SwarmFile(path.resolve(), data)
@@ -172,7 +174,7 @@ def check_places(described: SwarmFile) -> None:
         UsageError: A world, a document or something to read is not what, or not where, it must be.
     """
     world = described.world
-    if world.is_dir() or world == described.file:
+    if world.is_dir() or (world.is_file() and _head(world) not in {b"", _SQLITE}):
         raise UsageError(f"{world} cannot be a world", hint='Name a file of its own: world = "swarm.sqlite".')
     files = dict(_files(described))
     for agent in described.agents:
@@ -182,6 +184,11 @@ def check_places(described: SwarmFile) -> None:
                 raise UsageError(
                     f"{agent['name']} reads {path!r}, which is not in {where}", hint=did_you_mean(path, files)
                 )
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE))
 
 
 def _can_be_read(described: SwarmFile, path: str, files: Mapping[str, Path]) -> bool:
@@ -255,8 +262,12 @@ def _documents(described: SwarmFile) -> Iterator[tuple[str, str]]:
 
 
 def put_task(described: SwarmFile, swarm: Swarm) -> int | None:
-    """Send the task, once; returns its number, None where there is none. What agents read first should be read."""
+    """Send the task, once; returns its number, None where there is none. What agents read first should be read.
+
+    A task that was changed in the file is another one.
+    """
     task = described.data.get("task")
     if not task:
         return None
-    return swarm.ask(USER, task["question"], to=task["to"], subject=task.get("subject", ""), key="task")
+    key = f"task/{hash_json(task)[:16]}"
+    return swarm.ask(USER, task["question"], to=task["to"], subject=task.get("subject", ""), key=key)
