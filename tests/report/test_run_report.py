@@ -48,6 +48,15 @@ def test_a_finished_run_is_shown_whole(make_run: MakeRun) -> None:
     assert "seconds of the last start" in page.text
 
 
+def test_epochs_are_not_averaged_away(make_run: MakeRun) -> None:
+    folder, result = make_run(epochs=2, rows=20)
+    first, second = ([step for step in result.steps if step.epoch == epoch] for epoch in (0, 1))
+    shares = [sum(step.hits for step in part) / sum(step.total for step in part) for part in (first, second)]
+    assert shares[0] < shares[1]
+    text = read_page(page_of(folder)).text
+    assert f"{shares[0]:.3f} → {shares[1]:.3f}training, before learning, first and last epoch" in text
+
+
 def test_lost_lessons_are_named_with_their_node_and_text(make_run: MakeRun) -> None:
     folder, result = make_run(forget=6.0, guard=False)
     lost = sum(step.uncovered for step in result.steps)

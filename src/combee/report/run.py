@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 from combee.files import write_whole
+from combee.learn import StepFinished
 from combee.report.charts import batch_plot, lessons_plot, pace_plot, score_plot, size_plot
 from combee.report.gepa import search_section
 from combee.report.html import Html, Piece, cut, el, fold, scrolling, table
@@ -96,7 +98,6 @@ def _state(record: RunRecord) -> tuple[str, str]:
 def _facts(record: RunRecord) -> list[tuple[str, Piece]]:
     last = record.steps[-1] if record.steps else None
     complete = [one.hits / one.total for one in record.validations if one.total and not one.errors]
-    seen = sum(step.total for step in record.steps)
     lost = sum(len(scan.uncovered) for scan in record.last_scans)
     took_in = sum(len(scan.uncovered) + scan.covered for scan in record.last_scans)
     pairs: list[tuple[str, Piece]] = [
@@ -106,14 +107,24 @@ def _facts(record: RunRecord) -> list[tuple[str, Piece]]:
     ]
     if complete:
         pairs += [("best validation", f"{max(complete):.3f}"), ("last validation", f"{complete[-1]:.3f}")]
-    if seen:
-        hits = sum(step.hits for step in record.steps)
-        pairs.append(("training, before learning", f"{hits / seen:.3f}"))
+    if training := _by_epoch(record.steps):
+        ends = [training[0], training[-1]] if len(training) > 1 else training
+        name = "training, before learning" + (", first and last epoch" if len(training) > 1 else "")
+        pairs.append((name, " → ".join(f"{share:.3f}" for share in ends)))
     if took_in:
         pairs.append(("reflections verified in deltas", f"{took_in - lost:,} of {took_in:,}"))
     if record.finished:
         pairs.append(("seconds of the last start", f"{record.finished.seconds:,.1f}"))
     return pairs
+
+
+def _by_epoch(steps: Sequence[StepFinished]) -> list[float]:
+    """Return the share of right answers in each epoch that has any."""
+    sums: dict[int, list[int]] = {}
+    for step in steps:
+        found = sums.setdefault(step.epoch, [0, 0])
+        found[0], found[1] = found[0] + step.hits, found[1] + step.total
+    return [hits / total for hits, total in sums.values() if total]
 
 
 def _progress(record: RunRecord) -> Section | None:
