@@ -15,6 +15,7 @@ import pytest
 from combee.cli.main import run
 from combee.cli.swarm_world import running, starting
 from combee.model.mock import MockConfig, MockServer
+from combee.swarm import World
 from combee.swarm.config import populate, read_swarm_file
 from combee.swarm.rehearsal import DESKS, write_rehearsal
 
@@ -57,6 +58,9 @@ LEARN = "[learn]\ntasks = 'tasks.jsonl'\n{}\n[documents]"
         ('folder = "docs"', 'folder = "docs"\nglob = "../*"', "Give a pattern inside the folder"),
         ('folder = "docs"', 'folder = "docs"\nglobe = "*"', "Did you mean 'glob'"),
         ('folder = "docs"', 'folder = "dogs"', "Make it: mkdir"),
+        ('folder = "docs"', 'folder = "docs"\nglob = "."', "Give a pattern inside the folder"),
+        ('folder = "docs"', f'folder = "{"y" * 300}"', "so long a name"),
+        (TOP, f'world = "{"y" * 300}"\n[model]', "so long a name"),
         (MODEL, 'kind = "endpoint"\nname = "m"\nbase_url = 5', "Give a text in quotes"),
         (MODEL, 'kind = "script"\nname = "os:sep"', "is str, not a function"),
         (MODEL, 'kind = "script"\nname = ".os:x"', 'Give name = "package.module:function"'),
@@ -178,6 +182,16 @@ def test_a_task_that_was_changed_is_asked(folder: Path, capsys: pytest.CaptureFi
         (folder / "office.toml").write_text(FILE.replace("retry limit of the HTTP client", asked), encoding="utf-8")
         assert run(["swarm", "run", str(folder / "office.toml")]) == 0
         assert said in capsys.readouterr().out
+
+
+def test_the_files_of_a_swarm_are_no_documents_of_it(folder: Path) -> None:
+    text = FILE.replace('folder = "docs"', 'folder = "."').replace('reads = ["http.md"]', 'reads = ["docs/http.md"]')
+    (folder / "office.toml").write_text(text, encoding="utf-8")
+    for _ in range(2):
+        assert run(["swarm", "run", str(folder / "office.toml")]) == 0
+    with World.open(folder / "swarm.sqlite", read_only=True) as world:
+        found = [path for (path,) in world.rows("SELECT DISTINCT path FROM artefacts ORDER BY path")]
+    assert found == ["docs/http.md", "office.toml", "tasks.jsonl"]
 
 
 def test_what_is_no_world_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

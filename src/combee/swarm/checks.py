@@ -6,6 +6,7 @@ Everything that can be told without looking at the disk; what lies there is look
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Set
 from dataclasses import fields
 from pathlib import Path
@@ -37,7 +38,8 @@ _WHOLE = (_OPTIONS | BUDGET | {"window", "view_tokens", "rounds", "batch", "play
 _LISTS = {"reads", "members"}
 _OTHERWISE = {*_WHOLE, *_AMOUNTS, *_LISTS, *_TABLES, *_ROWS}  # everything else is text
 _MOST = 10**15  # SQLite counts to 2**63; this leaves room to add
-_NEEDED = {"world", "playbook", "repository", "folder", "glob", "question", "tasks", "name"}  # texts that say something
+_PLACES = {"world", "playbook", "repository", "folder", "glob", "tasks"}
+_NEEDED = _PLACES | {"question", "name"}  # texts that say something
 
 
 def check_data(path: Path, data: dict[str, Any]) -> None:
@@ -101,6 +103,8 @@ def _check(key: str, value: object, what: str) -> None:
         raise UsageError(what, hint="Give a text in quotes.")
     if key in _NEEDED and not str(value).strip():
         raise UsageError(what, hint="Say something there, or leave the line out.")
+    if key in _PLACES and any(len(os.fsencode(part)) > 255 for part in Path(str(value)).parts):
+        raise UsageError(what, hint="No file can have so long a name.")
     if any("\0" in str(one) for one in (value if isinstance(value, list) else [value])):
         raise UsageError(what, hint="No text may hold a zero byte.")
     if key in _WORDS and value not in _WORDS[key]:

@@ -233,7 +233,7 @@ def populate(described: SwarmFile, swarm: Swarm) -> None:
 
 
 def _files(described: SwarmFile) -> list[tuple[str, Path]]:
-    """Return the documents of the file by the path that agents know them by."""
+    """Return the documents of the file by the path that agents know them by; the swarm's own files are none."""
     table = described.data.get("documents")
     if table is None:
         return []
@@ -244,8 +244,11 @@ def _files(described: SwarmFile) -> list[tuple[str, Path]]:
         if ".." in Path(pattern).parts:
             raise ValueError("it leads out of the folder")
         found = sorted(folder.glob(pattern))
-        return [(file.relative_to(folder).as_posix(), file) for file in found if file.is_file()]
-    except (ValueError, NotImplementedError) as error:
+        world = str(described.world)
+        own = {Path(world + end) for end in ("", "-wal", "-shm", "-journal", ".lock")} | {described.learned}
+        files = [file for file in found if file.is_file() and own.isdisjoint((file, *file.parents))]
+        return [(file.relative_to(folder).as_posix(), file) for file in files]
+    except (ValueError, IndexError, NotImplementedError) as error:
         hint = 'Give a pattern inside the folder, like "**/*.md".'
         raise UsageError(f"[documents]: glob = {pattern!r}: {error}", hint=hint) from error
     except OSError as error:
