@@ -1,6 +1,6 @@
 """One whole step of n = 1,000 samples over HTTP: rollout, reflection, leaves, merge; and the tree of the preset.
 
-The mock answers in a process of its own, in 200 ms and in 2 s. A step's longest chain is 3 calls, 4 with a second
+The mock answers in a process of its own, in 200 ms, 2 s and 5 s. A step's longest chain is 3 calls, 4 with a second
 chance; the bar is a wall of 1.2 times those latencies. "raw aiohttp" makes the same calls with nothing around them, in
 the same run: the floor on this machine. Medians. The tree of the preset "paper" is two calls deep whatever n; its
 replies are short ones.
@@ -30,7 +30,7 @@ from combee.playbook import Playbook
 from combee.runner import LocalRunner, run_sync
 
 LATENCY = 0.2
-LATENCIES = (LATENCY, 2.0)
+LATENCIES = (LATENCY, 2.0, 5.0)
 N = 1_000
 LONG = 1_000_000  # tokens of a reply: the preset's calls at n = 4,000 write more than the usual limit allows
 BARS = {40: 1.10, 400: 1.10, 4_000: 1.20}
