@@ -183,6 +183,8 @@ async def _learn(parts: Parts, swarm: Swarm, journal: Journal, display: Display,
         if controls and tasks.test and result.reason is FinishReason.COMPLETED:
             async for one in _controls(parts, swarm, result.last, place):
                 found.append(one)
+        await crew.aclose()
+        await swarm.run()  # what others asked meanwhile
     except BudgetError as error:  # before or after the rounds; during them it is `learn` that ends so
         result = replace(result, reason=FinishReason.BUDGET, detail=error.message)
     finally:
