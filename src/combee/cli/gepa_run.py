@@ -18,6 +18,7 @@ import click
 from combee.cli.display import Display
 from combee.cli.gepa_told import COMPONENT, GepaRun
 from combee.cli.spec import Prepared, RunSpec, load_tasks
+from combee.cli.words import counted
 from combee.errors import BudgetError, UsageError
 from combee.guard import Policy
 from combee.journal import Journal, Scope, hash_json
@@ -190,8 +191,8 @@ def _search(
         raise run.recorder.error
     proposals = len(run.steps)
     if sampler.drawn >= goal:
-        return FinishReason.COMPLETED, f"{proposals} iterations over {sampler.drawn} samples"
-    return FinishReason.BUDGET, f"the metric calls are used up after {proposals} iterations"
+        return FinishReason.COMPLETED, f"{counted(proposals, 'iteration')} over {counted(sampler.drawn, 'sample')}"
+    return FinishReason.BUDGET, f"the metric calls are used up after {counted(proposals, 'iteration')}"
 
 
 def _result(run: GepaRun, reason: FinishReason, detail: str, seconds: float, sampler: CombeeSampler) -> LearnResult:
