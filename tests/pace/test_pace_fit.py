@@ -6,7 +6,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from combee.errors import UsageError
@@ -113,6 +113,7 @@ def test_wrong_arguments_are_the_callers_error() -> None:
         fit_delays([], 0)
 
 
+@example([(1, 1.8e15), (7, 1.2e-299), (26, 1.8e125)], 27)  # a factor that no float can hold
 @given(
     st.lists(st.tuples(st.integers(-2, 10**6), st.floats(allow_nan=True, allow_infinity=True)), max_size=30),
     st.integers(1, 10**6),

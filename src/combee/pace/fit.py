@@ -22,6 +22,7 @@ _WILD_SPREADS = 5.0  # a sample this many spreads off the robust line is wild ..
 _WILD_FLOOR = 0.2  # ... if it is also at least 22 % off, so that near-exact data loses no point
 _WILD_CEILING = 0.5  # a factor 1.65 is wild however noisy the rest looks: six points make a poor estimate of noise
 _MAX_WILD_SHARE = 0.25  # with more than this "wild" it is the law that is wrong, and the residual says so
+_LARGEST_LOG = 709.0
 _TINY = 1e-9
 
 
@@ -130,17 +131,21 @@ def _fit(samples: Sequence[tuple[int, float]], notes: list[str]) -> Fit | Unfit:
     points = _points(logs)
     a_log, alpha, residual, error = _least_squares([(math.log(b), fmean(values)) for b, values in logs.items()])
     if residual > MAX_RESIDUAL:
-        factor = math.exp(residual)
-        return Unfit(f"the sizes lie a factor {factor:.2f} off any power law", points, tuple(notes))
+        return Unfit(f"the sizes lie a factor {_exp(residual):.4g} off any power law", points, tuple(notes))
     if alpha <= _TINY:
         return Unfit(f"a pass takes no less time with larger batches (alpha = {alpha:.3f})", points, tuple(notes))
     if abs(a_log) > 700:
         return Unfit("the fitted scale is not a number a computer can hold", points, tuple(notes))
-    return Fit(math.exp(a_log), alpha, residual, error, points, tuple(notes))
+    return Fit(_exp(a_log), alpha, residual, error, points, tuple(notes))
+
+
+def _exp(logarithm: float) -> float:
+    """Return e to this power, or the largest that a computer can hold."""
+    return math.exp(min(logarithm, _LARGEST_LOG))
 
 
 def _points(logs: Mapping[int, Sequence[float]]) -> tuple[Point, ...]:
-    return tuple(Point(batch, math.exp(fmean(values)), len(values)) for batch, values in logs.items())
+    return tuple(Point(batch, _exp(fmean(values)), len(values)) for batch, values in logs.items())
 
 
 def _without_wild(logs: dict[int, list[float]]) -> tuple[dict[int, list[float]], list[str]]:
