@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A machine that stalls for a moment must not fail a test.
-settings.register_profile("combee", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A machine that stalls for a moment must not fail a test, and the same code passes or fails each time:
+# COMBEE_EXPLORE=1 looks for new examples.
+settings.register_profile(
+    "combee",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=not os.environ.get("COMBEE_EXPLORE"),
+)
 settings.load_profile("combee")
 
 ROOT = Path(__file__).resolve().parent.parent
