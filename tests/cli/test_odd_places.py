@@ -51,6 +51,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "export one --to prompt --out /dev/zero --force",
         "export one --to prompt --out loop.md",
         "export one --to skill --out skill",
+        "export one --to skill --out rows.jsonl",
+        "export one --to skill --out /dev/zero",
         "apply one piped --yes",
         "apply one looped --yes",
         "show pipe.md",

@@ -165,6 +165,10 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
         return
     lines = [f"{result.reason.value}: {result.detail}"]
     lines.append(f"playbook   {_size(result.best)} → {done.folder / 'playbook.md'}")
+    if result.last.bullets != result.best.bullets:
+        lines.append(
+            f"           best by validation; the last version has {_size(result.last)} ({done.folder.name}@last)"
+        )
     if validation is not None and validation.total:
         best = max((v.hits / v.total for v in result.validations if v.total and not v.errors), default=None)
         shown = f"{validation.hits / validation.total:.3f} at the end"

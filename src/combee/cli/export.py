@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from combee.cli.rundir import open_book
+from combee.cli.words import counted
 from combee.errors import UsageError
 from combee.export import FORMS, Change, File, changes, export, slug, write
 from combee.files import read_regular
@@ -82,7 +83,7 @@ def command(what: str | None, form: str, out: Path | None, *, force: bool, as_js
         click.echo(json.dumps({**facts, "files": written}))
     else:
         click.echo("\n".join(f"wrote {path}" for path in written))
-        click.echo(f"from {called}: {len(book)} bullets, {tokens(book)} tokens")
+        click.echo(f"from {called}: {counted(len(book), 'bullet')}, {tokens(book)} tokens")
 
 
 def _target(file: File, form: str, out: Path | None) -> Path:
@@ -96,7 +97,10 @@ def _put(target: Path, text: str, *, force: bool, block: bool) -> str:
     """Write one file, in one step; what is there and not ours is left alone."""
     if target.is_dir():
         raise UsageError(f"{target} is a folder.", hint="Name a file with --out.")
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UsageError(f"{target.parent} is a file.", hint="Name a folder with --out.") from error
     if force and not block:
         old = read_regular(target) if os.path.lexists(target) else None
         write([Change(target.name, target.resolve(), old, text.encode())], target.parent)
