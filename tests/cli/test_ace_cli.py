@@ -74,24 +74,24 @@ async def test_learn_eval_and_show_with_a_model(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize(
-    ("options", "said", "code"),
+    ("options", "said"),
     [
-        (("--base-url", "https://api.example.com/v1"), "OPENAI_API_KEY", 2),
-        (("--base-url", "ftp://x"), "not a base URL", 2),
-        ((), "no base URL", 2),
-        (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "0"), "above zero", 2),
-        (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "-1"), "x>0", 2),
-        (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "1"), "--price", 1),
-        (("--base-url", "http://127.0.0.1:9/v1", "--price", "cheap"), "not a price", 2),
-        (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "11"), "one step takes about 12 calls", 1),
-        (("--base-url", "http://127.0.0.1:9/v1", "--prompts", "nowhere"), "no folder of prompts", 2),
-        (("--base-url", "http://127.0.0.1:9/v1", "--max-in-flight", "0"), "max-in-flight", 2),
+        (("--base-url", "https://api.example.com/v1"), "OPENAI_API_KEY"),
+        (("--base-url", "ftp://x"), "not a base URL"),
+        ((), "no base URL"),
+        (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "0"), "above zero"),
+        (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "-1"), "x>0"),
+        (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "1"), "--price"),
+        (("--base-url", "http://127.0.0.1:9/v1", "--price", "cheap"), "not a price"),
+        (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "11"), "one step takes about 12 calls"),
+        (("--base-url", "http://127.0.0.1:9/v1", "--prompts", "nowhere"), "no folder of prompts"),
+        (("--base-url", "http://127.0.0.1:9/v1", "--max-in-flight", "0"), "max-in-flight"),
     ],
 )
 def test_bad_settings_are_refused_with_what_to_do_and_nothing_is_made(
-    options: tuple[str, ...], said: str, code: int, capsys: pytest.CaptureFixture[str]
+    options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["learn", "gauges.jsonl", *SPLIT, "--model", "m", *options]) == code
+    assert run(["learn", "gauges.jsonl", *SPLIT, "--model", "m", *options]) == 2
     assert said in capsys.readouterr().err
     assert not Path("runs").exists()
 
@@ -105,13 +105,47 @@ def test_an_unknown_price_is_refused_in_the_same_words_by_a_dry_run_and_by_a_run
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     arguments = learn("http://127.0.0.1:9/v1", "--max-cost", "2")
-    assert run([*arguments, "--dry-run"]) == 1
+    assert run([*arguments, "--dry-run"]) == 2
     dry = capsys.readouterr().err
-    assert run([*arguments]) == 1
-    assert capsys.readouterr().err == dry
+    for other in ([], ["--method", "gepa", "--dry-run"]):
+        assert run([*arguments, *other]) == 2
+        assert capsys.readouterr().err == dry
     assert "'student' is not known" in dry
     assert "0/0 for a model that costs nothing" in dry
+    assert "--price 0.27/1.10" in dry
+    assert "Price(" not in dry
     assert run([*arguments, "--dry-run", "--price", "0/0"]) == 0
+
+
+def test_traces_and_refine_refuse_an_unknown_price_too(capsys: pytest.CaptureFixture[str]) -> None:
+    save(Playbook((Bullet("misc-00001", "OTHERS", "Read the unit first."),), 1), Path("b.json"))
+    money = ("--model", "student", "--base-url", "http://127.0.0.1:9/v1", "--max-cost", "1")
+    for command in (["learn", "--from", ".", "--dry-run"], ["learn", "--from", "."], ["refine", "b.json"]):
+        assert run([*command, *money]) == 2
+        assert "--price 0.27/1.10" in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
+def test_a_dry_run_without_a_price_says_what_it_can_and_how_to_give_one(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [*learn("http://127.0.0.1:9/v1"), "--dry-run"]
+    assert run(arguments) == 0
+    out = capsys.readouterr().out
+    assert "unknown" in out
+    assert "The price of student is not known. Give it in dollars per million tokens: --price 0.27/1.10" in out
+    assert run([*arguments, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["cost"] is None
+    assert told["unpriced"] == ["student"]
+    assert told["calls"] > 0
+    assert told["tokens"] > 0
+    assert run([*arguments, "--price", "1/2"]) == 0
+    assert "is not known" not in capsys.readouterr().out
+
+
+def test_what_a_model_costs_at_its_own_provider_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    elsewhere = ["--model", "deepseek-chat", "--base-url", "https://api.example.com/v1", "--max-cost", "1"]
+    assert run(["learn", "gauges.jsonl", *SPLIT, *elsewhere, "--dry-run"]) == 2
+    assert "At its own provider (genai-prices: deepseek/deepseek-chat) it costs" in capsys.readouterr().err
 
 
 async def test_a_gate_without_its_endpoint_does_not_judge_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:

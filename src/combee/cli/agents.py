@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from combee.cli.model_options import refuse_unknown_prices
 from combee.errors import UsageError, did_you_mean
 from combee.journal import Journal
 from combee.learn import Curator, Generator, Reflector
@@ -60,8 +61,8 @@ def agent_of(
     """Make the agent that the settings name; without a word on it the embedded one.
 
     Raises:
-        UsageError: There is no such agent, or a setting of it cannot be used.
-        BudgetError: A budget in money meets a model without a price.
+        UsageError: There is no such agent, a setting of it cannot be used, or a budget in money meets a model without
+            a price.
     """
     kind = agent.get("kind") or "lexical"
     if kind not in AGENTS:
@@ -86,6 +87,7 @@ def _ace(
 
     seed = learn.get("seed", 0)
     prompts = Prompts.load(agent.get("prompts"))
+    refuse_unknown_prices(model, budget, prices)
     models = open_models(model, budget=budget, prices=prices, seed=seed)
     options = {role: settings.options(seed) for role, settings in models.settings.items()}
     by_role = models.by_role

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from combee.cli.export import Excerpt, excerpt_options
+from combee.cli.words import typed
 from combee.errors import UsageError
 from combee.export import File, changes, diff_of, write
 
@@ -56,7 +57,7 @@ def _files(excerpt: Excerpt, what: str, repo: Path, form: str) -> tuple[File, ..
     except UsageError as error:
         if Path(what).is_dir() and repo == Path():
             raise UsageError(
-                f"{what} is a folder, not a run.", hint=f"Name the run first: combee apply RUN {what}"
+                f"{what} is a folder, not a run.", hint=f"Name the run first: {typed('apply', 'RUN', what)}"
             ) from error
         raise
 

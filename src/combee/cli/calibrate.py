@@ -17,9 +17,11 @@ from combee.cli.config import read_config
 from combee.cli.model_options import model_options, tables_of
 from combee.cli.options import Number
 from combee.cli.spec import RunSpec, make_agent
+from combee.cli.unfinished import kept_until_the_end
+from combee.cli.words import typed
 from combee.errors import UsageError
 from combee.files import place_for
-from combee.journal import JSON, MemoryScope
+from combee.journal import JSON, Scope
 from combee.learn.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
 from combee.learn.reduce import ONE_CALL
 from combee.playbook import Playbook, count_tokens
@@ -62,27 +64,30 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
     known_calibrations()  # where the result goes is looked at before it is paid for
     for place in (Path(CALIBRATIONS), drawn):
         place_for(place)
-    if spec.agent.get("kind") == "ace":
-        _agree(spec, price, yes=yes, as_json=as_json)
     agent = make_agent(spec)
 
-    async def measure() -> Calibration:
+    async def measure(scope: Scope) -> Calibration:
         try:
             return await calibrate(
                 planted,
-                agent.curator.method(Playbook(), MemoryScope(seed=options["seed"])),
+                agent.curator.method(Playbook(), scope),
                 sizes=sizes,
                 repeats=options["repeats"],
                 target=options["target"],
                 second_chances=options["second_chances"],
+                scope=scope,
                 runner=LocalRunner(options["concurrency"]),
             )
         finally:
             await agent.aclose()
 
-    found = run_sync(measure())
-    kept = keep_calibration(name, cast("Mapping[str, Any]", found.to_json()))
-    _draw(found, name, drawn)
+    with kept_until_the_end("calibrate", agent.models, agent.prompts) as answers:
+        if spec.agent.get("kind") == "ace":
+            _agree(spec, price, yes=yes, as_json=as_json)
+        found = run_sync(measure(answers.scope))
+        kept = keep_calibration(name, cast("Mapping[str, Any]", found.to_json()))
+        _draw(found, name, drawn)
+        answers.complete = not any(row.failed for row in found.measured)
     if as_json:
         data: dict[str, JSON] = {"model": name, "result": found.to_json(), "file": str(kept), "plot": str(drawn)}
         click.echo(json.dumps(data, ensure_ascii=False))
@@ -90,7 +95,7 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
     click.echo(name + (": simulated forgetting" if options["forget"] is not None else ""))
     click.echo(found.explain())
     use = "takes max_items from there" if found.kept_any else "finds no size there and takes its default"
-    click.echo(f"kept in {kept} (`combee learn` {use}), drawn in {drawn}")
+    click.echo(f"kept in {kept} (`{typed('learn')}` {use}), drawn in {drawn}")
 
 
 def model_of(spec: RunSpec) -> str:

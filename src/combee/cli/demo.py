@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from combee.bench import Row, Setup, compare, sequential
-from combee.cli.words import program
+from combee.cli.words import typed
 from combee.report import MethodTable, write_comparison
 from combee.runner import run_sync
 from combee.tasks import TaskSet, load
@@ -78,7 +78,7 @@ def command(*, source: str, data_dir: str | None, batch: int, seed: int, report:
     if as_json:
         click.echo(json.dumps({part.title: [_plain(row) for row in rows] for part, rows in tables}))
     else:
-        click.echo(f"{time.perf_counter() - begun:.1f} s of work. Next: {program()} learn YOUR_FILE.jsonl")
+        click.echo(f"{time.perf_counter() - begun:.1f} s of work. Next: {typed('learn', 'YOUR_FILE.jsonl')}")
 
 
 def _row(tasks: TaskSet, part: Part, way: str, *, batch: int, seed: int) -> Row:

@@ -8,7 +8,7 @@ import click
 
 from combee.cli.rundir import open_book
 from combee.cli.words import counted
-from combee.playbook import diff
+from combee.playbook import Change, diff
 
 __all__ = ["command"]
 
@@ -18,15 +18,31 @@ __all__ = ["command"]
 @click.argument("new")
 @click.option("--json", "as_json", is_flag=True, help="Print the difference as JSON.")
 def command(old: str, new: str, as_json: bool) -> None:
-    """Compare two playbooks; each is a run, RUN@VERSION, or a file."""
+    """Compare two playbooks; each is a run, RUN@VERSION, or a file.
+
+    Changed is what says something else: text or section. Bullets with other votes, and those with other sources or
+    steps only (a text file keeps none), are counted apart.
+    """
     before, before_name = open_book(old)
     after, after_name = open_book(new)
     found = diff(before, after)
+    kinds: dict[str, list[Change]] = {"changed": [], "votes": [], "sources": []}
+    for change in found.changed:
+        kinds[_kind(change)].append(change)
+    changed, voted, unseen = kinds["changed"], kinds["votes"], [change.after.id for change in kinds["sources"]]
     if as_json:
         data = {
             "added": {bullet.id: bullet.text for bullet in found.added},
             "removed": {bullet.id: bullet.text for bullet in found.removed},
-            "changed": {change.after.id: [change.before.text, change.after.text] for change in found.changed},
+            "changed": {change.after.id: list(_said(change)) for change in changed},
+            "votes_only": {
+                change.after.id: {
+                    "helpful": [change.before.helpful, change.after.helpful],
+                    "harmful": [change.before.harmful, change.after.harmful],
+                }
+                for change in voted
+            },
+            "sources_only": unseen,
         }
         click.echo(json.dumps(data, ensure_ascii=False))
         return
@@ -35,7 +51,33 @@ def command(old: str, new: str, as_json: bool) -> None:
     )
     for bullet in found.removed:
         click.echo(f"- [{bullet.id}] {bullet.text}")
-    for change in found.changed:
-        click.echo(f"~ [{change.after.id}] {change.before.text} → {change.after.text}")
+    for change in changed:
+        click.echo(f"~ [{change.after.id}] {' → '.join(_said(change))}")
     for bullet in found.added:
         click.echo(f"+ [{bullet.id}] {bullet.text}")
+    if voted:
+        click.echo(f"votes only: {', '.join(f'[{one.after.id}] ' + ' → '.join(_votes(one)) for one in voted)}")
+    if unseen:
+        click.echo(f"sources or steps only: {counted(len(unseen), 'bullet')}")
+    if not found:
+        click.echo("no difference")
+
+
+def _kind(change: Change) -> str:
+    """Return what differs that weighs most: what the bullet says, how it was voted on, or where it is from."""
+    if not {"text", "section"}.isdisjoint(change.fields):
+        return "changed"
+    return "sources" if {"helpful", "harmful"}.isdisjoint(change.fields) else "votes"
+
+
+def _said(change: Change) -> tuple[str, str]:
+    """Return both texts, with their sections where those differ."""
+    both = (change.before, change.after)
+    old, new = (f"({one.section}) {one.text}" if "section" in change.fields else one.text for one in both)
+    return old, new
+
+
+def _votes(change: Change) -> tuple[str, str]:
+    """Return the votes before and after, like +2 -1."""
+    old, new = (f"+{one.helpful} -{one.harmful}" for one in (change.before, change.after))
+    return old, new

@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import Self
 
-from combee.cli.words import counted
+from combee.cli.words import counted, with_program
 from combee.learn import (
     Alerted,
     BatchChosen,
@@ -90,7 +90,7 @@ class PlainDisplay(Display):
             self._print(said)
 
     def _print(self, line: str) -> None:
-        sys.stderr.write(line + "\n")
+        sys.stderr.write(with_program(line) + "\n")
         sys.stderr.flush()
 
 
@@ -119,7 +119,7 @@ class RichDisplay(Display):
         if isinstance(event, StepFinished | Validated):
             self._progress.update(self._bar, description=describe(event))
         elif said := self._tally.take(event) if isinstance(event, RunStarted | SampleDone) else describe_warning(event):
-            self._progress.console.print(said, markup=False, highlight=False)
+            self._progress.console.print(with_program(said), markup=False, highlight=False)
         self._progress.update(self._bar, total=self._tally.all or None, completed=self._tally.done)
 
     def close(self) -> None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
 import click
 
+from combee.cli.model_options import price_advice
 from combee.cli.spec import RunSpec, load_tasks
 from combee.cli.words import counted
+from combee.errors import BudgetError, UsageError
 from combee.playbook import count_tokens, load, tokens
 from combee.tasks import TaskSet
 
 __all__ = ["check_budget", "print_estimate"]
-
-ROLES = ("generator", "reflector", "curator")
 
 
 def _workload(spec: RunSpec, tasks: TaskSet) -> Any:
@@ -37,54 +39,60 @@ def check_budget(spec: RunSpec) -> None:
 
     budget_of(spec.budget)
     if spec.agent.get("kind") == "ace":
-        refuse_too_small(_workload(spec, load_tasks(spec)), spec.learn_config(), spec.budget)
+        with _as_usage():
+            refuse_too_small(_workload(spec, load_tasks(spec)), spec.learn_config(), spec.budget)
 
 
-def _refuse_unknown_prices(spec: RunSpec) -> None:
-    """Refuse a budget in money without a price, in the words of the run itself."""
-    from combee.ace import price_of, settings_of
-    from combee.model import Budget
-    from combee.model.prices import price_hint
-
-    for role in ROLES:
-        limits = (spec.budget.get("max_cost"), spec.budget.get(role, {}).get("max_cost"))
-        one = settings_of(spec.model, role)
-        given = [limit for limit in limits if limit is not None]
-        if given and price_of(one.name, one.base_url, spec.prices) is None:
-            Budget(max_cost=given[0]).refuse_unknown_price(one.name, price_hint(one.name))
+@contextmanager
+def _as_usage() -> Iterator[None]:
+    """A limit that is too low is a wrong option: nothing was done yet that could have failed."""
+    try:
+        yield
+    except BudgetError as error:
+        raise UsageError(error.message, hint=error.hint) from error
 
 
 def print_estimate(spec: RunSpec, *, as_json: bool) -> None:
-    """Print what the run would take. Needs no key and calls nothing.
+    """Print what the run would take. Needs no key and calls nothing; what a model costs may be unknown.
 
     Raises:
-        BudgetError: The budget does not reach for one step.
+        UsageError: The budget does not reach for one step.
     """
-    from combee.ace import ASSUMED, Prompts, budget_of, estimate_learning, settings_of
+    from combee.ace import ASSUMED, Prompts, budget_of, estimate_learning, price_of, settings_of
+    from combee.ace.budgets import ROLES
 
     budget = budget_of(spec.budget)
-    if spec.agent.get("kind") == "ace":
-        _refuse_unknown_prices(spec)
-    else:
+    if spec.agent.get("kind") != "ace":
         click.echo(json.dumps({"calls": 0}) if as_json else "The embedded agent calls no model: 0 calls, 0 tokens, $0.")
         return
     tasks = load_tasks(spec)
     work = _workload(spec, tasks)
-    found = estimate_learning(
-        work,
-        spec.learn_config(),
-        {role: settings_of(spec.model, role) for role in ROLES},
-        budget=budget,
-        prices=spec.prices,
-        prompts=Prompts.load(spec.agent.get("prompts")),
-    )
+    settings = {role: settings_of(spec.model, role) for role in ROLES}
+    with _as_usage():
+        found = estimate_learning(
+            work,
+            spec.learn_config(),
+            settings,
+            budget=budget,
+            prices=spec.prices,
+            prompts=Prompts.load(spec.agent.get("prompts")),
+        )
+    unpriced = sorted({one.name for one in settings.values() if price_of(one.name, one.base_url, spec.prices) is None})
     if as_json:
         phases = [asdict(phase) for phase in found.phases]
-        data = {"steps": found.steps, "calls": found.calls, "tokens": found.tokens, "cost": found.cost}
-        click.echo(json.dumps(data | {"minutes": found.minutes, "phases": phases, "assumed": ASSUMED}))
+        data: dict[str, Any] = {
+            "steps": found.steps,
+            "calls": found.calls,
+            "tokens": found.tokens,
+            "cost": found.cost,
+        }
+        data |= {"minutes": found.minutes, "phases": phases, "unpriced": unpriced, "assumed": ASSUMED}
+        click.echo(json.dumps(data))
         return
     click.echo(
         f"{counted(work.samples, 'sample')} in {counted(found.steps, 'step')}, {work.validation} for validation."
     )
     click.echo(found.table())
     click.echo(ASSUMED)
+    for name in unpriced:
+        click.echo(f"The price of {name} is not known. {price_advice(name)}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from combee.cli.kept import kept_spec
 from combee.cli.options import task_options
 from combee.cli.rundir import find_run, open_book
 from combee.cli.spec import Prepared, RunSpec, prepare
-from combee.cli.words import counted
+from combee.cli.words import counted, typed, with_program
 from combee.errors import RunError, UsageError
 from combee.journal import Journal
 from combee.learn import Evaluation, Score
@@ -34,11 +33,11 @@ __all__ = ["command"]
 @click.option("--version", default="best", show_default=True, help="A label (best, last, stable) or a digest.")
 @click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file. [combee.toml if there]")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def command(what: str | None, source: str | None, split: str, version: str, **options: Any) -> None:
+def command(what: str | None, source: str | None, split: str, version: str, **options: Any) -> int:
     """Score the playbook of WHAT (a run or a file) on SOURCE (default: the run's own tasks), learning nothing."""
     if what is not None and source is None and Path(what).suffix in {".jsonl", ".csv"}:
         raise UsageError(
-            f"{what} is a file of tasks; eval takes RUN [TASKS].", hint=f"Write: combee eval RUN {shlex.quote(what)}"
+            f"{what} is a file of tasks; eval takes RUN [TASKS].", hint=f"Write: {typed('eval', 'RUN', what)}"
         )
     book, name = open_book(what, version)
     prepared = prepare(_spec(what, source, options))
@@ -54,8 +53,11 @@ def command(what: str | None, source: str | None, split: str, version: str, **op
 
     with_book, without = run_sync(both())
     _print(name, split, prepared, with_book, without, as_json=options["as_json"])
+    if not with_book.scores and options["as_json"]:
+        return RunError.exit_code  # one object, which holds the errors
     if not with_book.scores:
         raise RunError("Not one task could be scored.", hint=next(iter(with_book.errors.values()), None))
+    return 0
 
 
 def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> RunSpec:
@@ -105,7 +107,7 @@ def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without
     if without.accuracy is not None:
         click.echo(f"without a playbook: {without.accuracy:.3f}")
     for task, error in list(found.errors.items())[:5]:
-        click.echo(f"not scored: {task}: {error}", err=True)
+        click.echo(with_program(f"not scored: {task}: {error}"), err=True)
     if found.errors:
         click.echo(
             f"{counted(len(found.errors), 'task')} could not be scored: do not compare this score with others.",

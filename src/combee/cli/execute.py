@@ -15,10 +15,10 @@ from combee.cli.gepa_run import METHOD, check_gepa, learn_by_gepa
 from combee.cli.main import INTERRUPTED
 from combee.cli.rundir import JOURNAL
 from combee.cli.spec import Prepared
-from combee.cli.words import counted, program
+from combee.cli.words import counted, typed
 from combee.errors import CombeeError, RunError, UsageError
 from combee.journal import JSON, Journal
-from combee.learn import LearnResult, learn
+from combee.learn import FinishReason, LearnResult, learn
 from combee.learn.batching import announcement
 from combee.pace import explain
 from combee.playbook import Playbook, from_json, load, save, tokens
@@ -42,13 +42,16 @@ class Finished:
     bought_again: int
 
 
-def execute(prepared: Prepared, folder: Path, *, quiet: bool) -> Finished:
-    """Learn in `folder`; the same call on a folder that holds a part of the run goes on with it."""
+def execute(prepared: Prepared, folder: Path, *, quiet: bool, as_json: bool) -> Finished:
+    """Learn in `folder`; the same call on a folder that holds a part of the run goes on with it.
+
+    A run that the user stops says so and ends the command: as JSON with the keys of any other end.
+    """
     named = _named_start(prepared, folder)
     by_gepa = prepared.spec.agent.get("method") == METHOD
     if by_gepa:
         check_gepa(prepared)
-    with Journal.open(folder) as journal, make_display(quiet=quiet) as display:
+    with Journal.open(folder) as journal, make_display(quiet=quiet or as_json) as display:
         journal.set_meta(SPEC_KEY, prepared.spec.to_json())
         _same_data(journal, prepared)
         prepared.agent.attach(journal)
@@ -60,10 +63,12 @@ def execute(prepared: Prepared, folder: Path, *, quiet: bool) -> Finished:
                 result = run_sync(_learn(prepared, start, journal, display))
         except KeyboardInterrupt as stop:
             display.close()
-            click.echo(f"Stopped; nothing is lost. Go on with: combee resume {folder}", err=True)
+            if as_json:
+                click.echo(json.dumps(_stopped(journal, folder, prepared), ensure_ascii=False))
+            click.echo(f"Stopped; nothing is lost. Go on with: {typed('resume', folder)}", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from stop
         except RunError as error:
-            kept = f"What is done is kept. Once that is mended, go on with: combee resume {folder}"
+            kept = f"What is done is kept. Once that is mended, go on with: {typed('resume', folder)}"
             error.hint = f"{error.hint}\n  {kept}" if error.hint else kept
             raise
         _write_books(folder, result)
@@ -133,14 +138,36 @@ def _batch(result: LearnResult) -> JSON:
     return cast("JSON", asdict(announcement(len(result.steps), result.choice)))
 
 
-def _spent(done: Finished) -> dict[str, JSON] | None:
+def _spent(prepared: Prepared) -> dict[str, JSON] | None:
     """Return what models were asked and charged in this process; None where none is called."""
-    models = done.prepared.agent.models
+    models = prepared.agent.models
     if models is None:
         return None
     total = models.ledger.total
     unpriced = total.unpriced > 0
     return {"calls": total.calls, "tokens": total.tokens, "cost": None if unpriced else total.cost}
+
+
+def _stopped(journal: Journal, folder: Path, prepared: Prepared) -> dict[str, JSON]:
+    """Return what a run that was stopped came to, from its journal; samples are given up at the end only."""
+    labels = journal.labels()
+    version = labels.get("best") or labels.get("last")
+    book = Playbook() if version is None else from_json(journal.text(version))
+    validated = [cast("dict[str, JSON]", event.data) for event in journal.events("Validated")]
+    stats = journal.stats()
+    return {
+        "run": str(folder),
+        "reason": FinishReason.INTERRUPTED.value,
+        "detail": "stopped by the user",
+        "bullets": len(book),
+        "tokens": tokens(book),
+        "steps": sum(1 for _ in journal.events("StepFinished")),
+        "unlearned": [],
+        "validation": {name: validated[-1][name] for name in ("hits", "total")} if validated else None,
+        "calls": {"bought": stats.bought, "reused": stats.reused, "bought_again": stats.bought_again},
+        "batch": None,
+        "model": _spent(prepared),
+    }
 
 
 def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | None = None) -> None:
@@ -159,7 +186,7 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
             "validation": None if validation is None else {"hits": validation.hits, "total": validation.total},
             "calls": {"bought": done.bought, "reused": done.reused, "bought_again": done.bought_again},
             "batch": _batch(result),
-            "model": _spent(done),
+            "model": _spent(done.prepared),
         }
         click.echo(json.dumps(summary | dict(more or {}), ensure_ascii=False))
         return
@@ -177,7 +204,7 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
         each = " (one figure an epoch)" if len(shares) > 1 else ""
         lines.append(f"training   {' → '.join(shares)} before learning from each sample{each}")
     lines.append(f"work       {done.bought} results made, {done.reused} taken from the journal")
-    spent = _spent(done)
+    spent = _spent(done.prepared)
     if spent is not None:
         cost = "at an unknown price" if spent["cost"] is None else f"${spent['cost']:.4f}"
         lines.append(f"model      {_counted(spent, 'call')} this time, {_counted(spent, 'token')}, {cost}")
@@ -213,5 +240,5 @@ def _next(done: Finished) -> str:
     """Return the commands that are of use now: an empty book is not shown, and traces have no tasks to score."""
     if not done.result.best:
         return "the playbook is empty; what came of each step stands in the report"
-    more = "eval" if done.prepared.tasks.kind != "traces" else "export --to skill"
-    return f"{program()} show {done.folder} · {program()} {more} {done.folder}"
+    more = ("eval",) if done.prepared.tasks.kind != "traces" else ("export", "--to", "skill")
+    return f"{typed('show', done.folder)} · {typed(*more, done.folder)}"

@@ -9,7 +9,7 @@ import click
 
 from combee.cli.rundir import find_run
 from combee.cli.versions import RESERVED
-from combee.cli.words import counted
+from combee.cli.words import counted, typed
 from combee.errors import UsageError
 from combee.journal import Journal
 from combee.learn.history import read_history
@@ -59,5 +59,8 @@ def command(run: str, *, traces: tuple[str, ...], version: str, label: str, out:
         click.echo(f"- [{bullet.id}] {bullet.text}")
     for bullet in found.mixed:
         click.echo(f"! [{bullet.id}] rests on other reflections too, but its text may hold something: {bullet.text}")
-    click.echo(f"next: combee diff {folder}@{version} {folder}@{label} · combee promote {folder} {label} --to stable")
+    click.echo(
+        f"next: {typed('diff', f'{folder}@{version}', f'{folder}@{label}')} · "
+        f"{typed('promote', folder, label, '--to', 'stable')}"
+    )
     click.echo("The journal still holds the trace itself: delete the run folder to be rid of it.", err=True)

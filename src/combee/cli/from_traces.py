@@ -18,7 +18,7 @@ import click
 from combee.cli.execute import Finished, execute, print_finished
 from combee.cli.rundir import new_run
 from combee.cli.spec import Prepared, RunSpec, judge_of, make_agent
-from combee.cli.words import counted
+from combee.cli.words import counted, typed
 from combee.errors import RunError, UsageError
 from combee.files import real_path
 from combee.journal import JSON
@@ -93,7 +93,7 @@ def learn_from_traces(spec: RunSpec, options: Mapping[str, Any]) -> None:
     if not quiet:
         click.echo("\n".join(_lines(facts, redacted=redactor is not None)), err=True)
     prepared = prepare_traces(_without_secrets(spec, redactor), folder)
-    done = execute(prepared, folder, quiet=quiet)
+    done = execute(prepared, folder, quiet=quiet, as_json=options["as_json"])
     print_finished(done, as_json=options["as_json"], more={"read": facts, "top": _top(done)})
     if not options["as_json"]:
         click.echo("\n".join(_top_lines(done)))
@@ -188,7 +188,7 @@ def notices(facts: Mapping[str, JSON], most: int) -> list[str]:
         items = cast("list[str]", facts[name])
         lines += [f"{title:<10} {item}" for item in items[:most]]
         if len(items) > most:
-            lines.append(f"{title:<10} and {len(items) - most} more (combee traces --json names all)")
+            lines.append(f"{title:<10} and {len(items) - most} more (`{typed('traces')} PATH --json` names all)")
     return lines
 
 

@@ -16,6 +16,7 @@ from combee.cli.kept import kept_spec
 from combee.cli.options import Number
 from combee.cli.rundir import all_runs, find_run, open_book
 from combee.cli.spec import Prepared, prepare
+from combee.cli.words import with_program
 from combee.errors import RunError, UsageError, did_you_mean
 from combee.guard import Gate, GateLimits, Metrics, find_secrets, gate
 from combee.journal import JSON, Journal
@@ -160,6 +161,6 @@ def _print(
         verdict += " (no power)"  # it could not have failed by the test
     click.echo(f"{verdict}: {new[0].name} against {old[0].name} on {split}")
     for reason in outcome.reasons:
-        click.echo(f"! {reason}")
+        click.echo(with_program(f"! {reason}"))
     for note in outcome.notes:
         click.echo(f"  {note}")

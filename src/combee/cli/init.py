@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from combee.cli.config import CONFIG_NAME
-from combee.cli.words import program
+from combee.cli.words import typed
 from combee.errors import StorageError, UsageError
 
 __all__ = ["command"]
@@ -35,5 +35,5 @@ def command(folder: Path, as_json: bool) -> None:
     else:
         click.echo(
             f"Wrote {path}. Next: name your file in it as source (without one the built-in practice tasks are learned) "
-            f"and, for a language model, fill [model]; then: {program()} learn"
+            f"and, for a language model, fill [model]; then: {typed('learn')}"
         )

@@ -22,7 +22,7 @@ def kept_spec(journal: Journal, folder: Path) -> RunSpec:
     """
     kept = journal.meta(SPEC_KEY)
     if kept is None and journal.meta("swarm") is not None:
-        raise UsageError(f"{folder} is what a swarm learned.", hint="Go on with: combee swarm learn FILE")
+        raise UsageError(f"{folder} is what a swarm learned.", hint="Go on with: `combee swarm learn FILE`")
     if kept is None:
         raise UsageError(
             f"{folder} holds no settings: it was stopped before it began, or was not made by `combee learn`.",

@@ -14,7 +14,7 @@ from combee.cli.config import read_config
 from combee.cli.dryrun import check_budget, print_estimate
 from combee.cli.execute import execute, print_finished
 from combee.cli.gepa_run import METHOD, print_worst_case
-from combee.cli.model_options import budget_options, model_options, tables_of
+from combee.cli.model_options import budget_options, model_options, refuse_unknown_prices, tables_of
 from combee.cli.options import BatchSize, Number, task_options
 from combee.cli.rundir import new_run
 from combee.cli.spec import RunSpec, prepare
@@ -110,6 +110,8 @@ def command(source: str | None, config_path: Path | None, **options: Any) -> Non
         learn={name: options[name] for name in LEARN},
         start=None if options["start"] is None else str(real_path(options["start"])),
     )
+    if spec.agent.get("kind") == "ace":
+        refuse_unknown_prices(spec.model, spec.budget, spec.prices)
     spec, calibrated = with_calibration(spec)
     if options["from_path"] is not None:
         from combee.cli.from_traces import learn_from_traces, with_traces
@@ -128,4 +130,4 @@ def command(source: str | None, config_path: Path | None, **options: Any) -> Non
         unasked = () if spec.tasks.get("source") else (UNASKED,)
         for note in (*unasked, prepared.tasks.about, *prepared.tasks.notes, *calibrated):
             click.echo(f"note: {note}", err=True)
-    print_finished(execute(prepared, folder, quiet=quiet or as_json), as_json=as_json)
+    print_finished(execute(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)

@@ -13,6 +13,8 @@ from contextlib import suppress
 import click
 
 from combee import __version__
+from combee.cli.streams import settle, steady
+from combee.cli.words import with_program
 from combee.errors import CombeeError, UsageError, did_you_mean
 
 __all__ = ["COMMANDS", "cli", "run"]
@@ -86,9 +88,19 @@ def cli() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's own) and return its exit code."""
-    wants_json = "--json" in (arguments if arguments is not None else sys.argv[1:])
+    if arguments is not None:
+        return _run(list(arguments))
+    steady()
     try:
-        code = cli.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        return _run(sys.argv[1:])
+    finally:
+        settle()
+
+
+def _run(arguments: list[str]) -> int:
+    wants_json = "--json" in arguments
+    try:
+        code = cli.main(args=arguments, standalone_mode=False)
     except CombeeError as error:
         _fail(str(error), wants_json, kind=type(error).__name__)
         return error.exit_code
@@ -101,10 +113,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _fail(f"{error.format_message()}{_see_help(error)}", wants_json, kind="UsageError")
         return UsageError.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("Stopped.", err=True)
+        _say("Stopped.", "Stopped.", wants_json, kind="Interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()
         return 0
     except OSError as error:
         # Files that are read and written have messages of their own; this is mostly standard output on a full disk.
@@ -126,9 +137,14 @@ def _see_help(error: click.ClickException) -> str:
 
 
 def _fail(message: str, wants_json: bool, *, kind: str) -> None:
-    """Say what went wrong where that can still be said: either output may be what failed."""
+    message = with_program(message)
+    _say(f"error: {message}", message, wants_json, kind=kind)
+
+
+def _say(line: str, message: str, wants_json: bool, *, kind: str) -> None:
+    """Say how a command ended where that can still be said: either output may be what failed."""
     with suppress(OSError):
         if wants_json:
             click.echo(json.dumps({"error": {"kind": kind, "message": message}}, ensure_ascii=False))
     with suppress(OSError):
-        click.echo(f"error: {message}", err=True)
+        click.echo(line, err=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import click
 
 from combee.ace import Student, lesson_of
 from combee.cli.options import Number
+from combee.cli.words import counted
 from combee.errors import DataError, UsageError
 from combee.files import read_regular
 from combee.model.mock import FAULTS, MockConfig, MockServer, Rules, Scripted
@@ -38,23 +41,34 @@ __all__ = ["command", "config_of", "student_for"]
 @click.option("--data-dir", help="Folder that holds finer/ and formula/. [$COMBEE_DATA]")
 @click.option("--options", "options_path", type=click.Path(path_type=Path), help="JSON file with every setting.")
 @click.option("--seed", type=int, help="Decides faults and latencies. [0]")
-@click.option("--json", "as_json", is_flag=True, help="Print the address, and at the end the counts, as JSON.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print two lines of JSON: the address, and at the end the counts."
+)
 def command(**options: Any) -> None:
-    """Serve until Ctrl-C, then say what was asked and what would have been paid. Listens on 127.0.0.1 only."""
+    """Serve until Ctrl-C or SIGTERM, then say what was asked and what would have been paid. Listens on 127.0.0.1 only.
+
+    With --json, standard output is JSON lines: {"url": ...} as soon as calls are taken, and at the end the counts
+    (requests, paid, tokens by kind, outcomes). A script reads the first line and then goes on.
+    """
     config, reply = config_of(options), _reply(options)
 
     async def serve() -> None:
+        stop = asyncio.Event()
+        with suppress(NotImplementedError):  # a script ends its server so, and wants the counts too; not on Windows
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         async with MockServer(config, reply, port=options["port"]) as server:
             click.echo(json.dumps({"url": server.url}) if options["as_json"] else f"listening on {server.url}")
             try:
-                await asyncio.Event().wait()
+                await stop.wait()
             finally:
                 counts = server.stats.to_json()
                 if options["as_json"]:
                     click.echo(json.dumps(counts))
                 else:
                     paid, tokens = counts["paid"], counts["prompt"] + counts["completion"]
-                    click.echo(f"{counts['requests']} requests, {paid} to be paid, {tokens} tokens")
+                    click.echo(
+                        f"{counted(counts['requests'], 'request')}, {paid} to be paid, {counted(tokens, 'token')}"
+                    )
 
     try:
         run_sync(serve())

@@ -13,7 +13,7 @@ from combee.errors import UsageError
 from combee.files import real_path
 from combee.model.local import is_local
 
-__all__ = ["budget_options", "endpoint_options", "model_options", "tables_of"]
+__all__ = ["budget_options", "endpoint_options", "model_options", "price_advice", "refuse_unknown_prices", "tables_of"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -93,3 +93,38 @@ def _prices(text: str, name: object) -> dict[str, Any]:
         raise UsageError("--price is given, but no model is named.", hint="Give --model NAME too.")
     price = parse_price(text)
     return {str(name): {"input": price.prompt, "output": price.completion, "cached": price.cached}}
+
+
+def refuse_unknown_prices(model: Mapping[str, Any], budget: Mapping[str, Any], prices: Mapping[str, Any]) -> None:
+    """Refuse a budget in money for a model without a price, before anything is made.
+
+    Raises:
+        UsageError: A role's model has none, and the run or the role has a `max_cost`.
+    """
+    from combee.ace import price_of, settings_of
+    from combee.ace.budgets import ROLES
+    from combee.model.prices import price_hint
+
+    for role in ROLES:
+        limits = (budget.get("max_cost"), budget.get(role, {}).get("max_cost"))
+        if all(limit is None for limit in limits):
+            continue
+        one = settings_of(model, role)
+        if price_of(one.name, one.base_url, prices) is None:
+            _, at, costs = price_hint(one.name).partition("At its own provider")  # its advice is for a program
+            raise UsageError(
+                f"The price of {one.name!r} is not known, so a budget in money cannot be held.",
+                hint=f"{price_advice(one.name)} Or limit calls or tokens instead of money.{at and f' {at}{costs}'}",
+            )
+
+
+def price_advice(name: str) -> str:
+    """Say how the price of a model is given to the command that runs."""
+    line = f'"{name}" = {{ input = 0.27, output = 1.10 }}'
+    context = click.get_current_context(silent=True)
+    if context is not None and all(option.name != "price" for option in context.command.params):
+        return f"Its settings hold no price: it is given where a run begins, by --price or as {line} below [prices]."
+    return (
+        "Give it in dollars per million tokens: --price 0.27/1.10, or in combee.toml below [prices]: "
+        f"{line}; 0/0 for a model that costs nothing."
+    )

@@ -9,18 +9,20 @@ from typing import Any
 
 import click
 
-from combee.ace import Prompts, Refined, budget_of, open_models, refine
+from combee.ace import Models, Prompts, Refined, budget_of, open_models, refine
 from combee.cli.config import read_config
 from combee.cli.execute import SPEC_KEY
-from combee.cli.model_options import budget_options, model_options, tables_of
+from combee.cli.model_options import budget_options, model_options, refuse_unknown_prices, tables_of
 from combee.cli.options import Number
 from combee.cli.rundir import find_run, open_book
 from combee.cli.spec import RunSpec
+from combee.cli.unfinished import kept_until_the_end, told_what_is_kept
 from combee.cli.words import counted
 from combee.errors import UsageError
-from combee.journal import Journal
+from combee.files import real_path
+from combee.journal import Journal, Scope
 from combee.learn import delta_to_json
-from combee.playbook import check_place, digest, from_json, save, to_json
+from combee.playbook import Playbook, check_place, digest, save, to_json
 from combee.runner import LocalRunner, run_sync
 
 __all__ = ["command"]
@@ -67,6 +69,7 @@ def _spec(what: str | None, options: dict[str, Any]) -> RunSpec:
     budget_of(spec.budget)
     if not spec.model.get("name"):
         raise UsageError("Refining needs a model.", hint="Give --model NAME, or fill [model] in combee.toml.")
+    refuse_unknown_prices(spec.model, spec.budget, spec.prices)
     return spec
 
 
@@ -77,8 +80,11 @@ def _run_name(what: str | None) -> str | None:
 def _of_file(path: Path, spec: RunSpec, options: dict[str, Any]) -> Refined:
     check_place(options["out"] or path)
     book, _ = open_book(str(path))
-    found = _refined(spec, options, book_json=to_json(book), journal=None)
-    save(found.playbook, options["out"] or path)
+    models = open_models(spec.model, budget=spec.budget, prices=spec.prices)
+    with kept_until_the_end("refine", models, str(real_path(path))) as answers:
+        found = _refined(book, models, spec, options, answers.scope)
+        save(found.playbook, options["out"] or path)
+        answers.complete = not found.failed
     return found
 
 
@@ -86,8 +92,14 @@ def _of_run(what: str | None, spec: RunSpec, options: dict[str, Any]) -> Refined
     if options["out"] is not None:
         check_place(options["out"])
     book, _ = open_book(what)
-    with Journal.open(find_run(_run_name(what)), create=False) as journal:
-        found = _refined(spec, options, book_json=to_json(book), journal=journal)
+    folder = find_run(_run_name(what))
+    with Journal.open(folder, create=False) as journal:
+        models = open_models(spec.model, budget=spec.budget, prices=spec.prices)
+        models.attach(journal, goes_on=False)
+        newest = max((bullet.created for bullet in book), default=0)
+        scope = journal.scope(seed=0, epoch=0, step=newest, run=LABEL)
+        with told_what_is_kept(folder, lambda: journal.stats().bought):
+            found = _refined(book, models, spec, options, scope)
         if found.delta.operations:
             name = journal.add_version(
                 to_json(found.playbook),
@@ -102,13 +114,7 @@ def _of_run(what: str | None, spec: RunSpec, options: dict[str, Any]) -> Refined
     return found
 
 
-def _refined(spec: RunSpec, options: dict[str, Any], *, book_json: str, journal: Journal | None) -> Refined:
-    models = open_models(spec.model, budget=spec.budget, prices=spec.prices)
-    if journal is not None:
-        models.attach(journal, goes_on=False)
-    book = from_json(book_json)
-    step = max((bullet.created for bullet in book), default=0)
-
+def _refined(book: Playbook, models: Models, spec: RunSpec, options: dict[str, Any], scope: Scope) -> Refined:
     async def work() -> Refined:
         try:
             return await refine(
@@ -119,8 +125,7 @@ def _refined(spec: RunSpec, options: dict[str, Any], *, book_json: str, journal:
                 threshold=options["similarity"],
                 most=options["cluster"],
                 budget=options["token_budget"],
-                step=step,
-                scope=None if journal is None else journal.scope(seed=0, epoch=0, step=step, run=LABEL),
+                scope=scope,
                 runner=LocalRunner(options["concurrency"]),
             )
         finally:

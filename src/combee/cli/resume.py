@@ -31,4 +31,4 @@ def command(run: str | None, quiet: bool, as_json: bool, **limits: float | None)
         spec = kept_spec(journal, folder)
     raised = {name: limit for name, limit in limits.items() if limit is not None}
     prepared = prepare(dataclasses.replace(spec, budget=dict(spec.budget) | raised), folder)
-    print_finished(execute(prepared, folder, quiet=quiet or as_json), as_json=as_json)
+    print_finished(execute(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)

@@ -6,6 +6,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from combee.cli.words import typed
 from combee.errors import CombeeError, StorageError, UsageError, did_you_mean
 from combee.journal import Journal
 from combee.playbook import Playbook, from_json, load
@@ -38,7 +39,8 @@ def new_run(name: str | None, out: Path | None, prefix: str) -> Path:
         raise _unusable(folder, error) from error
     if taken:
         raise UsageError(
-            f"There is a run in {folder} already.", hint=f"Go on with `combee resume {folder}`, or choose another name."
+            f"There is a run in {folder} already.",
+            hint=f"Go on with `{typed('resume', folder)}`, or choose another name.",
         )
     if is_file:
         raise UsageError(f"{folder} is a file.", hint="Choose another folder with --out.")
@@ -139,7 +141,7 @@ def open_book(what: str | None, version: str = "best") -> tuple[Playbook, str]:
     with Journal.open(folder, create=False, read_only=True) as journal:
         labels = journal.labels()
         if not labels:
-            raise StorageError(f"{folder} holds no playbook yet.", hint=f"Go on with `combee resume {folder}`.")
+            raise StorageError(f"{folder} holds no playbook yet.", hint=f"Go on with `{typed('resume', folder)}`.")
         if version == "best" and "best" not in labels:
             version = "last"
         found = journal.resolve(version)

@@ -10,6 +10,7 @@ from typing import cast
 import click
 
 from combee.cli.rundir import RUNS, all_runs, changed_at
+from combee.cli.words import typed
 from combee.errors import CombeeError, UsageError
 from combee.journal import JSON, Journal
 
@@ -27,7 +28,7 @@ def command(root: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
     elif not rows:
-        click.echo("No runs yet. Start one with: combee learn")
+        click.echo(f"No runs yet. Start one with: {typed('learn')}")
     else:
         width = max(len(str(row["run"])) for row in rows)
         for row in rows:

@@ -9,7 +9,7 @@ from typing import cast
 import click
 
 from combee.cli.rundir import find_run
-from combee.cli.words import counted
+from combee.cli.words import counted, typed
 from combee.errors import UsageError
 from combee.journal import JSON, Journal
 
@@ -28,7 +28,7 @@ def command(run: str | None, as_json: bool) -> None:
     with Journal.open(folder, create=False, read_only=True) as journal:
         rows = _rows(journal)
     if not rows:
-        raise UsageError(f"{folder} has no version yet.", hint=f"Go on with `combee resume {folder}`.")
+        raise UsageError(f"{folder} has no version yet.", hint=f"Go on with `{typed('resume', folder)}`.")
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
         return

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
 
-__all__ = ["counted", "program"]
+__all__ = ["counted", "program", "typed", "with_program"]
+
+_NAMED = re.compile(r"`combee(?= [a-z])")
 
 
 def counted(number: int, noun: str) -> str:
@@ -25,3 +29,14 @@ def program() -> str:
         return "combee"
     shown = os.path.relpath(started)
     return str(started) if shown.startswith("..") else shown
+
+
+def typed(*words: object) -> str:
+    """Return a command that can be pasted: `typed("show", folder)` names the program as the user's shell finds it."""
+    return shlex.join([program(), *map(str, words)])
+
+
+def with_program(message: str) -> str:
+    """Return a message in which every `combee ...` in backticks can be pasted: the library knows only its own name."""
+    name = shlex.quote(program())
+    return _NAMED.sub(lambda _: f"`{name}", message)
