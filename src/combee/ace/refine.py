@@ -62,6 +62,8 @@ class Refined:
     clusters: tuple[Cluster, ...]
     tokens_before: int
     tokens_after: int
+    failed: int = 0
+    """Clusters whose call gave no answer."""
 
 
 def clusters_of(book: Playbook, *, threshold: float = THRESHOLD, most: int = MOST) -> list[tuple[Bullet, ...]]:
@@ -98,11 +100,10 @@ async def refine(
     threshold: float = THRESHOLD,
     most: int = MOST,
     budget: int | None = None,
-    step: int = 0,
     scope: Scope | None = None,
     runner: Runner | None = None,
 ) -> Refined:
-    """Return the book with its overlapping entries joined.
+    """Return the book with its overlapping entries joined; those count as made in the step of the newest one.
 
     Args:
         book: The playbook.
@@ -112,7 +113,6 @@ async def refine(
         threshold: Similarity from which two entries count as related.
         most: Entries of a cluster at most.
         budget: Tokens the playbook may have.
-        step: Stands in the changed entries.
         scope: Where replies are kept, so that none is paid twice.
         runner: Runs the calls.
 
@@ -135,8 +135,9 @@ async def refine(
         before = sum(count_tokens(bullet.text, book.counter) for bullet in group)
         clusters.append(Cluster(tuple(b.id for b in group), result, before, before - _saved(group, delta, book)))
     delta = delta_of(operations)
-    applied = apply(book, delta, step=step, budget=budget)
-    return Refined(applied.playbook, delta, tuple(clusters), tokens(book), tokens(applied.playbook))
+    applied = apply(book, delta, step=max((bullet.created for bullet in book), default=0), budget=budget)
+    failed = sum(answer.value is None for answer in done)
+    return Refined(applied.playbook, delta, tuple(clusters), tokens(book), tokens(applied.playbook), failed)
 
 
 async def _rewritten(

@@ -1,0 +1,108 @@
+"""Answers of a command that is no run of its own (eval, gate, calibrate, refine FILE), kept until it comes to its end.
+
+They lie in `combee-unfinished/COMMAND-HASH` in this folder, in a journal like that of a run. The same command after a
+kill takes them from there and pays only for what was in flight; at its end the folder goes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from combee.cli.words import counted
+from combee.errors import RunError
+from combee.journal import JSON, Journal, MemoryScope, Scope, hash_json
+
+if TYPE_CHECKING:
+    from combee.ace import Models
+
+__all__ = ["UNFINISHED", "Answers", "kept_until_the_end", "told_what_is_kept"]
+
+UNFINISHED = Path("combee-unfinished")
+
+
+@dataclass(slots=True)
+class Answers:
+    """Where the answers go."""
+
+    scope: Scope
+    complete: bool = True
+    """To be set to False where some calls gave none: then the others stay for the same command."""
+
+
+@contextmanager
+def kept_until_the_end(command: str, models: Models | None, about: JSON) -> Iterator[Answers]:
+    """Keep what models answer to a command; where it calls none, in memory only.
+
+    Args:
+        command: Its name.
+        models: The models; their calls are booked here too, so limits hold for all parts of the command together.
+        about: What the answers depend on besides the models: with another value it is another command.
+
+    Raises:
+        LockedError: The same command is at work.
+        StorageError: Nothing can be kept in this folder.
+    """
+    if models is None:
+        yield Answers(MemoryScope())
+        return
+    folder = UNFINISHED / f"{command}-{hash_json([about, _names(models)])[:12]}"
+    with Journal.open(folder) as journal:
+        models.attach(journal)
+        found = sum(1 for _ in journal.results())
+        if found:
+            click.echo(f"Going on where it stopped: {counted(found, 'answer')} kept in {folder}.", err=True)
+        answers = Answers(journal.scope(seed=0, epoch=0, step=0))
+
+        def kept() -> int:
+            return found + journal.stats().bought
+
+        try:
+            with told_what_is_kept(folder, kept):
+                yield answers
+        except BaseException:
+            answers.complete = False
+            raise
+        else:
+            if not answers.complete and kept():
+                told = f"Some calls gave no answer. The same command makes only those: {counted(kept(), 'answer')} kept"
+                click.echo(f"{told} in {folder}.", err=True)
+        finally:
+            journal.close()
+            if answers.complete or not kept():
+                _remove(folder)
+
+
+@contextmanager
+def told_what_is_kept(folder: Path, kept: Callable[[], int]) -> Iterator[None]:
+    """Say of a command that is stopped, or fails, how it goes on: by the same command, with what `folder` keeps."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if kept():
+            click.echo(f"No answer is lost: the same command goes on with those kept in {folder}.", err=True)
+        raise
+    except RunError as error:
+        if kept():
+            told = f"What was answered is kept in {folder}: the same command goes on with it."
+            error.hint = f"{error.hint}\n  {told}" if error.hint else told
+        raise
+
+
+def _names(models: Models) -> JSON:
+    from combee.ace.clients import place_of
+
+    return [[role, model.name, place_of(model.inner)] for role, model in sorted(models.by_role.items())]
+
+
+def _remove(folder: Path) -> None:
+    """Take the folder away; what cannot be removed does no harm."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # another command has its answers there
+        folder.parent.rmdir()
