@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import ssl
 from pathlib import Path
@@ -183,104 +182,57 @@ async def test_a_wrong_path_can_be_rehearsed_with_the_mock() -> None:
     assert "/v1" in str(report.checks[0].hint)
 
 
-async def test_a_base_url_without_v1_gets_the_right_one_as_a_hint() -> None:
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while line := await reader.readline():
-            length = 0
-            first = line
-            while (header := await reader.readline()).strip():
-                name, _, value = header.decode().partition(":")
-                length = int(value) if name.lower() == "content-length" else length
-            await reader.readexactly(length)
-            good = b" /v1/" in first
-            body = b'{"error":{"message":"bad body"}}' if good else b"<html>not here</html>"
-            status = b"400 Bad" if good else b"404 No"
-            writer.write(b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body))
-        writer.close()
+async def test_a_base_url_without_v1_gets_the_right_one_as_a_hint(serve: Any) -> None:
+    def answer(request: bytes) -> list[bytes]:
+        good = b" /v1/" in request.split(b"\r\n")[0]
+        body = b'{"error":{"message":"bad body"}}' if good else b"<html>not here</html>"
+        status = b"400 Bad" if good else b"404 No"
+        return [b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)]
 
-    server = await asyncio.start_server(handle, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with OpenAIModel(f"http://127.0.0.1:{port}", "any", engine=Engine(limiter=Limiter(2))) as model:
+    url = f"http://127.0.0.1:{(await serve(answer)).port}"
+    async with OpenAIModel(url, "any", engine=Engine(limiter=Limiter(2))) as model:
         report = await check_endpoint(model)
-    server.close()
-    assert f"http://127.0.0.1:{port}/v1" in str(report.checks[0].hint)
+    assert f"{url}/v1" in str(report.checks[0].hint)
 
 
-async def test_a_certificate_that_is_not_trusted_is_told_apart(tmp_path: Path) -> None:
-    pytest.importorskip("cryptography")
-    certificate, key = _self_signed(tmp_path)
+async def test_a_certificate_that_is_not_trusted_is_told_apart(
+    serve: Any, certificate: tuple[Path, Path], tmp_path: Path
+) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    server = await asyncio.start_server(lambda _, w: w.close(), "127.0.0.1", 0, ssl=context)
-    port = server.sockets[0].getsockname()[1]
-    url = f"https://127.0.0.1:{port}/v1"
+    context.load_cert_chain(*certificate)
+    url = f"https://127.0.0.1:{(await serve(lambda _: [None], context)).port}/v1"
     async with OpenAIModel(url, "any", api_key="k" * 8, engine=Engine(limiter=Limiter(2))) as model:
         report = await check_endpoint(model)
     assert "TLS" in report.checks[0].detail
     assert "SSL_CERT_FILE" in str(report.checks[0].hint)
-    trusted = Endpoint(url, api_key="k" * 8, ca_file=certificate)
+    trusted = Endpoint(url, api_key="k" * 8, ca_file=certificate[0])
     async with OpenAIModel(model="any", endpoint=trusted, engine=Engine(limiter=Limiter(2))) as model:
         report = await check_endpoint(model)
     assert "TLS" not in report.checks[0].detail  # the handshake worked; then this server hangs up
-    server.close()
     with pytest.raises(UsageError, match="cannot be read"):
         Endpoint(url, api_key="k" * 8, ca_file=tmp_path / "none.pem")
 
 
-def _self_signed(folder: Path) -> tuple[Path, Path]:
-    import datetime
-    import ipaddress
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.datetime.now(datetime.UTC)
-    alternative = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(alternative, critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    paths = folder / "cert.pem", folder / "key.pem"
-    paths[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    private = serialization.PrivateFormat.PKCS8
-    paths[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, private, serialization.NoEncryption()))
-    return paths
-
-
-async def test_the_proxy_of_the_environment_is_used_and_its_password_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[bytes] = []
-
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        seen.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(b"HTTP/1.1 407 Login\r\nContent-Length: 0\r\n\r\n")
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(handle, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    monkeypatch.setenv("http_proxy", f"http://me:proxy-pass-1@127.0.0.1:{port}")
+async def test_the_proxy_of_the_environment_is_used_and_its_password_hidden(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = await serve(lambda _: [b"HTTP/1.1 407 Login\r\nContent-Length: 0\r\n\r\n", None])
+    monkeypatch.setenv("http_proxy", f"http://me:proxy-pass-1@127.0.0.1:{proxy.port}")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
     async with OpenAIModel("http://far.example/v1", "any", api_key="k" * 8, engine=Engine(limiter=Limiter(1))) as model:
         with pytest.raises(CallError, match="407"):
             await model.complete(ask())
         assert "proxy-pass-1" not in model.endpoint.scrub("http://me:proxy-pass-1@host")
-    server.close()
-    assert seen[0].startswith(b"POST http://far.example/v1/chat/completions")
-    assert b"Proxy-Authorization: Basic " in seen[0]
-    assert b"Authorization: Bearer kkkkkkkk" in seen[0].replace(b"Proxy-Authorization", b"")
+    seen = proxy.requests[0]
+    assert seen.startswith(b"POST http://far.example/v1/chat/completions")
+    assert b"Proxy-Authorization: Basic " in seen
+    assert b"Authorization: Bearer kkkkkkkk" in seen.replace(b"Proxy-Authorization", b"")
     monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:1")
     with pytest.raises(UsageError, match="socks5"):
+        Endpoint("http://far.example/v1", api_key="k" * 8)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:port")
+    with pytest.raises(UsageError, match="not a URL"):
         Endpoint("http://far.example/v1", api_key="k" * 8)
     monkeypatch.setenv("no_proxy", "far.example")
     Endpoint("http://far.example/v1", api_key="k" * 8)

@@ -139,13 +139,13 @@ def test_every_kind_has_one_rule() -> None:
 def test_retry_after_is_read_as_seconds_as_a_date_and_as_milliseconds() -> None:
     now = datetime(2026, 1, 1, 12, tzinfo=UTC)
     date = format_datetime(now + timedelta(seconds=30), usegmt=True)
-    assert retry_after_seconds({"Retry-After": "2"}) == 2
-    assert retry_after_seconds({"Retry-After": "0.5"}) == 0.5
-    assert retry_after_seconds({"Retry-After": date}, now) == 30
-    assert retry_after_seconds({"Retry-After": date}, now + timedelta(hours=1)) == 0
-    assert retry_after_seconds({"retry-after-ms": "250", "Retry-After": "9"}) == 0.25
+    assert retry_after_seconds({"retry-after": "2"}) == 2
+    assert retry_after_seconds({"retry-after": "0.5"}) == 0.5
+    assert retry_after_seconds({"retry-after": date}, now) == 30
+    assert retry_after_seconds({"retry-after": date}, now + timedelta(hours=1)) == 0
+    assert retry_after_seconds({"retry-after-ms": "250", "retry-after": "9"}) == 0.25
     for bad in ("", "soon", "nan", "-", "inf", "99999999999999"):
-        assert retry_after_seconds({"Retry-After": bad}) is None
+        assert retry_after_seconds({"retry-after": bad}) is None
     assert retry_after_seconds({}) is None
 
 

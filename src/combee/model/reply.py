@@ -58,7 +58,7 @@ def retry_after_seconds(headers: Mapping[str, str], now: datetime | None = None)
             return max(0.0, float(milliseconds) / 1000)
     except ValueError:
         pass  # unreadable: the plain header may still be good
-    value = headers.get("Retry-After")
+    value = headers.get("retry-after")
     if not value:
         return None
     try:

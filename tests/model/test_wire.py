@@ -1,0 +1,369 @@
+"""The HTTP client under the models: every form of a reply, connections that are reused or not, proxies, TLS, faults."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import itertools
+import socket
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from combee.errors import CallErrorKind, UsageError
+from combee.model import Endpoint, Timeouts
+from combee.model.outcome import Fault
+from combee.model.wire import HttpReply, connection
+from combee.model.wire.head import target_of
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+KEY = "sk-wire-test-key-0001"
+
+
+def endpoint(server: Any, **options: Any) -> Endpoint:
+    return Endpoint(f"http://127.0.0.1:{server.port}/v1", api_key=KEY, **options)
+
+
+async def post(server: Any, body: bytes = b"{}", **options: Any) -> HttpReply | Fault:
+    client = endpoint(server, **options)
+    try:
+        return await client.post(body)
+    finally:
+        await client.aclose()
+
+
+def body_of(reply: HttpReply | Fault) -> bytes:
+    assert isinstance(reply, HttpReply), reply
+    return reply.body
+
+
+async def test_a_request_is_written_as_it_should_be(serve: Any) -> None:
+    server = await serve(lambda _: [OK])
+    reply = await post(server, b'{"a": 1}', headers={"X-Team": "bees", "user-agent": "mine"})
+    assert body_of(reply) == b"hello"
+    head, _, body = server.requests[0].partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    assert first == "POST /v1/chat/completions HTTP/1.1"
+    assert body == b'{"a": 1}'
+    assert sorted(lines) == sorted(
+        [
+            f"Host: 127.0.0.1:{server.port}",
+            f"Authorization: Bearer {KEY}",
+            "Accept: application/json",
+            "Content-Type: application/json",
+            "X-Team: bees",
+            "user-agent: mine",
+            "Content-Length: 8",
+        ]
+    )
+
+
+REPLIES = {
+    "length": OK,
+    "chunked": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\nTrailer: t\r\n\r\n",
+    "interim": b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK,
+    "gzip": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s"
+    % (len(gzip.compress(b"hello")), gzip.compress(b"hello")),
+    "until the end": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nhello",
+    "old": b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+}
+
+
+@pytest.mark.parametrize("form", sorted(REPLIES))
+@pytest.mark.parametrize("piece", [1, 7, 10_000])
+async def test_every_form_of_a_reply_is_read_in_pieces_of_any_size(serve: Any, form: str, piece: int) -> None:
+    data = REPLIES[form]
+    pieces: list[bytes | None] = [data[at : at + piece] for at in range(0, len(data), piece)]
+    server = await serve(lambda _: [*pieces, None] if form == "until the end" else pieces)
+    assert body_of(await post(server)) == b"hello"
+
+
+@given(st.lists(st.binary(max_size=20), max_size=5), st.lists(st.integers(1, 200), max_size=8))
+def test_where_a_reply_is_cut_into_pieces_makes_no_difference(chunks: list[bytes], cuts: list[int]) -> None:
+    body = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks if chunk)
+    data = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-A: b\r\n\r\n" + body + b"0\r\n\r\n"
+
+    class Transport(asyncio.Transport):
+        def write(self, data: Any) -> None:
+            assert data
+
+        def is_closing(self) -> bool:
+            return False
+
+        def abort(self) -> None:
+            raise AssertionError
+
+    async def read() -> HttpReply:
+        one = connection.Connection()
+        one.connection_made(Transport())
+        asking = asyncio.ensure_future(one.exchange(b"GET", asyncio.get_running_loop().time() + 60))
+        await asyncio.sleep(0)
+        places = sorted({0, len(data), *(cut % len(data) for cut in cuts)})
+        for start, end in itertools.pairwise(places):
+            one.data_received(data[start:end])
+        reply = await asking
+        assert one.is_reusable
+        return reply
+
+    reply = asyncio.run(read())
+    assert reply.body == b"".join(chunks)
+    assert reply.headers["x-a"] == "b"
+
+
+async def test_a_connection_is_used_again_until_the_server_says_otherwise(serve: Any) -> None:
+    def answer(request: bytes) -> list[bytes | None]:
+        return [OK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"), None] if b"last" in request else [OK]
+
+    server = await serve(answer)
+    client = endpoint(server)
+    for body in (b"1", b"2", b"last", b"4"):
+        assert body_of(await client.post(body)) == b"hello"
+    await client.aclose()
+    assert server.connections == 2
+
+
+async def test_a_connection_that_the_server_closed_while_it_was_idle_is_not_used_again(serve: Any) -> None:
+    server = await serve(lambda _: [OK, None])
+    client = endpoint(server)
+    for _ in range(3):
+        assert body_of(await client.post(b"{}")) == b"hello"
+        await asyncio.sleep(0.05)
+    await client.aclose()
+    assert server.connections == 3
+
+
+@pytest.mark.parametrize("extra", [OK.replace(b"hello", b"WRONG"), b"HTTP/1.1 200 OK\r\nContent-Le", b"garbage"])
+async def test_what_comes_unasked_is_never_taken_for_the_next_reply(serve: Any, extra: bytes) -> None:
+    server = await serve(lambda _: [OK + extra])
+    later = await serve(lambda _: [OK, extra])
+    for one in (server, later):
+        client = endpoint(one)
+        for _ in range(3):
+            reply = await client.post(b"{}")
+            assert isinstance(reply, Fault) or reply.body == b"hello"
+            await asyncio.sleep(0.02)
+        await client.aclose()
+        assert one.connections == 3
+
+
+@pytest.mark.parametrize(
+    ("pieces", "kind", "said"),
+    [
+        ([OK[:-2], None], CallErrorKind.TRUNCATED_BODY, "before its end"),
+        ([REPLIES["chunked"][:60], None], CallErrorKind.TRUNCATED_BODY, "before its end"),
+        ([OK[:20], None], CallErrorKind.CONNECTION, "broke"),
+        ([None], CallErrorKind.CONNECTION, "without a reply"),
+        ([b"SSH-2.0-OpenSSH\r\n"], CallErrorKind.NOT_JSON, "does not speak HTTP"),
+        ([b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"], CallErrorKind.NOT_JSON, "protocol"),
+        ([b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 1\r\n\r\nx"], CallErrorKind.NOT_JSON, "br"),
+        ([b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx"], CallErrorKind.NOT_JSON, ""),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxy"], CallErrorKind.NOT_JSON, "HTTP"),
+    ],
+)
+async def test_a_broken_reply_is_a_typed_fault(serve: Any, pieces: Any, kind: CallErrorKind, said: str) -> None:
+    fault = await post(await serve(lambda _: pieces))
+    assert isinstance(fault, Fault)
+    assert fault.kind is kind
+    assert said in fault.message
+
+
+async def test_an_endless_reply_does_not_fill_the_memory(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "LARGEST", 1 << 20)
+    server = await serve(lambda _: [b"HTTP/1.1 200 OK\r\n\r\n", *([b"x" * 65_536] * 64)])
+    fault = await post(server)
+    assert isinstance(fault, Fault)
+    assert "larger than" in fault.message
+
+
+@pytest.mark.parametrize("limits", [Timeouts(total=0.05), Timeouts(read=0.05)])
+async def test_a_server_that_says_nothing_is_given_up_in_time(serve: Any, limits: Timeouts) -> None:
+    fault = await post(await serve(lambda _: []), timeouts=limits)
+    assert isinstance(fault, Fault)
+    assert fault.kind is CallErrorKind.TIMEOUT
+    assert "0.05 s" in fault.message
+
+
+async def test_a_cancelled_call_closes_its_connection_and_no_other(serve: Any) -> None:
+    server = await serve(lambda request: [] if b"wait" in request else [OK])
+    client = endpoint(server)
+    waiting = asyncio.ensure_future(client.post(b"wait"))
+    await server.asked.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    for _ in range(2):
+        assert body_of(await client.post(b"{}")) == b"hello"
+    await client.aclose()
+    assert server.connections == 2
+
+
+async def test_closing_ends_calls_that_are_under_way(serve: Any) -> None:
+    server = await serve(lambda _: [])
+    client = endpoint(server)
+    waiting = asyncio.ensure_future(client.post(b"{}"))
+    await server.asked.wait()
+    await client.aclose()
+    fault = await waiting
+    assert isinstance(fault, Fault)
+    assert fault.kind is CallErrorKind.CONNECTION
+
+
+async def test_a_server_on_ipv6_is_reached(serve: Any) -> None:
+    try:
+        server = await serve(lambda _: [OK], None, "::1")
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    client = Endpoint(f"http://[::1]:{server.port}/v1", api_key_env=None)
+    assert body_of(await client.post(b"{}")) == b"hello"
+    await client.aclose()
+    assert f"Host: [::1]:{server.port}".encode() in server.requests[0]
+
+
+async def test_too_few_open_files_are_called_by_their_name(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = await serve(lambda _: [OK])
+
+    def none_left(*_: Any, **__: Any) -> socket.socket:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("aiohappyeyeballs.impl.socket.socket", none_left)
+    fault = await post(server)
+    assert isinstance(fault, Fault)
+    assert "Too many open files" in fault.message
+    assert "ulimit" in str(fault.hint)
+
+
+# --- TLS and proxies --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tls(certificate: tuple[Path, Path]) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    return context
+
+
+async def test_calls_over_tls_reuse_their_connection(serve: Any, tls: Any, certificate: tuple[Path, Path]) -> None:
+    server = await serve(lambda _: [OK], tls)
+    url = f"https://127.0.0.1:{server.port}/v1"
+    client = Endpoint(url, api_key=KEY, ca_file=certificate[0])
+    for _ in range(3):
+        assert body_of(await client.post(b"x" * 300_000)) == b"hello"
+    await client.aclose()
+    assert server.connections == 1
+    plain = await Endpoint(url.replace("https", "http"), api_key=KEY).post(b"{}")
+    assert isinstance(plain, Fault)
+
+
+async def test_https_to_a_plain_server_names_tls(serve: Any) -> None:
+    server = await serve(lambda _: [OK])
+    fault = await Endpoint(f"https://127.0.0.1:{server.port}/v1", api_key=KEY).post(b"{}")
+    assert isinstance(fault, Fault)
+    assert fault.fatal or fault.kind is CallErrorKind.CONNECTION
+    assert "127.0.0.1" in fault.message
+
+
+class Tunnel:
+    """A proxy that connects whoever asks with the right login to one port."""
+
+    def __init__(self, port: int, status: bytes = b"200 Go") -> None:
+        self.asked: list[bytes] = []
+        self._port = port
+        self._status = status
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.port = 0
+
+    async def __aenter__(self) -> Tunnel:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._tasks.add(asyncio.ensure_future(self._serve(reader, writer)))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 %s\r\n\r\n" % self._status)
+        if self._status.startswith(b"200"):
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
+            await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
+        else:
+            writer.close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65_536):
+            writer.write(data)
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+
+
+@pytest.fixture
+def behind(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def use(proxy: Tunnel) -> None:
+        for name in ("no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY", "HTTPS_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("https_proxy", f"http://me:proxy-pass-1@127.0.0.1:{proxy.port}")
+
+    return use
+
+
+async def test_https_goes_through_a_tunnel_and_the_proxy_never_sees_the_key(
+    serve: Any, tls: Any, certificate: tuple[Path, Path], behind: Any
+) -> None:
+    server = await serve(lambda _: [OK], tls)
+    async with Tunnel(server.port) as proxy:
+        behind(proxy)
+        client = Endpoint("https://far.example/v1", api_key=KEY, ca_file=certificate[0])
+        for _ in range(2):
+            assert body_of(await client.post(b"{}")) == b"hello"
+        await client.aclose()
+    assert len(proxy.asked) == 1
+    assert proxy.asked[0].startswith(b"CONNECT far.example:443 HTTP/1.1\r\nHost: far.example:443\r\n")
+    assert b"Proxy-Authorization: Basic " in proxy.asked[0]
+    assert KEY.encode() not in proxy.asked[0]
+    assert b"Proxy-Authorization" not in server.requests[0]
+    assert KEY.encode() in server.requests[0]
+
+
+async def test_a_proxy_that_refuses_or_is_not_there_is_named(serve: Any, behind: Any) -> None:
+    server = await serve(lambda _: [OK])
+    async with Tunnel(server.port, b"403 Forbidden") as proxy:
+        behind(proxy)
+        refused = await Endpoint("https://far.example/v1", api_key=KEY).post(b"{}")
+    gone = await Endpoint("https://far.example/v1", api_key=KEY).post(b"{}")
+    for fault, said in ((refused, "403"), (gone, "refused")):
+        assert isinstance(fault, Fault)
+        assert "proxy" in fault.message
+        assert said in fault.message
+        assert "HTTPS_PROXY" in str(fault.hint)
+        assert fault.paid == "no"
+        assert "proxy-pass-1" not in repr(fault)
+
+
+# --- what cannot be sent ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "headers", [{"X-A": "b\r\nEvil: yes"}, {"X A": "b"}, {"X:A": "b"}, {"Content-Length": "3"}, {"": "b"}, {"é": "b"}]
+)
+def test_a_header_that_would_change_the_request_is_refused_and_not_shown(headers: dict[str, str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        Endpoint("http://127.0.0.1:1/v1", headers=headers)
+    assert "Evil" not in str(caught.value)
+
+
+def test_a_path_is_quoted_once() -> None:
+    assert target_of("/a b/ü/%20", "k=v w&x=%2F") == "/a%20b/%C3%BC/%20?k=v%20w&x=%2F"
+    assert target_of("") == "/"
