@@ -12,12 +12,13 @@ import click
 
 from combee.cli.config import read_config
 from combee.cli.kept import kept_spec
-from combee.cli.options import task_options
+from combee.cli.options import Place, task_options
 from combee.cli.rundir import find_run, open_book
 from combee.cli.spec import Prepared, RunSpec, prepare
+from combee.cli.unfinished import scores_kept
 from combee.cli.words import counted, typed, with_program
 from combee.errors import RunError, UsageError
-from combee.journal import Journal
+from combee.journal import Journal, Scope
 from combee.learn import Evaluation, Score
 from combee.playbook import Playbook
 from combee.runner import run_sync
@@ -31,7 +32,7 @@ __all__ = ["command"]
 @task_options
 @click.option("--split", type=click.Choice(["train", "val", "test"]), default="test", show_default=True)
 @click.option("--version", default="best", show_default=True, help="A label (best, last, stable) or a digest.")
-@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file. [combee.toml if there]")
+@click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(what: str | None, source: str | None, split: str, version: str, **options: Any) -> int:
     """Score the playbook of WHAT (a run or a file) on SOURCE (default: the run's own tasks), learning nothing."""
@@ -45,13 +46,15 @@ def command(what: str | None, source: str | None, split: str, version: str, **op
     if not any(task.target is not None for task in tasks):
         raise UsageError(f"{prepared.tasks.name} has no {split} tasks with an answer.", hint="Choose another --split.")
 
-    async def both() -> tuple[Evaluation, Evaluation]:
+    async def both(scope: Scope) -> tuple[Evaluation, Evaluation]:
         try:
-            return await prepared.score(tasks, book), await prepared.score(tasks, Playbook())
+            return await prepared.score(tasks, book, scope), await prepared.score(tasks, Playbook(), scope)
         finally:
             await prepared.agent.aclose()
 
-    with_book, without = run_sync(both())
+    with scores_kept("eval", prepared) as answers:
+        with_book, without = run_sync(both(answers.scope))
+        answers.complete = with_book.complete and without.complete
     _print(name, split, prepared, with_book, without, as_json=options["as_json"])
     if not with_book.scores and options["as_json"]:
         return RunError.exit_code  # one object, which holds the errors

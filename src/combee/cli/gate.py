@@ -16,10 +16,11 @@ from combee.cli.kept import kept_spec
 from combee.cli.options import Number
 from combee.cli.rundir import all_runs, find_run, open_book
 from combee.cli.spec import Prepared, prepare
+from combee.cli.unfinished import scores_kept
 from combee.cli.words import with_program
 from combee.errors import RunError, UsageError, did_you_mean
 from combee.guard import Gate, GateLimits, Metrics, find_secrets, gate
-from combee.journal import JSON, Journal
+from combee.journal import JSON, Journal, Scope
 from combee.learn import Task
 from combee.playbook import Playbook, from_json, tokens
 from combee.runner import run_sync
@@ -70,10 +71,12 @@ def command(run: str | None, *, baseline: str, version: str, split: str, as_json
     tasks = [task for task in getattr(prepared.tasks, split) if task.target is not None]
     if not tasks:
         raise UsageError(f"{prepared.tasks.name} has no {split} tasks with an answer.", hint="Choose another --split.")
-    try:
-        new_scored, old_scored = run_sync(_both(prepared, tuple(tasks), new, old))
-    except RunError as error:
-        new_scored = old_scored = _Scored(Metrics(), str(error))
+    with scores_kept("gate", prepared) as answers:
+        try:
+            new_scored, old_scored = run_sync(_both(prepared, tuple(tasks), (new, old), answers.scope))
+        except RunError as error:
+            new_scored = old_scored = _Scored(Metrics(), str(error))
+        answers.complete = new_scored.error is None and old_scored.error is None
     outcome = gate(new_scored.metrics, old_scored.metrics, checked)
     fault = new_scored.error or old_scored.error
     scored = new_scored.metrics.rows.keys() & old_scored.metrics.rows.keys()
@@ -114,15 +117,18 @@ def _coverage(journal: Journal) -> float | None:
     return None if not read else 1 - sum(step["uncovered"] for step in steps) / read
 
 
-async def _both(prepared: Prepared, tasks: tuple[Task, ...], new: _Side, old: _Side) -> tuple[_Scored, _Scored]:
+async def _both(
+    prepared: Prepared, tasks: tuple[Task, ...], sides: tuple[_Side, _Side], scope: Scope
+) -> tuple[_Scored, _Scored]:
+    new, old = sides
     try:
-        return await _measured(prepared, tasks, new), await _measured(prepared, tasks, old)
+        return await _measured(prepared, tasks, new, scope), await _measured(prepared, tasks, old, scope)
     finally:
         await prepared.agent.aclose()
 
 
-async def _measured(prepared: Prepared, tasks: tuple[Task, ...], side: _Side) -> _Scored:
-    found = await prepared.score(tasks, side.book)
+async def _measured(prepared: Prepared, tasks: tuple[Task, ...], side: _Side, scope: Scope) -> _Scored:
+    found = await prepared.score(tasks, side.book, scope)
     index = prepared.judge.held_out
     bad = [b for b in side.book if find_secrets(b.text) or (index is not None and index.find(b.text))]
     metrics = Metrics(

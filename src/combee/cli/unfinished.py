@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,8 +21,9 @@ from combee.journal import JSON, Journal, MemoryScope, Scope, hash_json
 
 if TYPE_CHECKING:
     from combee.ace import Models
+    from combee.cli.spec import Prepared
 
-__all__ = ["UNFINISHED", "Answers", "kept_until_the_end", "told_what_is_kept"]
+__all__ = ["UNFINISHED", "Answers", "kept_until_the_end", "scores_kept", "told_what_is_kept"]
 
 UNFINISHED = Path("combee-unfinished")
 
@@ -77,6 +78,13 @@ def kept_until_the_end(command: str, models: Models | None, about: JSON) -> Iter
             journal.close()
             if answers.complete or not kept():
                 _remove(folder)
+
+
+def scores_kept(command: str, prepared: Prepared) -> AbstractContextManager[Answers]:
+    """Keep what the agent of a run answers to held-out tasks. See `kept_until_the_end`."""
+    spec = prepared.spec.to_json()
+    about = [prepared.digest(), prepared.agent.prompts, *(spec[table] for table in ("agent", "model", "learn"))]
+    return kept_until_the_end(command, prepared.agent.models, about)
 
 
 @contextmanager
