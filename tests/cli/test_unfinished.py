@@ -1,0 +1,177 @@
+"""Commands that pay and are no run: killed, they go on by the same command and buy only what was in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from combee.ace import Student, lesson_of
+from combee.cli import run
+from combee.cli.unfinished import UNFINISHED
+from combee.model.mock import MockConfig, MockServer, parse_latency
+from combee.playbook import Bullet, Playbook, save
+from combee.tasks import load
+
+AT_ONCE = 4
+SPLIT = ("--train", "2", "--val", "0", "--test", "10")
+_ENTRY = re.compile(r"^\[(\w+-\d{5})\][^:]*:: (.*)$", re.MULTILINE)
+_PLANTED = re.compile(r"When a .+? book it in \w+ \d+\.")
+
+
+class Answering:
+    """A model that tidies, keeps what was planted, and knows the gauges; it counts each question."""
+
+    def __init__(self) -> None:
+        tasks = load("gauges.jsonl")
+        self.student = Student(tasks, {task.id: lesson_of(task) for task in tasks}, m0=None)
+        self.asked: Counter[str] = Counter()
+
+    def __call__(self, body: Mapping[str, Any]) -> str:
+        self.asked[json.dumps(body["messages"])] += 1
+        text = body["messages"][-1]["content"]
+        entries, planted = _ENTRY.findall(text), _PLANTED.findall(text)
+        if "Terms that must not be lost" in text:
+            return json.dumps({"bullets": [{"text": entries[0][1], "bullet_ids": [name for name, _ in entries]}]})
+        if planted:
+            return json.dumps({"operations": [{"type": "ADD", "content": lesson} for lesson in planted]})
+        return self.student(body)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    rows = [{"question": f"What is the reading of gauge G-{n:03d}?", "answer": str(100 + n)} for n in range(12)]
+    Path("gauges.jsonl").write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    pairs = [(f"Close valve V-{n} before pump P-{n}", f"Before pump P-{n} close valve V-{n}") for n in range(100, 112)]
+    texts = [text for pair in pairs for text in pair]
+    save(Playbook(tuple(Bullet(f"misc-{n:05d}", "OTHERS", t) for n, t in enumerate(texts, 1)), 24), Path("book.json"))
+
+
+def settings(url: str) -> None:
+    Path("combee.toml").write_text(
+        f'[agent]\nkind = "ace"\n[model]\nname = "m"\nbase_url = "{url}"\nmax_in_flight = {AT_ONCE}\n', encoding="utf-8"
+    )
+
+
+EVAL = ("eval", "book.json", "gauges.jsonl", *SPLIT, "--json")
+
+
+COMMANDS: dict[str, tuple[tuple[str, ...], Callable[[], object]]] = {
+    "calibrate": (
+        ("calibrate", "--sizes", "1 2 4 8", "--repeats", "6", "--concurrency", str(AT_ONCE), "--yes", "--json"),
+        lambda: json.loads(Path("combee-calibration.json").read_text(encoding="utf-8")),
+    ),
+    "refine": (
+        ("refine", "book.json", "--cluster", "2", "--concurrency", str(AT_ONCE), "--out", "new.json", "--json"),
+        lambda: Path("new.json").read_text(encoding="utf-8"),
+    ),
+    "eval": (EVAL, lambda: None),
+    "gate": (("gate", "r", "--baseline", "book.json", "--split", "test", "--json"), lambda: None),
+}
+
+
+async def started(*arguments: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "combee", *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+
+
+async def combee(*arguments: str) -> int:
+    return await asyncio.to_thread(run, list(arguments))
+
+
+async def paid(server: MockServer, upto: int, process: asyncio.subprocess.Process) -> None:
+    while server.stats.paid < upto and process.returncode is None:  # noqa: ASYNC110 - another program calls
+        await asyncio.sleep(0.002)
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+async def test_a_killed_command_goes_on_to_the_same_end_and_pays_only_for_what_was_in_flight(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, made = COMMANDS[name]
+    answering = Answering()
+    async with MockServer(MockConfig(latency=parse_latency("0.02")), answering) as server:
+        settings(server.url)
+        if name == "gate":
+            assert await combee("learn", "gauges.jsonl", *SPLIT, "--start", "book.json", "--name", "r", "--quiet") == 0
+        answering.asked.clear()
+        before = server.stats.paid
+        capsys.readouterr()
+        assert await combee(*command) == 0
+        whole, all_calls = (capsys.readouterr().out, made()), server.stats.paid - before
+        Path("combee-calibration.json").unlink(missing_ok=True)
+        assert not UNFINISHED.exists()
+        assert set(answering.asked.values()) == {1}
+        answering.asked.clear()
+        before = server.stats.paid
+        process = await started(*command)
+        await paid(server, before + all_calls // 2, process)
+        process.kill()
+        await process.communicate()
+        while server.stats.in_flight:  # noqa: ASYNC110 - what was asked is charged, whoever has gone
+            await asyncio.sleep(0.01)
+        at_kill = server.stats.paid - before
+        assert await combee(*command) == 0
+        bought = server.stats.paid - before
+    told = capsys.readouterr()
+    assert (told.out, made()) == whole
+    assert not UNFINISHED.exists()
+    assert all_calls // 2 <= at_kill < all_calls
+    assert "Going on where it stopped" in told.err
+    assert len(answering.asked) == all_calls
+    # Paid twice: on the wire at the kill, or home for less than the 20 ms that a commit may take.
+    assert bought - all_calls == sum(count - 1 for count in answering.asked.values()) <= 2 * AT_ONCE
+
+
+@pytest.mark.parametrize("of_run", [False, True])
+async def test_ctrl_c_says_how_to_go_on(*, of_run: bool) -> None:
+    command = ("refine", "r", "--cluster", "2", "--concurrency", str(AT_ONCE), "--json") if of_run else EVAL
+    answering = Answering()
+    async with MockServer(MockConfig(latency=parse_latency("0.02")), answering) as server:
+        settings(server.url)
+        if of_run:
+            assert await combee("learn", "gauges.jsonl", *SPLIT, "--start", "book.json", "--name", "r", "--quiet") == 0
+        answering.asked.clear()
+        process = await started(*command)
+        await paid(server, server.stats.paid + 2 * AT_ONCE, process)
+        process.send_signal(signal.SIGINT)
+        out, err = await process.communicate()
+        assert process.returncode == 130
+        assert json.loads(out)["error"]["kind"] == "Interrupted"
+        told = re.search(r"No answer is lost: the same command goes on with those kept in (\S+)\.\n", err.decode())
+        assert told is not None
+        assert (Path(told[1]) / "journal.sqlite").is_file()
+        asked = set(answering.asked)
+        answering.asked.clear()
+        assert await combee(*command) == 0
+    assert len(asked & set(answering.asked)) <= 2 * AT_ONCE < len(asked | set(answering.asked))
+    assert not UNFINISHED.exists()
+
+
+async def test_answers_stay_where_some_calls_gave_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """The window is too small for 64 facts: the same command, given a larger one, asks only for those."""
+    calibrate = ("calibrate", "--sizes", "1 64", "--repeats", "3", "--yes", "--json")
+    answering = Answering()
+    async with MockServer(MockConfig(context=2_000), answering) as server:
+        settings(server.url)
+        assert await combee(*calibrate) == 0
+        told = capsys.readouterr()
+        assert [row[2] for row in json.loads(told.out)["result"]["measured"]] == [0, 3]
+        assert "The same command makes only those: 3 answers kept in" in told.err
+        server.config = MockConfig()
+        assert await combee(*calibrate) == 0
+    assert [row[2] for row in json.loads(capsys.readouterr().out)["result"]["measured"]] == [0, 0]
+    assert set(answering.asked.values()) == {1}
+    assert not UNFINISHED.exists()
