@@ -97,10 +97,10 @@ def test_agents_on_an_endpoint_read_ask_and_answer_and_what_they_took_is_what_wa
         file = office(tmp_path, f'kind = "endpoint"\nname = "m"\nbase_url = "{url}"')
         assert run(["swarm", "run", str(file), "--json"]) == 0
         told = json.loads(capsys.readouterr().out)
-        assert told["answer"] == {"kind": "answer", "body": "It is 5."}
-        assert run(["swarm", "ask", "ann", "And?", "--world", str(tmp_path / "swarm.sqlite")]) == 0
+        assert told["answer"] == {"kind": "answer", "from": "wes", "body": "It is 5."}
+        assert run(["swarm", "ask", "ann", "And?", "--world", str(tmp_path / "office.sqlite")]) == 0
         assert capsys.readouterr().out == "It is 5.\n"
-        with World.open(tmp_path / "swarm.sqlite", read_only=True) as world:
+        with World.open(tmp_path / "office.sqlite", read_only=True) as world:
             spent = totals(world)
             estimated = world.rows("SELECT 1 FROM spend WHERE estimated")
     assert (spent.prompt, spent.completion) == (counts["prompt"], counts["completion"])
@@ -313,7 +313,7 @@ def test_pydantic_ai_at_any_endpoint_with_native_tool_calls(tmp_path: Path, caps
         file = office(tmp_path, f'kind = "pydantic-ai"\nname = "m"\nbase_url = "{url}"')
         assert run(["swarm", "run", str(file), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["answer"] == {"kind": "answer", "body": "It is 5."}
+    assert told["answer"] == {"kind": "answer", "from": "wes", "body": "It is 5."}
     assert told["totals"]["prompt"] == 11 * told["totals"]["thoughts"]
 
 
@@ -342,7 +342,7 @@ def test_the_same_office_in_both_clients_leaves_the_same_mail(tmp_path: Path) ->
             (tmp_path / name).mkdir()
             file = office(tmp_path / name, f'kind = "{kind}"\nname = "m"\nbase_url = "{url}"')
             assert run(["swarm", "run", str(file), "--json"]) == 0
-            with World.open(tmp_path / name / "swarm.sqlite", read_only=True) as world:
+            with World.open(tmp_path / name / "office.sqlite", read_only=True) as world:
                 rows = world.rows("SELECT key, kind, sender, recipient, body FROM mail ORDER BY key")
                 mails.append((rows, totals(world).thoughts))
     assert mails[0] == mails[1]

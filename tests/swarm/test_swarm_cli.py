@@ -44,7 +44,7 @@ def office_file(tmp_path: Path) -> Path:
 def test_a_described_swarm_answers_its_task_and_can_be_asked_again(
     office_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world = str(office_file.parent / "swarm.sqlite")
+    world = str(office_file.parent / "office.sqlite")
     assert run(["swarm", "run", str(office_file)]) == 0
     assert capsys.readouterr().out == "The retry limit of the HTTP client is 7 tries.\n"
     assert run(["swarm", "run", str(office_file), "--json"]) == 0  # again: nothing is done twice
@@ -52,7 +52,7 @@ def test_a_described_swarm_answers_its_task_and_can_be_asked_again(
     assert run(["swarm", "ask", "ann", "what is the timeout?", "--world", world]) == 0
     assert capsys.readouterr().out.startswith("The timeout")
     assert run(["swarm", "ask", "nobody", "?", "--world", world]) == 2
-    assert "Live: ann, wes" in capsys.readouterr().err
+    assert "Known: ann, wes" in capsys.readouterr().err
     assert run(["swarm", "status", "--world", world, "--json"]) == 0
     assert [row["name"] for row in json.loads(capsys.readouterr().out)["agents"]] == ["ann", "wes"]
     for more in (["status"], ["log"], ["log", "--json"]):
@@ -78,7 +78,7 @@ def test_what_agents_wrote_stays_newer_than_the_file_it_began_with(office_file: 
 
 
 def test_graph_and_traces_are_written(office_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    world = str(office_file.parent / "swarm.sqlite")
+    world = str(office_file.parent / "office.sqlite")
     run(["swarm", "run", str(office_file)])
     svg, lines = office_file.parent / "g.svg", office_file.parent / "t.jsonl"
     assert run(["swarm", "graph", "--world", world, "--out", str(svg)]) == 0
@@ -117,9 +117,3 @@ def test_a_wrong_description_says_what_to_do(
     office_file.write_text(text, encoding="utf-8")
     assert run(["swarm", "run", str(office_file)]) == 2
     assert says in capsys.readouterr().err
-
-
-def test_without_a_world_the_commands_say_how_to_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("status", "log", "graph", "traces"):
-        assert run(["swarm", name, "--world", str(tmp_path / "none.sqlite")]) == 2
-        assert "combee swarm run FILE" in capsys.readouterr().err

@@ -123,10 +123,9 @@ def test_a_repository_is_never_made_of_a_folder_or_inside_of_one(
 def test_worlds_of_one_folder_run_at_the_same_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = folder / "a.toml", folder / "b.toml"
     a.write_text(FILE, encoding="utf-8")
-    b.write_text(f'world = "b.sqlite"\n{FILE}', encoding="utf-8")
+    b.write_text(FILE, encoding="utf-8")
     with starting(read_swarm_file(a)) as swarm:
         populate(read_swarm_file(a), swarm)
-        swarm.world.set_meta("file", str(a))
         swarm.world.flush()
         assert run(["swarm", "run", str(b)]) == 0
         world = ["--world", str(folder / "b.sqlite"), "--json"]
@@ -136,8 +135,8 @@ def test_worlds_of_one_folder_run_at_the_same_time(folder: Path, capsys: pytest.
         assert "7 tries" in told["answer"]["body"]
         assert told["queued"] is False
         assert run(["swarm", "run", str(a)]) == 1  # this world has its process
-        assert f"{folder.resolve() / 'swarm.sqlite'} is in use by" in capsys.readouterr().err
-        assert run(["swarm", "ask", "ann", "?", "--world", str(folder / "swarm.sqlite"), "--json"]) == 0
+        assert f"{folder.resolve() / 'a.sqlite'} is in use by" in capsys.readouterr().err
+        assert run(["swarm", "ask", "ann", "?", "--world", str(folder / "a.sqlite"), "--json"]) == 0
         told = json.loads(capsys.readouterr().out)
         assert (told["answer"], told["queued"]) == (None, True)
         asyncio.run(swarm.run())  # the process that runs the world takes it up
@@ -148,7 +147,7 @@ def test_a_question_goes_to_the_world_that_was_named(folder: Path, capsys: pytes
     file = folder / "office.toml"
     file.write_text(FILE, encoding="utf-8")
     assert run(["swarm", "run", str(file)]) == 0
-    (folder / "copy.sqlite").write_bytes((folder / "swarm.sqlite").read_bytes())
+    (folder / "copy.sqlite").write_bytes((folder / "office.sqlite").read_bytes())
     assert run(["swarm", "ask", "ann", "?", "--world", str(folder / "copy.sqlite")]) == 2
     assert "describes another world" in capsys.readouterr().err
 
@@ -156,7 +155,7 @@ def test_a_question_goes_to_the_world_that_was_named(folder: Path, capsys: pytes
 def test_files_that_learn_in_one_folder_have_runs_of_their_own(tmp_path: Path) -> None:
     first = write_rehearsal(tmp_path / "r", desks=DESKS[:1])
     second = first.with_name("night.toml")
-    second.write_text('world = "night.sqlite"\n' + first.read_text(encoding="utf-8"), encoding="utf-8")
+    second.write_text(first.read_text(encoding="utf-8"), encoding="utf-8")
     assert run(["swarm", "learn", str(first), "--rounds", "1", "--quiet"]) == 0
     with running(read_swarm_file(first)):  # and at the same time
         assert run(["swarm", "learn", str(second), "--rounds", "2", "--quiet"]) == 0
@@ -189,7 +188,7 @@ def test_the_files_of_a_swarm_are_no_documents_of_it(folder: Path) -> None:
     (folder / "office.toml").write_text(text, encoding="utf-8")
     for _ in range(2):
         assert run(["swarm", "run", str(folder / "office.toml")]) == 0
-    with World.open(folder / "swarm.sqlite", read_only=True) as world:
+    with World.open(folder / "office.sqlite", read_only=True) as world:
         found = [path for (path,) in world.rows("SELECT DISTINCT path FROM artefacts ORDER BY path")]
     assert found == ["docs/http.md", "office.toml", "tasks.jsonl"]
 
@@ -257,3 +256,31 @@ def test_a_budget_ends_a_run_in_one_way_whenever_it_is_reached(
     assert [reason for reason, _ in seen] == ["budget"] * 4 + ["completed"]
     assert seen[0][1] == 0
     assert seen[-1][1] == 8  # 7 training tasks, two at a time, twice
+
+
+def test_a_used_up_budget_is_a_reason_to_end_and_no_failure_for_run_and_ask(
+    folder: Path, answering: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, world = str(folder / "office.toml"), str(folder / "office.sqlite")
+
+    def limited(budget: str, *command: str) -> tuple[dict[str, object], str]:
+        model = f'kind = "endpoint"\nname = "m"\nbase_url = "{answering}"\n[budget]\n{budget}'
+        Path(file).write_text(FILE.replace(MODEL, model), encoding="utf-8")
+        assert run(["swarm", *command, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert run(["swarm", *command]) == 0
+        return told, "".join(capsys.readouterr())
+
+    told, said = limited("max_tokens = 1", "run", file)
+    assert (told["reason"], told["answer"], told["handled"]) == ("budget", None, 0)
+    assert "No answer yet: the limit of 1 tokens is reached" in said
+    told, said = limited("max_calls = 1", "run", file)  # enough to read first, and for no task
+    assert (told["reason"], told["answer"], told["handled"]) == ("budget", None, 1)
+    assert said.startswith("7\n")  # each process has its budget: the second one had a call for the task
+    told, said = limited("max_tokens = 1", "ask", "ann", "Limit?", "--world", world)
+    assert (told["reason"], told["answer"], told["queued"]) == ("budget", None, True)
+    assert "No answer yet: the limit of 1 tokens is reached" in said
+    assert "combee swarm run" in said
+    told, said = limited("max_calls = 9", "run", file)  # takes up what is left
+    assert (told["reason"], told["detail"], told["handled"]) == ("completed", "", 4)
+    assert "budget" not in said

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from combee.cli.swarm_world import shown
+from combee.cli.words import typed
 from combee.learn import Evaluation, LearnResult
 from combee.playbook import tokens
 
@@ -76,7 +78,9 @@ def print_told(told: Told, *, as_json: bool) -> None:
     if told.full:
         click.echo(f"full       {', '.join(told.full)}: their windows hold no more; larger ones, or fewer view_tokens")
     click.echo(f"work       {told.bought} results made, {told.reused} taken from the journal")
-    click.echo(f"playbook   {told.folder / 'playbook.md'}")
+    click.echo(f"playbook   {shown(told.folder / 'playbook.md')}")
+    if told.result.last:
+        click.echo(f"next       {typed('show', shown(told.folder))}")
 
 
 def _rounds(told: Told) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """A swarm described in a TOML file: the model, the agents, the documents, the playbook and the task.
 
-world = "swarm.sqlite"            # beside this file
+world = "swarm.sqlite"            # beside this file; left out: called like this file (of office.toml: office.sqlite)
 repository = "repo"               # optional: documents are files of this git repository, which is there already
 playbook = "playbook.json"        # optional: with each question its part for the one who is asked goes along
 playbook_tokens = 2000            # at most so many
@@ -53,14 +53,14 @@ max_steps = 50                    # thoughts for one message
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from combee.errors import UsageError, did_you_mean
+from combee.errors import UsageError
 from combee.files import read_regular
-from combee.journal import clean_text, hash_json
+from combee.journal import hash_json
 from combee.playbook import Playbook
 from combee.playbook import load as load_playbook
 from combee.swarm.checks import check_data
@@ -68,23 +68,24 @@ from combee.swarm.directory import publish
 from combee.swarm.kinds import brain_of
 from combee.swarm.lessons import Lessons
 from combee.swarm.mail import join
+from combee.swarm.places import FILE, documents, own_world
 from combee.swarm.repository import Repository
 from combee.swarm.swarm import USER, Swarm
 from combee.swarm.window import Summarise
 from combee.swarm.world import World
 
-__all__ = ["SwarmFile", "build", "check_places", "populate", "prepare", "put_task", "read_swarm_file"]
+__all__ = ["SwarmFile", "build", "populate", "prepare", "put_task", "read_swarm_file"]
 
 _WINDOW = 100_000
-_SQLITE = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True, slots=True)
 class SwarmFile:
-    """A description that was read and checked; `file` is absolute."""
+    """A description that was read and checked; `file` is absolute, `world` is where its world lies."""
 
     file: Path
     data: dict[str, Any]
+    world: Path
 
     @property
     def folder(self) -> Path:
@@ -96,11 +97,6 @@ class SwarmFile:
         """Where it keeps its run when it learns: `learned` for swarm.toml, `learned-office` for office.toml."""
         name = self.file.name.removesuffix(".toml")
         return self.folder / ("learned" if name == "swarm" else f"learned-{name}")
-
-    @property
-    def world(self) -> Path:
-        """Where the world lies."""
-        return self.folder / str(self.data.get("world", "swarm.sqlite"))
 
     @property
     def playbook(self) -> Path | None:
@@ -137,7 +133,8 @@ def read_swarm_file(path: Path) -> SwarmFile:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", hint="See docs/swarm.md for an example.") from error
     check_data(path, data)
-    return SwarmFile(path.resolve(), data)
+    file = path.resolve()
+    return SwarmFile(file, data, file.parent / data["world"] if "world" in data else own_world(file))
 
 
 def prepare(described: SwarmFile) -> Callable[[World], Swarm]:
@@ -167,39 +164,6 @@ def build(described: SwarmFile, world: World) -> Swarm:
     return prepare(described)(world)
 
 
-def check_places(described: SwarmFile) -> None:
-    """Look at what the description says is on the disk, before anything is made there.
-
-    Raises:
-        UsageError: A world, a document or something to read is not what, or not where, it must be.
-    """
-    world = described.world
-    if world.is_dir() or (world.is_file() and _head(world) not in {b"", _SQLITE}):
-        raise UsageError(f"{world} cannot be a world", hint='Name a file of its own: world = "swarm.sqlite".')
-    files = dict(_files(described))
-    for agent in described.agents:
-        for path in agent.get("reads", ()):
-            if not _can_be_read(described, path, files):
-                where = "the repository" if "repository" in described.data else "[documents]"
-                raise UsageError(
-                    f"{agent['name']} reads {path!r}, which is not in {where}", hint=did_you_mean(path, files)
-                )
-
-
-def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(len(_SQLITE))
-
-
-def _can_be_read(described: SwarmFile, path: str, files: Mapping[str, Path]) -> bool:
-    if "repository" in described.data:
-        return Repository.at(described.folder / described.data["repository"]).read(path) is not None
-    if path in files or not described.world.exists():
-        return path in files
-    with World.open(described.world, read_only=True) as world:  # what an agent wrote can be read too
-        return world.one("SELECT 1 FROM artefacts WHERE path = ?", path) is not None
-
-
 def _instructions(described: SwarmFile) -> dict[str, str]:
     """Return the system prompts by role: what those of its agents say."""
     texts: dict[str, str] = {}
@@ -214,7 +178,8 @@ def populate(described: SwarmFile, swarm: Swarm) -> None:
     """Make the agents, publish the documents, and send what is to be read; once, however often it is called."""
     world = swarm.world
     with world.step():
-        for path, text in _documents(described):
+        world.set_meta(FILE, str(described.file))
+        for path, text in documents(described):
             # What agents made of a document since then is newer than the file.
             sql = "SELECT body FROM artefacts WHERE path = ? AND author = ? ORDER BY version DESC LIMIT 1"
             if world.one(sql, path, USER) != (text,):
@@ -230,38 +195,6 @@ def populate(described: SwarmFile, swarm: Swarm) -> None:
         for channel in described.data.get("channels", ()):
             for member in channel.get("members", ()):
                 join(world, channel["name"], member)
-
-
-def _files(described: SwarmFile) -> list[tuple[str, Path]]:
-    """Return the documents of the file by the path that agents know them by; the swarm's own files are none."""
-    table = described.data.get("documents")
-    if table is None:
-        return []
-    folder, pattern = described.folder / table.get("folder", "."), table.get("glob", "**/*")
-    if not folder.is_dir():
-        raise UsageError(f"the folder of [documents] is not there: {folder}", hint=f"Make it: mkdir {folder}")
-    try:
-        if ".." in Path(pattern).parts:
-            raise ValueError("it leads out of the folder")
-        found = sorted(folder.glob(pattern))
-        world = str(described.world)
-        own = {Path(world + end) for end in ("", "-wal", "-shm", "-journal", ".lock")} | {described.learned}
-        files = [file for file in found if file.is_file() and own.isdisjoint((file, *file.parents))]
-        return [(file.relative_to(folder).as_posix(), file) for file in files]
-    except (ValueError, IndexError, NotImplementedError) as error:
-        hint = 'Give a pattern inside the folder, like "**/*.md".'
-        raise UsageError(f"[documents]: glob = {pattern!r}: {error}", hint=hint) from error
-    except OSError as error:
-        raise UsageError(f"{folder} cannot be read: {error.strerror}", hint="Check who may read it.") from error
-
-
-def _documents(described: SwarmFile) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each document, as the world keeps it, so that the same text is one version."""
-    for path, file in _files(described):
-        try:
-            yield path, clean_text(file.read_text(encoding="utf-8", errors="replace"))
-        except OSError as error:
-            raise UsageError(f"{file} cannot be read: {error.strerror}", hint="Check who may read it.") from error
 
 
 def put_task(described: SwarmFile, swarm: Swarm) -> int | None:

@@ -21,6 +21,7 @@ __all__ = [
     "open_issue",
     "publish",
     "read",
+    "subjects",
     "update_issue",
     "who_knows",
 ]
@@ -56,6 +57,9 @@ class Issue:
     state: str
     owner: str | None
     author: str
+
+
+_ASKABLE = "a.state = 'live' AND a.mode IN ('fork', 'serial') AND a.fork_of IS NULL"
 
 
 def publish(world: World, path: str, body: str, author: str) -> int:
@@ -114,11 +118,20 @@ def _readers(world: World, subject: str, exclude: tuple[str, ...], limit: int) -
     sql = (
         "SELECT r.agent, sum(r.count) AS n, max(r.version), max(r.version = ?2) AS fresh"  # noqa: S608 - constants and marks
         f" FROM reads r JOIN agents a ON a.name = r.agent AND a.incarnation = r.incarnation WHERE {under}"
-        f" AND a.state = 'live' AND a.mode IN ('fork', 'serial') AND a.fork_of IS NULL AND r.agent NOT IN ({marks})"
+        f" AND {_ASKABLE} AND r.agent NOT IN ({marks})"
         " GROUP BY r.agent ORDER BY fresh DESC, n DESC, r.agent LIMIT ?3"
     )
     rows = world.rows(sql, subject, version, limit, *exclude)
     return [Knows(agent, n, seen, version is None or bool(fresh)) for agent, n, seen, fresh in rows]
+
+
+def subjects(world: World, limit: int = 30) -> list[str]:
+    """Return what live agents have read, the most read first."""
+    sql = (
+        "SELECT r.subject FROM reads r JOIN agents a ON a.name = r.agent AND a.incarnation = r.incarnation"  # noqa: S608 - a constant
+        f" WHERE {_ASKABLE} GROUP BY r.subject ORDER BY sum(r.count) DESC, r.subject LIMIT ?"
+    )
+    return [str(row[0]) for row in world.rows(sql, limit)]
 
 
 def open_issue(world: World, title: str, body: str, author: str, *, key: str) -> int:

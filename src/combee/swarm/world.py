@@ -21,7 +21,7 @@ from combee.journal.migrations import is_current, migrate
 from combee.journal.storage import boundary, connect, connect_read_only
 from combee.swarm.schema import WORLD
 
-__all__ = ["AgentRow", "Event", "Mode", "Returns", "World", "row_number"]
+__all__ = ["AgentRow", "Event", "Mode", "NoWorldError", "Returns", "World", "row_number"]
 
 Mode = Literal["fork", "serial", "once", "outside"]
 """How a question is taken: a copy answers; the agent itself, one at a time; it answers once and is gone; never."""
@@ -31,6 +31,10 @@ Returns = Literal["none", "digest", "full"]
 
 _WAIT = 0.01  # seconds that a step waits for company before its group is committed
 _GROUP = 1_000  # steps that need no further waiting
+
+
+class NoWorldError(UsageError):
+    """There is no world where one should be looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ def _to_look_at(path: Path) -> sqlite3.Connection:
     try:
         if is_current(connection, path, WORLD):
             return connection
-        raise UsageError(f"nothing is in {path} yet", hint="Start a world with `combee swarm run FILE`.")
+        raise NoWorldError(f"nothing is in {path} yet", hint="Start a world with `combee swarm run FILE`.")
     except BaseException:
         connection.close()
         raise
@@ -108,7 +112,7 @@ class World:
         """
         place = Path(path)
         if not place.exists() and (read_only or not create):
-            raise UsageError(f"there is no world at {place}", hint="Start one with `combee swarm run FILE`.")
+            raise NoWorldError(f"there is no world at {place}", hint="Start one with `combee swarm run FILE`.")
         if place.is_dir():
             raise UsageError(f"{place} is a folder, not a world", hint=f"Name its file, like {place / 'swarm.sqlite'}.")
         with boundary(place):
