@@ -1,0 +1,57 @@
+"""The drawing of who talked to whom: no two texts lie on each other, none leaves the picture, most are written."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from itertools import combinations
+
+import pytest
+
+from combee.cli.swarm_graph import graph
+from combee.report.scale import text_width
+from combee.swarm import Edge
+
+TEXT = re.compile(r'<text x="([\d.-]+)" y="([\d.-]+)" class="([^"]+)"[^>]*>([^<]+)</text>')
+
+
+def edge(a: str, b: str, tokens: int) -> Edge:
+    return Edge(a, b, 1, 0, 1, tokens, tokens, 0)
+
+
+def star(draw: random.Random) -> list[Edge]:
+    return [edge("user", f"desk {number}", draw.randrange(10, 10**6)) for number in range(12)]
+
+
+def mesh(draw: random.Random) -> list[Edge]:
+    names = [f"agent-{number}" for number in range(30)]
+    return [edge(a, b, draw.randrange(10, 10**7)) for a, b in combinations(names, 2) if draw.random() < 0.25]
+
+
+def long_names(draw: random.Random) -> list[Edge]:
+    names = ["a" * 60, "the reviewer of everything", "w" * 20]
+    return [edge(a, b, draw.randrange(10, 10**4)) for a, b in combinations(names, 2)]
+
+
+@pytest.mark.parametrize("talk", [star, mesh, long_names])
+def test_texts_do_not_lie_on_each_other_or_outside(talk: Callable[[random.Random], list[Edge]]) -> None:
+    for seed in range(5):
+        found = talk(random.Random(seed))
+        plot = graph(found)
+        boxes = []
+        texts = TEXT.findall(str(plot.inline()))
+        for x, y, kind, text in texts:
+            if "title" not in kind:
+                wide = text_width(text, 11 if "small" in kind else 12)
+                left = float(x) - (wide if "end" in kind else wide / 2 if "mid" in kind else 0)
+                boxes.append((left, left + wide, float(y) - 9, float(y) + 2, text))
+        assert all(left >= 0 and right <= plot.width for left, right, *_ in boxes)
+        over = [
+            (a[4], b[4])
+            for a, b in combinations(boxes, 2)
+            if a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]
+        ]
+        assert over == []
+        numbers = [text for _, _, kind, text in texts if "small" in kind]
+        assert len(numbers) >= min(len(found), 24) * 0.6  # most of those that may be written find a place
