@@ -156,7 +156,7 @@ def test_a_budget_pays_reading_first() -> None:
     assert spent.reach(0.5) == 130
     assert spent.reach(0.9) == float("inf")
     assert spent.course(2) == [(100, 0), (120, 1 / 3), (130, 2 / 3)]
-    assert Spent((0, 5, 9), (0, 1, 2)).course(5) == [(5, 0.5), (9, 1)]  # nothing was read: the first answer is the start
+    assert Spent((0, 5, 9), (0, 1, 2)).course(5) == [(5, 0.5), (9, 1)]  # nothing was read first
     stays, cached = spend(persistent(2), 150, 0, 4)
     once, _ = spend(fresh, 150, 0, 4)
     assert stays.right[-1] == once.right[-1] == 4
