@@ -56,6 +56,11 @@ class Known:
             for term in distinct_terms(text):
                 self._holding[term].append(place)
 
+    @property
+    def holds_any(self) -> bool:
+        """Whether there is an entry at all."""
+        return bool(self._texts)
+
     def says(self, lesson: str) -> bool:
         """Return whether an entry says the lesson."""
         if not self._texts:
