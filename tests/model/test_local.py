@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from combee.errors import CallError, CallErrorKind, UsageError
+from combee.errors import CallError, CallErrorKind, CombeeError, UsageError
+from combee.journal import Journal
 from combee.model import Message, Request, Response, complete_json
 from combee.model.doctor import check_local
 from combee.model.local import LocalModel, LocalServer, find_weights, weights_of
@@ -127,3 +133,99 @@ async def test_the_local_model_answers_by_schema_off_the_loop_and_refuses_what_i
         assert caught.value.kind is CallErrorKind.CONTEXT_TOO_LONG
     with pytest.raises(CallError, match="closed"):
         await model.complete(ask())
+
+
+async def test_a_reply_in_parts_is_the_reply_in_one_piece() -> None:
+    body = {"messages": [{"role": "user", "content": "Say hello to Anna."}], "max_tokens": 12, "temperature": 0}
+    async with LocalModel(LocalServer(weights())) as model:
+        found = await model.server.ask(body)
+        whole = await asyncio.to_thread(model.server._load().handle_chat_completions, body)
+    assert isinstance(found, Response)
+    assert found.usage is not None
+    assert (found.text, found.finish) == (whole["choices"][0]["message"]["content"], "length")
+    assert [found.usage.prompt, found.usage.completion] == [
+        whole["usage"][name] for name in ("prompt_tokens", "completion_tokens")
+    ]
+
+
+class Watched:
+    """A server of llama.cpp that says when a reply has begun, and counts its parts."""
+
+    def __init__(self, server: Any, begun: Callable[[], object]) -> None:
+        self.server = server
+        self.begun = begun
+        self.parts = 0
+
+    def handle_chat_completions(self, body: dict[str, Any], take: Callable[[dict[str, Any]], bool]) -> Any:
+        def counted(part: dict[str, Any]) -> bool:
+            self.parts += 1
+            if part.get("choices") and part["choices"][0]["delta"].get("content"):
+                self.begun()
+            return take(part)
+
+        return self.server.handle_chat_completions(body, counted)
+
+
+async def test_a_call_that_nobody_waits_for_any_more_is_ended() -> None:
+    tokens = 3_000  # a minute and more
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    async with LocalModel(LocalServer(weights()), extra={"ignore_eos": True}) as model:
+        watched = Watched(model.server._load(), lambda: loop.call_soon_threadsafe(begun.set))
+        model.server._server = watched
+        call = asyncio.create_task(model.complete(ask("Tell a long story.", max_tokens=tokens)))
+        await begun.wait()
+        call.cancel()
+    assert 0 < watched.parts < tokens / 2
+
+
+STUCK = """
+import json, time
+
+class CommonParams:
+    def __init__(self):
+        self.model = self.cpuparams = self.cpuparams_batch = type("Part", (), {})()
+
+class Server:
+    def __init__(self, parameters):
+        self.calls = 0
+
+    def handle_chat_completions(self, body, take):
+        self.calls += 1
+        if self.calls > 1:
+            time.sleep(3600)  # llama.cpp where it cannot be stopped: it loads, or reads a part of a prompt
+        answer = json.dumps({"reasoning": "", "bullet_ids": [], "final_answer": "400"})
+        take({"choices": [{"delta": {"content": answer}, "finish_reason": "stop"}]})
+        take({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}})
+"""
+
+
+async def test_ctrl_c_says_that_a_call_is_waited_for_and_a_second_one_ends_at_once(tmp_path: Path) -> None:
+    (tmp_path / "xllamacpp.py").write_text(STUCK, encoding="utf-8")
+    (tmp_path / "stuck.gguf").write_bytes(b"GGUF")
+    rows = [{"question": f"Name the code of gate {n}.", "answer": str(400 + n)} for n in range(3)]
+    (tmp_path / "gates.jsonl").write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    split = ("--train", "2", "--val", "0", "--test", "1")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "combee", "learn", "gates.jsonl", *split, "--model", "local/stuck.gguf",
+        "--max-in-flight", "1", "--name", "r", "--quiet", cwd=tmp_path, stderr=asyncio.subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+    )  # fmt: skip
+    assert process.stderr is not None
+    while kept(tmp_path / "runs" / "r") == 0:
+        assert process.returncode is None, await process.stderr.read()
+        await asyncio.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    assert "Ctrl-C ends at once" in (await process.stderr.readline()).decode()
+    process.send_signal(signal.SIGINT)
+    assert await process.wait() == 130
+    with Journal.open(tmp_path / "runs" / "r", create=False):  # no lock is left
+        assert kept(tmp_path / "runs" / "r") == 1
+
+
+def kept(folder: Path) -> int:
+    try:
+        with Journal.open(folder, create=False, read_only=True) as journal:
+            return sum(1 for _ in journal.results())
+    except CombeeError:  # not there yet
+        return 0

