@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from combee.aggregate import Cost, Retention, best_fan_in, best_tree, plan, tree_seconds
+from combee.aggregate import Cost, Paper, Retention, best_fan_in, best_tree, plan, tree_seconds
 from combee.aggregate.cost import groups_of, least_levels
 from combee.errors import UsageError
 
@@ -109,11 +109,11 @@ def test_the_preset_has_the_groups_of_the_paper(n: int, groups: int, largest: in
 
 
 def test_ablations_change_the_number_of_groups_and_the_order() -> None:
-    assert plan(50, preset="paper", k_of="pn").groups == 10
+    assert plan(50, preset=Paper(k_of="pn")).groups == 10
     assert plan(50, preset="paper").groups == 7
-    assert plan(50, preset="paper", group_size=20).groups == 5
-    assert plan(50, preset="paper", copies=1, group_size=6).groups == 9
-    ordered = plan(50, preset="paper", copies=1, shuffle=False).blocks("any seed")
+    assert plan(50, preset=Paper(group_size=20)).groups == 5
+    assert plan(50, preset=Paper(group_size=6), copies=1).groups == 9
+    ordered = plan(50, preset=Paper(shuffle=False), copies=1).blocks("any seed")
     assert [item for block in ordered for item in block] == list(range(50))
 
 
@@ -156,8 +156,8 @@ WRONG: list[dict[str, Any]] = [
     {"n": 5, "max_tokens": 0},
     {"n": 5, "second_chances": -1},
     {"n": 5, "preset": "papre"},
-    {"n": 5, "k_of": "m"},
-    {"n": 5, "group_size": 3},
+    {"n": 5, "preset": Paper(k_of="m")},  # type: ignore[arg-type]
+    {"n": 5, "preset": Paper(group_size=0)},
     {"n": 5, "weights": [1, 2]},
     {"n": 5, "max_items": 1, "combine_calls_model": True},
     {"n": 40, "preset": "paper", "copies": 7},

@@ -14,7 +14,7 @@ from combee.aggregate.calibrate import (
 )
 from combee.aggregate.cost import Cost, Retention, best_fan_in, best_tree, tree_seconds
 from combee.aggregate.fit import Fit, fit_retention
-from combee.aggregate.plan import Plan, plan
+from combee.aggregate.plan import Paper, Plan, plan
 from combee.aggregate.protocol import Method
 from combee.aggregate.result import Node, Scan
 from combee.aggregate.retention import Expected, expected
@@ -34,6 +34,7 @@ __all__ = [
     "Measured",
     "Method",
     "Node",
+    "Paper",
     "Plan",
     "Retention",
     "Scan",

@@ -16,15 +16,27 @@ from combee.aggregate.retention import expected
 from combee.aggregate.shuffle import blocks_even, blocks_filled
 from combee.errors import UsageError, did_you_mean
 
-__all__ = ["Plan", "plan"]
+__all__ = ["Paper", "Plan", "plan"]
 
 _MOST_COPIES = 1000  # far above any use; a slip of the keyboard must not become a run that never ends
 PAPER_FEWEST = 9  # below this ⌊√n⌋ is 2 or less: the preset makes one call
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paper:
+    """The preset "paper" with what an ablation changes of it."""
+
+    group_size: int | None = None
+    """Items of a leaf wanted, in place of ⌊√n⌋ groups."""
+    k_of: Literal["n", "pn"] = "n"
+    """What the root is taken of: "n" items or "pn" copies."""
+    shuffle: bool = True
+    """False keeps the order of the keys."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How n items become one delta. Made by `plan`; down to `shuffle` its arguments, then what follows from them.
+    """How n items become one delta. Made by `plan`; down to `paper` its arguments, then what follows from them.
 
     Attributes:
         n: Number of items.
@@ -36,9 +48,7 @@ class Plan:
         cost: Time model, or None.
         retention: Quality model, or None.
         combine_calls_model: Whether deltas are combined by model calls.
-        group_size: Items of a leaf wanted in the preset "paper", or None for ⌊√n⌋ groups.
-        k_of: What the root of the preset is taken of: "n" items or "pn" copies.
-        shuffle: False keeps the order of the keys.
+        paper: What is changed of the preset "paper".
         fan_ins: Most inputs of a call by level, leaves first; a merge by code is no level.
         even: Whether leaf groups are cut evenly, whatever the tokens ("paper"), or filled under the caps.
         groups: Number of leaf groups in the first round.
@@ -57,9 +67,7 @@ class Plan:
     cost: Cost | None = None
     retention: Retention | None = None
     combine_calls_model: bool = False
-    group_size: int | None = None
-    k_of: Literal["n", "pn"] = "n"
-    shuffle: bool = True
+    paper: Paper = Paper()
     fan_ins: tuple[int, ...] = ()
     even: bool = False
     groups: int = 1
@@ -82,7 +90,7 @@ class Plan:
 
     def blocks(self, seed: str, weights: Sequence[int] | None = None) -> list[list[int]]:
         """Return the leaf groups as positions among the items, in dispatch order."""
-        order = seed if self.shuffle else None
+        order = seed if self.paper.shuffle else None
         if self.even:
             return blocks_even(self.n, groups=self.groups, copies=self.times, seed=order)
         return blocks_filled(
@@ -125,27 +133,26 @@ def plan(
     copies: int | None = None,
     max_items: int = 16,
     max_tokens: int | None = None,
-    preset: Literal["paper"] | None = None,
+    preset: Literal["paper"] | Paper | None = None,
     second_chances: int | None = None,
     cost: Cost | None = None,
     retention: Retention | None = None,
     combine_calls_model: bool = False,
-    group_size: int | None = None,
-    k_of: Literal["n", "pn"] = "n",
-    shuffle: bool = True,
 ) -> Plan:
     """Choose the shape of the tree. `Plan` says what each argument means.
 
     Defaults: each item is read once, in leaves of up to 16, with one second chance, merged by code. In the preset
     "paper": twice, in k = ⌊√n⌋ groups whose sizes differ by at most one, without second chances, then one model call
-    over the k updates; below 9 items one call. `weights` are the tokens of each item, for `max_tokens`; a heavier item
-    stands alone, and the preset does not look at them. With `combine_calls_model` a solver chooses the fan-ins for
-    `cost` and `retention`; without either they are the fewest and evenest levels under `max_items`.
+    over the k updates; below 9 items one call; a `Paper` is the preset with changes. `weights` are the tokens of each
+    item, for `max_tokens`; a heavier item stands alone, and the preset does not look at them. With
+    `combine_calls_model` a solver chooses the fan-ins for `cost` and `retention`; without either they are the fewest
+    and evenest levels under `max_items`.
 
     Raises:
         UsageError: An argument is out of range, or more copies than groups.
     """
-    paper = preset == "paper"
+    name: Literal["paper"] | None = "paper" if isinstance(preset, Paper) else preset
+    paper = name == "paper"
     copies = (2 if paper else 1) if copies is None else copies
     second_chances = (0 if paper else 1) if second_chances is None else second_chances
     made = Plan(
@@ -153,14 +160,12 @@ def plan(
         copies=copies,
         max_items=max_items,
         max_tokens=max_tokens,
-        preset=preset,
+        preset=name,
         second_chances=second_chances,
         cost=cost,
         retention=retention,
         combine_calls_model=combine_calls_model,
-        group_size=group_size,
-        k_of=k_of,
-        shuffle=shuffle,
+        paper=preset if isinstance(preset, Paper) else Paper(),
     )
     return _shaped(made, weights)
 
@@ -193,11 +198,11 @@ def _paper(made: Plan) -> _Shape:
     """Return fan-ins, groups, reads and notes of the preset."""
     n, copies = made.n, made.copies
     notes: list[str] = ["Preset of the paper: ⌊√n⌋ groups, then one model call over all updates."]
-    if made.group_size is not None:
-        groups = groups_of(copies * n, made.group_size)
-        notes[0] = f"Preset of the paper with groups of {made.group_size} instead of ⌊√n⌋ groups."
+    if made.paper.group_size is not None:
+        groups = groups_of(copies * n, made.paper.group_size)
+        notes[0] = f"Preset of the paper with groups of {made.paper.group_size} instead of ⌊√n⌋ groups."
     else:
-        groups = 1 if n < PAPER_FEWEST else math.isqrt(n if made.k_of == "n" else copies * n)
+        groups = 1 if n < PAPER_FEWEST else math.isqrt(n if made.paper.k_of == "n" else copies * n)
     if made.max_tokens is not None:
         notes.append("The preset fixes the number of groups and does not look at the token cap.")
     if groups == 1:
@@ -270,7 +275,7 @@ def _why(made: Plan, fan_ins: tuple[int, ...]) -> str:
 def _check(made: Plan, weights: Sequence[int] | None) -> None:
     least = {"n": 1, "copies": 1, "max_items": 1, "second_chances": 0, "max_tokens": 1, "group_size": 1}
     for name, low in least.items():
-        value = getattr(made, name)
+        value = getattr(made.paper if name == "group_size" else made, name)
         if value is None and name in {"max_tokens", "group_size"}:
             continue
         if not isinstance(value, int) or isinstance(value, bool):
@@ -281,10 +286,8 @@ def _check(made: Plan, weights: Sequence[int] | None) -> None:
         raise UsageError(f"copies is {made.copies}", hint=f"Give {_MOST_COPIES} or fewer.")
     if made.preset not in {None, "paper"}:
         raise UsageError(f"there is no preset {made.preset!r}", hint=did_you_mean(str(made.preset), ["paper"]))
-    if made.k_of not in {"n", "pn"}:
-        raise UsageError(f"k_of is {made.k_of!r}", hint='Give "n" or "pn".')
-    if made.group_size is not None and made.preset is None:
-        raise UsageError("group_size belongs to the preset", hint='Give max_items, or preset="paper".')
+    if made.paper.k_of not in {"n", "pn"}:
+        raise UsageError(f"k_of is {made.paper.k_of!r}", hint='Give "n" or "pn".')
     if made.combine_calls_model and made.max_items < 2 and made.preset is None:
         raise UsageError("a model that combines one input at a time never ends", hint="Give max_items 2 or more.")
     if weights is not None and len(weights) != made.n:

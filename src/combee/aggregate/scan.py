@@ -100,7 +100,8 @@ def place(scope: Scope | None, plan: Plan, keys: Sequence[str], seed: int) -> Sc
     """Return the scan's own place in the scope, named after its items and plan."""
     if scope is None:
         return None
-    shape = (seed, plan.preset, plan.copies, plan.max_items, plan.max_tokens, plan.group_size, plan.k_of, plan.shuffle)
+    paper = (plan.paper.group_size, plan.paper.k_of, plan.paper.shuffle)
+    shape = (seed, plan.preset, plan.copies, plan.max_items, plan.max_tokens, *paper)
     named = hashlib.sha256(repr((shape, plan.fan_ins)).encode("utf-8"))
     for key in keys:
         named.update(f"{len(key)}:{key}".encode("utf-8", "surrogatepass"))
