@@ -82,7 +82,7 @@ def chart(lines: Mapping[str, Sizes], what: str, measure: Callable[[Point], tupl
     series = []
     for name, found in lines.items():
         means = {size: measure(one) for size, one in found.items()}
-        band = [(mean - spread, mean + spread) for mean, spread in means.values() if spread]
+        band = [(mean - spread, mean + spread) for mean, spread in means.values()]
         series.append(Series(name, [(size, mean) for size, (mean, _) in means.items()], spread=band))
     title = f"FiNER, batch {BATCH}, two levels, p = 2: {what}"
     return line_plot(series, title=title, x="reflections a group", y=what, zero=False)
