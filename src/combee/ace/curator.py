@@ -220,11 +220,12 @@ class AceMethod(OperationsMethod):
                     continue
             texts = [text for name in names if name in cited for text in cited[name]]
             # Most lessons are copied as they stand, or not at all: the first tests are quick.
-            if not item.lessons:
-                found.append(item.id)
-            elif (texts or known.holds_any) and all(
-                lesson in texts or any(says(text, lesson, CITED_SHARE) for text in texts) or known.says(lesson)
-                for lesson in item.lessons
+            if not item.lessons or (
+                (texts or known.holds_any)
+                and all(
+                    lesson in texts or any(says(text, lesson, CITED_SHARE) for text in texts) or known.says(lesson)
+                    for lesson in item.lessons
+                )
             ):
                 found.append(item.id)
         return found

@@ -143,7 +143,9 @@ class Endpoint:
 
     async def post(self, body: bytes, path: str = "/chat/completions") -> HttpReply | Fault:
         """Send one prepared JSON body."""
-        return await self._exchange(b"%s%d\r\n\r\n%s" % (self._head(path), len(body), body))
+        request = b"%s%d\r\n\r\n%s" % (self._head(path), len(body), body)
+        del body  # one copy of a long prompt is enough while its call lasts
+        return await self._exchange(request)
 
     async def get(self, path: str) -> HttpReply | Fault:
         """Fetch one JSON document, like `/models`."""
