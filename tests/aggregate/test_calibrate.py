@@ -67,6 +67,7 @@ def test_no_loss_at_all_recommends_the_largest_size_tried_and_no_more() -> None:
     assert (found.delta, found.m0, found.max_items) == (0.0, math.inf, 128)
     assert "largest size that was tried" in found.reason
     assert json.loads(json.dumps(found.to_json()))["m0"] is None
+    assert "inf" not in found.explain()
     assert found.retention.kept(10_000) == 1.0
 
 

@@ -95,15 +95,21 @@ class Calibration:
 
     def explain(self) -> str:
         """Return the outcome in plain words."""
-        low, high = self.m0_range
         lines = [
             f"{row.size:>4} a call: {row.survived} of {row.planted} facts kept ({row.share:.0%})"
             + (f", {row.failed} calls failed" if row.failed else "")
             for row in self.measured
         ]
-        if self.kept_any:
-            lines.append(f"Fit: exp(-{self.delta:.3f} - m/{self.m0:.1f}), m0 between {low:.1f} and {high:.1f} (90 %).")
-        return "\n".join([*lines, self.reason])
+        return "\n".join([*lines, *([self._fit()] if self.kept_any else []), self.reason])
+
+    def _fit(self) -> str:
+        """Return the fit in words; an m0 without end is a finding, not a figure."""
+        low, high = self.m0_range
+        if math.isinf(self.m0):
+            known = f" (m0 is at least {low:.0f}, 90 %)" if math.isfinite(low) else ""
+            return f"Fit: no size was tried at which a call loses more than at the smallest{known}."
+        upto = f"between {low:.1f} and {high:.1f}" if math.isfinite(high) else f"at least {low:.1f}"
+        return f"Fit: exp(-{self.delta:.3f} - m/{self.m0:.1f}), m0 {upto} (90 %)."
 
     def to_json(self) -> JSON:
         """Return plain data; an infinite m0 is null, and where nothing was kept there is no fit and no size."""
