@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from combee.cli.words import counted
-from combee.errors import RunError
+from combee.errors import RunError, StorageError
 from combee.journal import JSON, Journal, MemoryScope, Scope, hash_json
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class Answers:
     """Where the answers go."""
 
     scope: Scope
+    found: int = 0
+    """Answers of an earlier process, which are not bought again."""
     complete: bool = True
     """To be set to False where some calls gave none: then the others stay for the same command."""
 
@@ -54,12 +56,12 @@ def kept_until_the_end(command: str, models: Models | None, about: JSON) -> Iter
         yield Answers(MemoryScope())
         return
     folder = UNFINISHED / f"{command}-{hash_json([about, _names(models)])[:12]}"
-    with Journal.open(folder) as journal:
+    with _opened(folder) as journal:
         models.attach(journal)
         found = sum(1 for _ in journal.results())
         if found:
             click.echo(f"Going on where it stopped: {counted(found, 'answer')} kept in {folder}.", err=True)
-        answers = Answers(journal.scope(seed=0, epoch=0, step=0))
+        answers = Answers(journal.scope(seed=0, epoch=0, step=0), found)
 
         def kept() -> int:
             return found + journal.stats().bought
@@ -100,6 +102,15 @@ def told_what_is_kept(folder: Path, kept: Callable[[], int]) -> Iterator[None]:
         if kept():
             told = f"What was answered is kept in {folder}: the same command goes on with it."
             error.hint = f"{error.hint}\n  {told}" if error.hint else told
+        raise
+
+
+def _opened(folder: Path) -> Journal:
+    try:
+        return Journal.open(folder)
+    except StorageError as error:
+        if not folder.exists():
+            error.hint = "What is paid for is kept in the folder you are in: change to one that you may write to."
         raise
 
 
