@@ -97,6 +97,50 @@ def test_a_commit_without_tests_has_none(tmp_path: Path) -> None:
     assert check_folder(tmp_path, pytest=True) == {}
 
 
+@pytest.mark.parametrize("ways", [True, False])
+def test_all_files_of_a_commit_are_tested(repository: Path, ways: bool) -> None:
+    """Also those that are not to be exported, and beside a link that leads elsewhere."""
+    before = check_commit(repository, "main", pytest=ways)
+    (repository / ".gitattributes").write_text("/tests export-ignore\n", encoding="utf-8")
+    (repository / "elsewhere").symlink_to("/no such place")
+    index = (repository / ".git" / "index").read_bytes()
+    assert check_commit(repository, "main", pytest=ways) == before
+    assert (repository / ".git" / "index").read_bytes() == index  # what is staged stays as it is
+    commit(repository, "Export less")
+    assert check_commit(repository, "main", pytest=ways) == before
+    assert before
+
+
+def commit(repository: Path, subject: str) -> None:
+    git(repository, "add", "-A")
+    git(repository, "-c", "user.name=a", "-c", "user.email=a@b.invalid", "commit", "-q", "-m", subject)
+
+
+def test_a_pytest_that_cannot_run_is_said(tmp_path: Path) -> None:
+    (tmp_path / "pytest.py").write_text("raise SystemExit('no pytest here')\n", encoding="utf-8")
+    with pytest.raises(RunError, match="pytest did not run: no pytest here"):
+        check_folder(tmp_path, pytest=True)
+
+
+def test_whatever_a_subject_holds_the_history_is_read(repository: Path, history: History) -> None:
+    commit(repository, "odd \x1f \x1e \x1f subject")
+    now = read_history(repository, "repair", LEAD)
+    assert now.commits[-1].files == ("pipeline/a.py",)
+    assert now.commits[:-1] == history.commits
+
+
+def test_notes_in_no_text_are_named(tmp_path: Path) -> None:
+    data = tmp_path / "state"
+    shutil.copytree(RECORDED / "state", data)
+    notes = data / "tasks" / "repair" / TRANSITIONS
+    known = len(read_state(data, "repair").transitions)
+    with notes.open("ab") as file:
+        file.write(b"\xff\xfe\n")
+    found = read_state(data, "repair")
+    assert len(found.transitions) == known
+    assert [problem for problem in found.problems if TRANSITIONS in problem] != []
+
+
 def test_the_trace_tells_talk_and_work_in_order(history: History, state: TeamState) -> None:
     trace = team_trace(state, history)
     texts = [step.text for step in trace.steps]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from combee.errors import RunError
 
-__all__ = ["git", "git_bytes", "git_or_none"]
+__all__ = ["git", "git_or_none"]
 
 _PLAIN = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 _TIMEOUT = 60.0  # seconds
@@ -21,26 +21,17 @@ def git(repository: Path, *arguments: str, environment: Mapping[str, str] | None
     Raises:
         RunError: git is missing, failed, or took more than a minute.
     """
-    return git_bytes(repository, *arguments, environment=environment).decode("utf-8", "replace")
+    done = _run(repository, arguments, environment)
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+        raise RunError(f"git {arguments[0]} failed in {repository}: {said}", hint="Is this a git repository?")
+    return done.stdout.decode("utf-8", "replace")
 
 
 def git_or_none(repository: Path, *arguments: str) -> str | None:
     """Run one git command; None where it failed."""
     done = _run(repository, arguments, None)
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
-
-
-def git_bytes(repository: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> bytes:
-    """Run one git command and return what it wrote, as bytes.
-
-    Raises:
-        RunError: As `git`.
-    """
-    done = _run(repository, arguments, environment)
-    if done.returncode != 0:
-        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
-        raise RunError(f"git {arguments[0]} failed in {repository}: {said}", hint="Is this a git repository?")
-    return done.stdout
 
 
 def _run(

@@ -19,7 +19,8 @@ from combee.swarm.team.state import moment
 __all__ = ["Commit", "History", "LeadEdit", "is_production", "read_history"]
 
 _MERGE = re.compile(r"Merge branch '(?P<branch>clawteam/[^']+)'")
-_FORMAT = "%x1e%H%x1f%P%x1f%aI%x1f%s%x1f%(trailers:key=Agent,valueonly,separator=%x2C)%x1f"
+# No message of a commit holds a zero byte. Each field begins with a letter, so that two of them mean a new commit only.
+_FORMAT = "%x00%x00h%H%x00p%P%x00a%aI%x00s%s%x00t%(trailers:key=Agent,valueonly,separator=%x2C)%x00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +129,8 @@ class _Row:
 
 def _rows(log: str) -> list[_Row]:
     rows = []
-    for part in log.split("\x1e")[1:]:
-        sha, parents, at, subject, trailer, names = part.split("\x1f")
+    for part in log.split("\0\0")[1:]:
+        sha, parents, at, subject, trailer, names = (field[1:] for field in part.split("\0"))
         files = tuple(sorted(filter(None, names.split("\n"))))
         rows.append(_Row(sha, tuple(parents.split()), at, subject, trailer.strip().partition(",")[0], files))
     return rows

@@ -125,7 +125,8 @@ def read_state(data: Path, team: str) -> TeamState:
 
 def _transitions(path: Path, problems: list[str]) -> tuple[Transition, ...]:
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else (), 1):
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    for number, line in enumerate(text.splitlines(), 1):
         row = json_object(line)
         if row is None:
             problems.append(f"{path.name}, line {number}: not an object of JSON")
