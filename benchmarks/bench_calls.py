@@ -25,8 +25,8 @@ from typing import Any
 
 from combee.runner import run_sync
 
-CLIENTS = ("aiohttp", "aiohttp*", "combee", "journal", "openai", "litellm")
-OWN = {"aiohttp", "aiohttp*", "combee", "journal"}
+CLIENTS = ("aiohttp", "aiohttp*", "wire", "combee", "journal", "openai", "litellm")
+OWN = {"aiohttp", "aiohttp*", "wire", "combee", "journal"}
 AS_OURS = OWN - {"aiohttp"}  # run by `run_sync`, as the command does; "aiohttp*" is bare aiohttp run in the same way
 Ask = Callable[[str], Awaitable[Any]]
 SERVER = """
@@ -67,6 +67,23 @@ async def with_aiohttp(url: str, work: Callable[[Ask], Awaitable[None]], _: int)
                 return str(data["choices"][0]["message"]["content"])
 
         await work(ask)
+
+
+async def with_wire(url: str, work: Callable[[Ask], Awaitable[None]], _: int) -> None:
+    """Our HTTP client alone, doing what the bare aiohttp does."""
+    from combee.model import Endpoint
+    from combee.model.wire import HttpReply
+
+    endpoint = Endpoint(url, api_key_env=None)
+
+    async def ask(prompt: str) -> str:
+        body = {"model": "m", "messages": [{"role": "user", "content": prompt}], "max_tokens": 256}
+        reply = await endpoint.post(json.dumps(body).encode())
+        assert isinstance(reply, HttpReply)
+        return str(json.loads(reply.body)["choices"][0]["message"]["content"])
+
+    await work(ask)
+    await endpoint.aclose()
 
 
 async def with_combee(url: str, work: Callable[[Ask], Awaitable[None]], at_once: int) -> None:
@@ -209,7 +226,7 @@ def cpu_table(calls: int, repeats: int) -> None:
 def rate_table() -> None:
     print("\n4,000 calls of 200 ms, 2,000 in flight, 4 kB (ideal wall 0.40 s; CPU-bound where CPU is near the wall)")
     with Server(latency="0.2") as url:
-        for client in ("aiohttp", "combee"):
+        for client in ("aiohttp", "wire", "combee"):
             run = apart(measure, client, url, 4000, 2000, 4000)
             cpu = run["cpu"] * 4
             print(f"{client:<10} wall {run['wall']:.2f} s, CPU {cpu:.2f} s, {4000 / run['wall']:,.0f} calls/s")
