@@ -148,6 +148,16 @@ def test_what_a_model_costs_at_its_own_provider_is_named(capsys: pytest.CaptureF
     assert "At its own provider (genai-prices: deepseek/deepseek-chat) it costs" in capsys.readouterr().err
 
 
+async def test_an_evaluation_that_scored_nothing_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    async with MockServer(reply=student()) as server:
+        assert await combee(*learn(server.url, "--name", "a")) == 0
+        port = int(server.url.rsplit(":", 1)[1].split("/")[0])
+    capsys.readouterr()
+    async with MockServer(MockConfig(faults={"content_filter": 1.0}), port=port):
+        assert await combee("eval", "a", "--json") == 1
+    assert len(json.loads(capsys.readouterr().out)["errors"]) == 2
+
+
 async def test_a_gate_without_its_endpoint_does_not_judge_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     async with MockServer(reply=student()) as server:
         assert await combee(*learn(server.url, "--name", "a")) == 0

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from combee.cli import run
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 
 ROWS = "".join(f'{{"question": "the {word} of case {n}", "answer": "{word}"}}\n' for n in range(6) for word in "ab")
@@ -72,6 +74,44 @@ def test_what_is_no_file_is_named_and_not_waited_for(folder: Path, command: str)
     assert done.returncode == 2, done.stderr
     assert "unexpected" not in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("learn rows.jsonl --start -", "'-' does not stand for standard input"),
+        ("learn rows.jsonl --start /dev/null", "/dev/null: is a device or a pipe"),
+        ("learn rows.jsonl --start /dev/stdin", "/dev/stdin: is a device or a pipe"),
+        ("learn rows.jsonl --start /proc/self/maps", "/proc/self/maps: a playbook file ends in"),
+        ("learn rows.jsonl --start none.md", "error: none.md: there is no such file"),
+        ("learn rows.jsonl --start runs/one", "runs/one: is a folder\n  Name a file, such as runs/one/playbook.json."),
+        ("learn rows.jsonl --start pipe.md --dry-run", "pipe.md: is a device or a pipe"),
+        ("learn /dev/stdin", "/dev/stdin: is a device or a pipe"),
+        ("eval one pipe.md", "pipe.md: is a device or a pipe"),
+        ("learn --from -", "'-' does not stand for standard input"),
+        ("learn --from /dev/stdin", "/dev/stdin: is a device or a pipe"),
+        ("learn --from none", "error: There is no none."),
+        ("traces none", "error: There is no none."),
+        ("traces pipe.md", "pipe.md: is a device or a pipe"),
+        ("show /dev/stdin", "/dev/stdin: is a device or a pipe"),
+        ("diff one pipe.md", "pipe.md: is a device or a pipe"),
+        ("export one --to prompt --out -", "'-' does not stand for standard input or output"),
+        ("init rows.jsonl", "rows.jsonl is a file."),
+        ("demo --report /dev/null", "/dev/null is a device or a pipe"),
+        ("demo --report nowhere/x.html", "There is no folder"),
+        ("forget one --trace t --out nowhere/x.md", "There is no folder"),
+    ],
+)
+def test_what_is_no_file_is_named_as_it_was_typed(
+    folder: Path, command: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    before = set(folder.rglob("*"))
+    assert run(command.split()) == 2
+    out, err = capsys.readouterr()
+    assert said in err
+    assert not out
+    assert set(folder.rglob("*")) == before
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

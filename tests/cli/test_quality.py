@@ -148,6 +148,28 @@ def test_calibration_finds_the_planted_loss_and_learn_takes_it_up(
     assert CALIBRATIONS not in capsys.readouterr().err
 
 
+def test_a_calibration_replaces_that_of_its_own_setting_alone_and_says_so(
+    call: Call, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ("--sizes", "1 2 8", "--repeats", "2")
+    forgetting = call("calibrate", "--forget", "20", *few)
+    assert forgetting["replaced"] is None
+    capsys.readouterr()
+    assert run(["calibrate", *few]) == 0  # nothing is forgotten here, and nothing is replaced
+    out = capsys.readouterr().out
+    assert "inf" not in out
+    assert "Fit: no size was tried at which a call loses more" in out
+    assert "in place of" not in out
+    assert "inf" not in Path("combee-calibration-lexical.svg").read_text(encoding="utf-8")
+    assert known_calibrations(folder)["lexical forget=20"] == forgetting["result"]
+    assert run(["calibrate", "--forget", "20", "--sizes", "1", "--repeats", "2"]) == 0
+    before = forgetting["result"]["max_items"]
+    assert before != 1
+    said_so = f"in place of an earlier result for lexical forget=20: max_items = {before}, now max_items = 1"
+    assert said_so in capsys.readouterr().out
+    assert call("calibrate", "--forget", "20", *few)["replaced"]["max_items"] == 1
+
+
 def test_a_calibration_that_kept_nothing_recommends_nothing_and_changes_no_run(
     call: Call, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

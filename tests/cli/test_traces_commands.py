@@ -87,8 +87,12 @@ def test_why_names_the_file_and_task_of_a_recorded_run_once_and_shows_its_steps(
     assert "No module named 'six' exit code" not in plain
     assert run(["why", "one", "err-00001", "--steps"]) == 0
     shown = capsys.readouterr().out
-    assert 'step 3, assistant: bash {"command": "pip install six"}' in shown
-    assert "step 2, tool: ModuleNotFoundError: No module named 'six' exit code: 1" in shown
+    assert '    > step 3, assistant: bash {"command": "pip install six"}\n' in shown
+    context = "step 2, tool (the answer, not cited): ModuleNotFoundError: No module named 'six' exit code: 1"
+    assert f"      {context}\n" in shown
+    steps = call("why", "one", "err-00001", "--steps")["origins"][0]["steps"]
+    assert [(step["index"], step["cited"]) for step in steps] == [(n, n % 2 == 1) for n in range(1, 7)]
+    assert "steps" not in call("why", "one", "err-00001")["origins"][0]
 
 
 def test_learn_from_traces_ends_in_a_playbook_with_support_and_resumes(call: Call, project: Path) -> None:

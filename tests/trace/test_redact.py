@@ -120,6 +120,115 @@ def test_code_and_prose_stay_as_they_are(text: str) -> None:
     assert redact(text).text == text
 
 
+# What stands after a name, by how it is written: prose, settings, commands, queries, code.
+SAID = [
+    "log in with user bob and password={}",
+    "password={}\n",
+    "the password={}, then press enter",
+    "passwd: {}",
+    "passwd:{}",
+    "Password: {}",
+    "db_password: {}",
+    "db-password = {}",
+    "secret={}",
+    "client_secret={}&grant=1",
+    "secret: {}",
+    "pwd={};Server=db",
+    "passphrase: {}",
+    "- **password:** {}",
+    "password: `{}`",
+    "password => {}",
+    "connect(password={})",
+    "login(user=u, password={}, timeout=3)",
+    "https://x.io/login?user=bob&password={}&x=1",
+    '{{"cmd": "curl -d password={} http://x"}}',
+    "password = b'{}'",
+]
+
+
+@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("secret", ["hunter2", "S3cr3t!x", "p@ssw0rd", "1234", "horse-9x"])
+def test_a_password_in_prose_settings_or_code_is_taken_out(said: str, secret: str) -> None:
+    found = redact(said.format(secret))
+    assert secret not in found.text
+    assert found.counts == {"password": 1}
+    assert redact(found.text).text == found.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password=letmein",
+        "user=bob password=letmein\n",
+        "the password=swordfish.",
+        "?a=1&password=letmein&b=2",
+        "db:\n  user: bob\n  password: swordfish\n  host: x",
+        "password: swordfish  # for tests",
+        "secret=letmein",
+    ],
+)
+def test_a_password_without_a_digit_is_taken_out_where_only_a_value_can_stand(text: str) -> None:
+    found = redact(text)
+    assert found.counts == {"password": 1}
+    assert "letmein" not in found.text
+    assert "swordfish" not in found.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the password is required",
+        "password: required",
+        "Password: incorrect, try again",
+        "error: password: must be at least 8 characters",
+        "the secret: keep calm and carry on",
+        "passwd: command not found",
+        "passwd: password updated successfully",
+        "passwd: ",
+        "Enter your password: ",
+        "cat: /etc/passwd: Permission denied",
+        "/etc/passwd:1:root:x:0:0",
+        "/etc/passwd:12:daemon4:x:0:0",
+        "user ALL=(ALL) NOPASSWD: /usr/bin/apt",
+        "class User:\n    password: str\n    secret: SecretStr\n    pwd: bytes32",
+        "password: str = None",
+        "def f(password: Optional[str] = None, secret: int64 = 0): ...",
+        "connect(user=user, password=password)",
+        "connect(\n    password=word,\n    secret=secret,\n)",
+        "connect(\n    password=db_password or fallback,\n)",
+        "password=config.db1.password",
+        "password = args.password",
+        "secret=uuid4()",
+        "secret = os.environ['X1234']",
+        "password=$DB_PASSWORD1 secret=${S3} pwd=$(cat p1)",
+        "password=%s secret={0} pwd=<yours1>",
+        "WHERE password = $1 AND secret != :secret1",
+        "if password == expected1: pass",
+        "password=None secret=True pwd=null password=required",
+        "PWD=/testbed OLDPWD=/root/x1 pwd=/home",
+        '"PWD": "/testbed/x1", "OLDPWD": "/root"',
+        "password: ******** secret=******",
+        "k8s:\n  secret: my-db-name\n",
+        "keep it secret; secrets: 12345; secretary=bob1",
+        "POST /forgot-password: 200",
+    ],
+)
+def test_what_only_speaks_of_passwords_stays_as_it_is(text: str) -> None:
+    assert redact(text).text == text
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["password", "passwd", "secret", "pwd", "=", ": ", ":", " ", "hunter2", "word", "'", "`", "(", "\n"]
+        )
+    ).map("".join)
+)
+def test_redacting_passwords_twice_changes_nothing_more(text: str) -> None:
+    once = redact(text).text
+    assert redact(once).text == once
+
+
 def test_several_secrets_in_one_text_are_each_counted_once() -> None:
     text = f"Authorization: Bearer {PROVIDER_KEYS['openai']} by a@b.io in /home/al/x and /home/al/y"
     found = redact(text)

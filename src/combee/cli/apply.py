@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from combee.cli.export import Excerpt, excerpt_options
+from combee.cli.options import Place
 from combee.cli.words import typed
 from combee.errors import UsageError
 from combee.export import File, changes, diff_of, write
@@ -19,7 +20,7 @@ __all__ = ["command"]
 
 @click.command(name="apply")
 @click.argument("what")
-@click.argument("repo", type=click.Path(path_type=Path), default=Path())
+@click.argument("repo", type=Place(), default=Path())
 @click.option("--to", "form", type=click.Choice(["agents", "skill", "cursor"]), default="agents", show_default=True)
 @excerpt_options
 @click.option("--skills-dir", default=".claude/skills", show_default=True, help="Where skills live in the repository.")

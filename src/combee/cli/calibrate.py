@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 import sys
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ import click
 from combee.aggregate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
 from combee.cli.config import read_config
 from combee.cli.model_options import model_options, tables_of
-from combee.cli.options import Number
+from combee.cli.options import Number, Place
 from combee.cli.spec import RunSpec, make_agent
 from combee.cli.unfinished import kept_until_the_end
 from combee.cli.words import typed
@@ -48,8 +49,8 @@ REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
 @click.option("--second-chances", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--concurrency", type=click.IntRange(1), default=16, show_default=True, help="Calls at once.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--plot", type=click.Path(path_type=Path), help="The curve as SVG. [combee-calibration-MODEL.svg]")
-@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file. [combee.toml if there]")
+@click.option("--plot", type=Place(), help="The curve as SVG. [combee-calibration-MODEL.svg]")
+@click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
 @click.option("--yes", is_flag=True, help="Do not ask before calls are bought.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; needs --yes where calls cost money.")
 def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> None:
@@ -61,7 +62,7 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
     )
     name = model_of(spec)
     drawn = plot or Path(f"combee-calibration-{re.sub(r'[^A-Za-z0-9.-]+', '-', name).strip('-')}.svg")
-    known_calibrations()  # where the result goes is looked at before it is paid for
+    earlier = known_calibrations().get(name)  # where the result goes is looked at before it is paid for
     for place in (Path(CALIBRATIONS), drawn):
         place_for(place)
     agent = make_agent(spec)
@@ -90,12 +91,19 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
         answers.complete = not any(row.failed for row in found.measured)
     if as_json:
         data: dict[str, JSON] = {"model": name, "result": found.to_json(), "file": str(kept), "plot": str(drawn)}
+        data["replaced"] = cast("JSON", earlier)
         click.echo(json.dumps(data, ensure_ascii=False))
         return
     click.echo(name + (": simulated forgetting" if options["forget"] is not None else ""))
     click.echo(found.explain())
     use = "takes max_items from there" if found.kept_any else "finds no size there and takes its default"
+    if earlier is not None and earlier != found.to_json():
+        click.echo(f"in place of an earlier result for {name}: {_size(earlier)}, now {_size(found.to_json())}")
     click.echo(f"kept in {kept} (`{typed('learn')}` {use}), drawn in {drawn}")
+
+
+def _size(result: Any) -> str:
+    return f"max_items = {result['max_items']}" if "max_items" in result else "nothing was kept"
 
 
 def model_of(spec: RunSpec) -> str:
@@ -180,7 +188,7 @@ def _draw(found: Calibration, name: str, path: Path) -> None:
         error = 1.645 * (row.share * (1 - row.share) / row.planted) ** 0.5
         spread.append((max(0.0, row.share - error), min(1.0, row.share + error)))
     shown = [Series("measured (90 % of chance)", [(row.size, row.share) for row in rows], spread=spread)]
-    if found.kept_any:
+    if found.kept_any and math.isfinite(found.m0):
         fitted = [(row.size, found.retention.kept(row.size)) for row in rows]
         shown.append(Series(f"exp(-{found.delta:.2f} - m/{found.m0:.0f})", fitted, dots=False, dashed=True))
     line_plot(

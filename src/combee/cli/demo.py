@@ -11,7 +11,9 @@ from pathlib import Path
 import click
 
 from combee.bench import Row, Setup, compare, sequential
+from combee.cli.options import Place
 from combee.cli.words import typed
+from combee.files import place_for
 from combee.report import MethodTable, write_comparison
 from combee.runner import run_sync
 from combee.tasks import TaskSet, load
@@ -56,11 +58,13 @@ PARTS = (
 @click.option("--data-dir", help="Folder that holds finer/ and formula/. [$COMBEE_DATA]")
 @click.option("--batch", type=click.IntRange(2), default=125, show_default=True, help="Samples a step.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides data and shuffles.")
-@click.option("--report", type=click.Path(path_type=Path), help="Also write the tables and plots as an HTML page.")
+@click.option("--report", type=Place(), help="Also write the tables and plots as an HTML page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def command(*, source: str, data_dir: str | None, batch: int, seed: int, report: Path | None, as_json: bool) -> None:
     """Compare four ways to turn the same reflections into a playbook. Needs no key, no model and no network."""
     begun = time.perf_counter()
+    if report is not None:
+        place_for(report)
     tasks = load(source, data_dir=data_dir, seed=seed)
     if not as_json:
         click.echo(f"{tasks.name}: {len(tasks.train)} training tasks, {len(tasks.test)} held out; batch {batch}.")

@@ -18,6 +18,7 @@ import click
 from combee import __version__
 from combee.cli.config import read_config
 from combee.cli.model_options import endpoint_options, tables_of
+from combee.cli.options import Place
 from combee.cli.spec import RunSpec
 from combee.errors import CombeeError, how_to_install
 from combee.journal import Journal
@@ -44,7 +45,7 @@ class Check:
 
 @click.command(name="doctor")
 @endpoint_options
-@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file. [combee.toml if there]")
+@click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def command(as_json: bool, **options: Any) -> int:
     """Check this installation and, if one is named or configured, the model: does it answer, and what can it do?"""

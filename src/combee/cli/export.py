@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from combee.cli.options import Place
 from combee.cli.rundir import open_book
 from combee.cli.words import counted
 from combee.errors import UsageError
@@ -62,7 +63,7 @@ def excerpt_options(command: F) -> F:
 @click.command(name="export")
 @click.argument("what", required=False)
 @click.option("--to", "form", type=click.Choice(list(FORMS)), required=True, help="What to write.")
-@click.option("--out", type=click.Path(path_type=Path), help="File, or folder for a skill. [stdout; a skill: ./NAME/]")
+@click.option("--out", type=Place(), help="File, or folder for a skill. [stdout; a skill: ./NAME/]")
 @excerpt_options
 @click.option("--force", is_flag=True, help="Write over a file that is not ours.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
+from combee.cli.options import Place
 from combee.cli.rundir import find_run
 from combee.cli.versions import RESERVED
 from combee.cli.words import counted, typed
 from combee.errors import UsageError
 from combee.journal import Journal
 from combee.learn.history import read_history
-from combee.playbook import digest, save, to_json
+from combee.playbook import check_place, digest, save, to_json
 
 __all__ = ["command"]
 
@@ -23,12 +24,14 @@ __all__ = ["command"]
 @click.option("--trace", "traces", multiple=True, required=True, help="A trace, task or reflection; may be repeated.")
 @click.option("--version", default="last", show_default=True, help="The version to start from: a label or a digest.")
 @click.option("--to", "label", default="forgot", show_default=True, help="The label to put on the new version.")
-@click.option("--out", type=click.Path(path_type=Path), help="Also write the new playbook (.json, .md, .txt).")
+@click.option("--out", type=Place(), help="Also write the new playbook (.json, .md, .txt).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(run: str, *, traces: tuple[str, ...], version: str, label: str, out: Path | None, as_json: bool) -> None:
     """Replay RUN without the reflections on a trace; the result is a new version. The journal still holds the trace."""
     if label in RESERVED:
         raise UsageError(f"The label {label!r} is moved by the run itself.", hint="Choose another, or stable.")
+    if out is not None:
+        check_place(out)
     folder = find_run(run)
     with Journal.open(folder, create=False) as journal:
         old = journal.resolve(version)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, cast
 import click
 
 from combee.cli.execute import Finished, execute, print_finished
-from combee.cli.rundir import new_run
+from combee.cli.rundir import new_run, refuse_device
 from combee.cli.spec import Prepared, RunSpec, judge_of, make_agent
 from combee.cli.words import counted, typed
 from combee.errors import RunError, UsageError
@@ -29,7 +30,16 @@ from combee.readers import Report, read
 from combee.tasks import Exact, TaskSet
 from combee.trace import Redactor, Trace, count_tokens
 
-__all__ = ["KEPT", "learn_from_traces", "notices", "patterns_of", "prepare_traces", "shown_report", "with_traces"]
+__all__ = [
+    "KEPT",
+    "check_place",
+    "learn_from_traces",
+    "notices",
+    "patterns_of",
+    "prepare_traces",
+    "shown_report",
+    "with_traces",
+]
 
 KEPT = "traces.jsonl"
 _SHOWN = 10
@@ -52,16 +62,25 @@ def patterns_of(texts: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
+def check_place(path: Path) -> None:
+    """Refuse what cannot hold traces, by the name that was typed."""
+    refuse_device(path)
+    if not os.path.lexists(path):
+        raise UsageError(f"There is no {path}.", hint="Give a file or a folder of traces.")
+
+
 def with_traces(spec: RunSpec, source: str | None, options: Mapping[str, Any]) -> RunSpec:
     """Return the settings with the traces that the options name, in place of tasks."""
     if source is not None:
         raise UsageError(
             f"Both --from and {source!r} are given.", hint="Learn from traces or from tasks, not from both."
         )
+    place = options["from_path"]
+    check_place(place)
     if options["no_redact"] and options["redact"]:
         raise UsageError("--no-redact and --redact exclude each other.", hint="Leave one of them out.")
     tasks = {
-        "from": str(real_path(options["from_path"])),
+        "from": str(real_path(place)),
         "format": options["trace_format"],
         "redact": not options["no_redact"],
         "patterns": patterns_of(options["redact"]),
@@ -72,8 +91,6 @@ def with_traces(spec: RunSpec, source: str | None, options: Mapping[str, Any]) -
 def learn_from_traces(spec: RunSpec, options: Mapping[str, Any]) -> None:
     """Read, keep, learn, and say what was read and what was learned."""
     path = Path(str(spec.tasks["from"]))
-    if not path.exists():
-        raise UsageError(f"There is no {path}.", hint="Give a file or a folder of traces.")
     quiet = bool(options["quiet"] or options["as_json"])
     redactor = None if spec.tasks.get("redact") is False else Redactor(spec.tasks.get("patterns") or {})
     result = read(path, str(spec.tasks.get("format") or "auto"))

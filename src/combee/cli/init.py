@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from combee.cli.config import CONFIG_NAME
+from combee.cli.options import Place
 from combee.cli.words import typed
 from combee.errors import StorageError, UsageError
 
@@ -16,12 +17,14 @@ __all__ = ["command"]
 
 
 @click.command(name="init")
-@click.argument("folder", type=click.Path(path_type=Path), default=Path())
+@click.argument("folder", type=Place(), default=Path())
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(folder: Path, as_json: bool) -> None:
     """Write a commented combee.toml into FOLDER (default: here)."""
     path = folder / CONFIG_NAME
     text = resources.files("combee.cli").joinpath("combee.toml").read_text(encoding="utf-8")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file.", hint="Name a folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:

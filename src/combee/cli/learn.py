@@ -15,11 +15,13 @@ from combee.cli.dryrun import check_budget, print_estimate
 from combee.cli.execute import execute, print_finished
 from combee.cli.gepa_run import METHOD, print_worst_case
 from combee.cli.model_options import budget_options, model_options, refuse_unknown_prices, tables_of
-from combee.cli.options import BatchSize, Number, task_options
-from combee.cli.rundir import new_run
+from combee.cli.options import BatchSize, Number, Place, task_options
+from combee.cli.rundir import new_run, refuse_device
 from combee.cli.spec import RunSpec, prepare
-from combee.errors import UsageError
+from combee.cli.words import with_program
+from combee.errors import DataError, UsageError
 from combee.files import real_path
+from combee.playbook import load
 
 __all__ = ["command"]
 
@@ -40,7 +42,7 @@ LEARN = (
 )
 
 
-UNASKED = "nothing was named to learn from: these are the built-in practice tasks (your own: combee learn FILE)"
+UNASKED = "nothing was named to learn from: these are the built-in practice tasks (your own: `combee learn FILE`)"
 MODEL_ONLY = ("prompts", "reflection_rounds", "max_cost", "max_calls", "max_tokens")
 
 
@@ -53,9 +55,20 @@ def _no_idle_options(options: Mapping[str, Any], kind: str) -> None:
         raise UsageError("--metric-calls does nothing without gepa.", hint="Add --method gepa.")
 
 
+def _start(path: Path | None) -> str | None:
+    """Return where the book to begin with lies. What is wrong with it is said here, of the name that was typed."""
+    if path is None:
+        return None
+    refuse_device(path)
+    if path.is_dir():
+        raise DataError("is a folder", path=path, hint=f"Name a file, such as {path / 'playbook.json'}.")
+    load(path)
+    return str(real_path(path))
+
+
 @click.command(name="learn")
 @click.argument("source", required=False)
-@click.option("--from", "from_path", type=click.Path(path_type=Path), help="Recorded traces to learn from instead.")
+@click.option("--from", "from_path", type=Place(), help="Recorded traces to learn from instead.")
 @click.option("--format", "trace_format", help="Their format. [found by content]")
 @click.option("--redact", multiple=True, metavar="KIND=REGEX", help="A secret of your own; may be given often.")
 @click.option("--no-redact", is_flag=True, help="Keep what traces hold as it is, secrets too.")
@@ -85,10 +98,10 @@ def _no_idle_options(options: Mapping[str, Any], kind: str) -> None:
 @click.option("--guard/--no-guard", default=None, help="Check each update before it counts. [guard]")
 @click.option("--seed", type=int, help="Decides every shuffle. [0]")
 @click.option("--forget", type=Number(0, min_open=True), help="Simulate forgetting with this m0 (lexical agent).")
-@click.option("--start", type=click.Path(path_type=Path), help="A playbook to go on from (.json, .md, .txt).")
+@click.option("--start", type=Place(), help="A playbook to go on from (.json, .md, .txt).")
 @click.option("--name", help="Name of the run below runs/.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the run, instead of runs/NAME.")
-@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file. [combee.toml if there]")
+@click.option("--out", type=Place(), help="Folder of the run, instead of runs/NAME.")
+@click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(source: str | None, config_path: Path | None, **options: Any) -> None:
@@ -108,7 +121,7 @@ def command(source: str | None, config_path: Path | None, **options: Any) -> Non
         budget=tables["budget"],
         prices=tables["prices"],
         learn={name: options[name] for name in LEARN},
-        start=None if options["start"] is None else str(real_path(options["start"])),
+        start=_start(options["start"]),
     )
     if spec.agent.get("kind") == "ace":
         refuse_unknown_prices(spec.model, spec.budget, spec.prices)
@@ -129,5 +142,5 @@ def command(source: str | None, config_path: Path | None, **options: Any) -> Non
     if not quiet and not as_json:
         unasked = () if spec.tasks.get("source") else (UNASKED,)
         for note in (*unasked, prepared.tasks.about, *prepared.tasks.notes, *calibrated):
-            click.echo(f"note: {note}", err=True)
+            click.echo(with_program(f"note: {note}"), err=True)
     print_finished(execute(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)

@@ -75,6 +75,12 @@ class _LazyGroup(click.Group):
             raise click.UsageError(f"There is no command {args[0]!r}. {did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # a reader that has seen enough is no failure
+            ctx.exit(0)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
@@ -115,11 +121,10 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         _say("Stopped.", "Stopped.", wants_json, kind="Interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        return 0
     except OSError as error:
-        # Files that are read and written have messages of their own; this is mostly standard output on a full disk.
-        _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", wants_json, kind="OSError")
+        # Files that are read and written have messages of their own: one without a name is standard output.
+        what = f"{error.filename}:" if error.filename else "standard output cannot be written, what was done is kept:"
+        _fail(f"{what} {error.strerror or error}", wants_json, kind="OSError")
         return CombeeError.exit_code
     except Exception as error:
         if os.environ.get(_TRACEBACK):

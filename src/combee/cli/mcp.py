@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from combee.cli.options import Place
 from combee.cli.rundir import find_run
 from combee.errors import UsageError, how_to_install
 from combee.export import own_skill
@@ -23,7 +24,7 @@ __all__ = ["command"]
 @click.option("--tenant", multiple=True, help="Show only lessons of these tenants.")
 @click.option("--clearance", help="Show only lessons up to this clearance.")
 @click.option("--label", multiple=True, metavar="KEY=VALUE", help="Put on every reported run, like tenant=acme.")
-@click.option("--reports", type=click.Path(path_type=Path), help="Where reports are kept. [the run's reported.jsonl]")
+@click.option("--reports", type=Place(), help="Where reports are kept. [the run's reported.jsonl]")
 @click.option("--read-only", is_flag=True, help="Offer the playbook alone: no reports, no votes.")
 @click.option("--skill", is_flag=True, help="Print the skill file that teaches an agent to use combee, and end.")
 def command(  # noqa: PLR0917 - click passes options by name

@@ -7,13 +7,12 @@ import json
 import signal
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
 
 from combee.ace import Student, lesson_of
-from combee.cli.options import Number
+from combee.cli.options import Number, Place
 from combee.cli.words import counted
 from combee.errors import DataError, UsageError
 from combee.files import read_regular
@@ -33,13 +32,13 @@ __all__ = ["command", "config_of", "student_for"]
 @click.option("--fault", "faults", multiple=True, metavar="KIND=SHARE", help=f"Kinds: {', '.join(FAULTS)}.")
 @click.option("--key", help="The one key that is accepted. [any]")
 @click.option("--context", type=click.IntRange(1), help="Tokens of the window.")
-@click.option("--script", type=click.Path(path_type=Path), help="JSON file of rules: match and reply.")
+@click.option("--script", type=Place(), help="JSON file of rules: match and reply.")
 @click.option("--student", metavar="TASKS", help="Answer as a scripted student of a task set (formula, tags, a file).")
 @click.option(
     "--memory", type=Number(0), default=40.0, show_default=True, help="m0 of the student's curator; 0 forgets none."
 )
 @click.option("--data-dir", help="Folder that holds finer/ and formula/. [$COMBEE_DATA]")
-@click.option("--options", "options_path", type=click.Path(path_type=Path), help="JSON file with every setting.")
+@click.option("--options", "options_path", type=Place(), help="JSON file with every setting.")
 @click.option("--seed", type=int, help="Decides faults and latencies. [0]")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print two lines of JSON: the address, and at the end the counts."

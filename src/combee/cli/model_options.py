@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from combee.cli.options import Number
+from combee.cli.options import Number, Place
 from combee.errors import UsageError
 from combee.files import real_path
 from combee.model.local import is_local
@@ -22,7 +21,7 @@ def model_options(command: F) -> F:
     """Add the options that say which model is called, and how."""
     options = [
         click.option("--max-in-flight", type=click.IntRange(1), help="Calls in flight at most. [found by itself]"),
-        click.option("--prompts", type=click.Path(path_type=Path), help="Folder with prompts of your own."),
+        click.option("--prompts", type=Place(), help="Folder with prompts of your own."),
     ]
     return endpoint_options(_with(command, options))
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-__all__ = ["BatchSize", "Number", "task_options"]
+__all__ = ["BatchSize", "Number", "Place", "task_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,6 +41,19 @@ class Number(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
+
+
+class Place(click.Path):
+    """The path of a file or folder. `-` is refused: no command takes it for standard input or output."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(path_type=Path, **more)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if value == "-":
+            self.fail("'-' does not stand for standard input or output here. A file of that name is ./-.", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def task_options(command: F) -> F:

@@ -13,7 +13,7 @@ from combee.ace import Models, Prompts, Refined, budget_of, open_models, refine
 from combee.cli.config import read_config
 from combee.cli.execute import SPEC_KEY
 from combee.cli.model_options import budget_options, model_options, refuse_unknown_prices, tables_of
-from combee.cli.options import Number
+from combee.cli.options import Number, Place
 from combee.cli.rundir import find_run, open_book
 from combee.cli.spec import RunSpec
 from combee.cli.unfinished import kept_until_the_end, told_what_is_kept
@@ -38,8 +38,8 @@ LABEL = "refined"
 @click.option("--cluster", type=click.IntRange(2), default=8, show_default=True, help="Entries in one call at most.")
 @click.option("--token-budget", type=click.IntRange(1), help="Tokens the playbook may have.")
 @click.option("--concurrency", type=click.IntRange(1), default=64, show_default=True, help="Calls at once.")
-@click.option("--out", type=click.Path(path_type=Path), help="File to write. [FILE itself; for a run only its journal]")
-@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Settings file. [combee.toml if there]")
+@click.option("--out", type=Place(), help="File to write. [FILE itself; for a run only its journal]")
+@click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def command(what: str | None, **options: Any) -> None:
     """Refine the playbook of WHAT: a run (default: the latest; the result gets the label `refined`), or a file."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from combee.cli.options import Place
 from combee.cli.rundir import find_run
 from combee.report import write_report
 
@@ -15,7 +16,7 @@ __all__ = ["command"]
 
 @click.command(name="report")
 @click.argument("run", required=False)
-@click.option("--out", type=click.Path(path_type=Path), help="File to write. [report.html in the run's folder]")
+@click.option("--out", type=Place(), help="File to write. [report.html in the run's folder]")
 @click.option("--json", "as_json", is_flag=True, help="Print the path as JSON.")
 def command(run: str | None, out: Path | None, as_json: bool) -> None:
     """Write the report of RUN (default: the latest), also while it goes on. It opens without any network."""

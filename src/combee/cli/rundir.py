@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from combee.cli.words import typed
-from combee.errors import CombeeError, StorageError, UsageError, did_you_mean
+from combee.errors import CombeeError, DataError, StorageError, UsageError, did_you_mean
 from combee.journal import Journal
 from combee.playbook import Playbook, from_json, load
 
-__all__ = ["RUNS", "all_runs", "changed_at", "find_run", "new_run", "open_book"]
+__all__ = ["RUNS", "all_runs", "changed_at", "find_run", "new_run", "open_book", "refuse_device"]
 
 RUNS = Path("runs")
 JOURNAL = "journal.sqlite"
@@ -89,6 +89,16 @@ def _is_dir(path: Path) -> bool:
         return False
 
 
+def refuse_device(path: Path) -> None:
+    """Refuse what is there and neither a file nor a folder, by the name that was typed: a link may lead anywhere."""
+    try:
+        odd = path.exists() and not path.is_file() and not path.is_dir()
+    except (OSError, ValueError):  # whoever reads it says what is wrong
+        return
+    if odd:
+        raise DataError("is a device or a pipe, not a file", path=path, hint="Name a file.")
+
+
 def all_runs(root: Path = RUNS) -> list[Path]:
     """Return the folders of all runs below `root`, oldest first."""
     found: list[tuple[float, Path]] = []
@@ -131,6 +141,8 @@ def find_run(name: str | None) -> Path:
 
 def open_book(what: str | None, version: str = "best") -> tuple[Playbook, str]:
     """Return a playbook and what to call it: a file, a run (its `version`, best or else last), or RUN@VERSION."""
+    if what is not None:
+        refuse_device(Path(what))
     if what is not None and _is_file(Path(what)):
         return load(what), what
     if what is not None and "@" in what:

@@ -9,6 +9,7 @@ from typing import cast
 
 import click
 
+from combee.cli.options import Place
 from combee.cli.rundir import RUNS, all_runs, changed_at
 from combee.cli.words import typed
 from combee.errors import CombeeError, UsageError
@@ -18,7 +19,7 @@ __all__ = ["command"]
 
 
 @click.command(name="runs")
-@click.argument("root", type=click.Path(path_type=Path), default=RUNS)
+@click.argument("root", type=Place(), default=RUNS)
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def command(root: Path, as_json: bool) -> None:
     """List the runs below ROOT (default: runs/) with the time of their last change; the latest stands last."""

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from combee.cli.agents import Agent, agent_of
 from combee.cli.config import ProjectConfig
+from combee.cli.rundir import refuse_device
 from combee.errors import UsageError
 from combee.files import real_path
 from combee.guard import HeldOut, LeakIndex, Limits, Policy, notify
@@ -64,6 +65,8 @@ class RunSpec(ProjectConfig):
 def _settled(tasks: dict[str, Any]) -> dict[str, Any]:
     """Return the task settings with what this folder and environment add, so that a resume finds the same data."""
     source = tasks.get("source")
+    if isinstance(source, str):
+        refuse_device(Path(source))
     if isinstance(source, str) and Path(source).exists() and source not in NAMES:
         tasks["source"] = str(real_path(Path(source)))
     if source in NAMES and "data_dir" not in tasks and os.environ.get(DATA_VARIABLE):

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import click
 
+from combee.cli.options import Place
 from combee.errors import UsageError
-from combee.files import write_whole
+from combee.files import place_for, write_whole
 from combee.swarm.team.history import read_history
 from combee.swarm.team.hooks import install_shim, install_trailer
 from combee.swarm.team.joined import team_trace
@@ -32,12 +33,12 @@ def _data_folder() -> Path:
     return Path(os.environ.get("CLAWTEAM_DATA_DIR", Path.home() / ".clawteam"))
 
 
-_REPOSITORY = click.argument("repository", type=click.Path(path_type=Path, exists=True, file_okay=False))
+_REPOSITORY = click.argument("repository", type=Place(exists=True, file_okay=False))
 _TEAM = click.option("--team", required=True, help="The team's name.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 _DATA = click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=Place(),
     help="ClawTeam's data folder.  [default: CLAWTEAM_DATA_DIR or ~/.clawteam]",
 )
 
@@ -46,7 +47,7 @@ _DATA = click.option(
 @_REPOSITORY
 @_TEAM
 @_DATA
-@click.option("--shim", type=click.Path(path_type=Path), help="Put a clawteam here that notes every task transition.")
+@click.option("--shim", type=Place(), help="Put a clawteam here that notes every task transition.")
 @_JSON
 def hooks(repository: Path, *, team: str, data: Path | None, shim: Path | None, as_json: bool) -> None:
     """Install the commit trailer into REPOSITORY, before the team starts; what it did earlier stays unsigned."""
@@ -80,9 +81,7 @@ def _real_clawteam(shim: Path) -> Path:
 @click.option("--since", default="", help="The commit that the team started from.  [default: the first]")
 @click.option("--dev", default="python-dev", show_default=True, help="The developer.")
 @click.option("--qa", default="qa-dev", show_default=True, help="The tester.")
-@click.option(
-    "--trace", "out", type=click.Path(path_type=Path), help="Write the joined trace, for combee learn --from."
-)
+@click.option("--trace", "out", type=Place(), help="Write the joined trace, for combee learn --from.")
 @_JSON
 def score(
     repository: Path,
@@ -99,6 +98,8 @@ def score(
     """Score what a team did in REPOSITORY: tests, completion, coordination, collaboration on the branch checked out."""
     if not run_tests:
         raise UsageError("The score needs the outcome of the tests.", hint="Add --run-tests; it executes their code.")
+    if out is not None:
+        place_for(out)
     state = read_state(data or _data_folder(), team)
     history = read_history(repository, team, state.lead, since=since)
     tests = {name: not error for name, error in check_commit(repository, history.base, pytest=True).items()}

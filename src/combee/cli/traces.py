@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from combee.cli.from_traces import notices, patterns_of, shown_report
+from combee.cli.from_traces import check_place, notices, patterns_of, shown_report
+from combee.cli.options import Place
 from combee.errors import RunError
 from combee.journal import JSON
 from combee.mining import Kept, keep
@@ -22,9 +23,9 @@ _SHOWN = 20
 
 
 @click.command(name="traces")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=Place())
 @click.option("--format", "trace_format", default="auto", show_default=True, help="One format, instead of by content.")
-@click.option("--out", type=click.Path(path_type=Path), help="Write the traces, cleaned and redacted, as JSON lines.")
+@click.option("--out", type=Place(), help="Write the traces, cleaned and redacted, as JSON lines.")
 @click.option("--redact", multiple=True, metavar="KIND=REGEX", help="A secret of your own; may be given often.")
 @click.option("--no-redact", is_flag=True, help="Keep what the traces hold as it is, secrets too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with all that was not read.")
@@ -33,6 +34,7 @@ def command(
 ) -> int:
     """Read PATH and say what is in it: formats, traces, steps, outcomes, failures, and what could not be read."""
     redactor = None if no_redact else Redactor(patterns_of(redact))
+    check_place(path)
     result = read(path, trace_format)
     outcomes: Counter[str] = Counter()
     failures = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,9 @@ _LONGEST = 100
 @click.argument("run")
 @click.argument("bullet")
 @click.option("--version", default="last", show_default=True, help="A label (best, last, stable) or a digest.")
-@click.option("--steps", is_flag=True, help="Also show the cited steps of recorded runs, shortened.")
+@click.option(
+    "--steps", is_flag=True, help="Also show the steps of recorded runs that are cited (>), with their answers."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
 def command(run: str, bullet: str, version: str, *, steps: bool, as_json: bool) -> None:
     """Say where BULLET of RUN comes from: reflections, traces, nodes of the tree, and votes over time."""
@@ -43,7 +45,10 @@ def command(run: str, bullet: str, version: str, *, steps: bool, as_json: bool) 
         data = dataclasses.asdict(found)
         for origin in data["origins"]:
             origin["text"] = texts.get(origin["reflection"])
-            origin["from"] = _place(kept[origin["trace"]]) if origin["trace"] in kept else None
+            trace = kept.get(origin["trace"])
+            origin["from"] = None if trace is None else _place(trace)
+            if steps and trace is not None:
+                origin["steps"] = _steps(origin["lessons"], origin["trace"], origin["text"] or "", trace)
         click.echo(json.dumps(data, ensure_ascii=False))
     else:
         click.echo(_told(found, texts, kept, steps=steps))
@@ -83,22 +88,44 @@ def _short(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
 
 
+def _cited(lesson: str, trace: str | None, text: str) -> str:
+    """Return the steps that a reflection names as showing a lesson, such as `1, 3`; empty where it names none."""
+    _, _, rest = text.partition(f"{lesson} (trace {trace}, step ")
+    return rest.partition(")")[0]
+
+
+def _around(cited: str, trace: Trace) -> list[tuple[Step, bool]]:
+    """Return the cited steps, and as context those that answer a call of theirs; true says that a step is cited."""
+    numbers = {int(number) for number in re.findall(r"\d+", cited)}
+    calls = {call.id for step in trace.steps if step.index in numbers for call in step.tool_calls}
+    marked = ((step, step.index in numbers) for step in trace.steps)
+    return [(step, named) for step, named in marked if named or step.answers in calls]
+
+
 def _said(lesson: str, origin: Origin, text: str, trace: Trace | None) -> list[str]:
     """Return a lesson with the steps that show it, where its reflection names them; in full with the trace."""
-    _, found, rest = text.partition(f"{lesson} (trace {origin.trace}, step ")
-    if not found:
+    cited = _cited(lesson, origin.trace, text)
+    if not cited:
         return [f"    said: {lesson}"]
-    cited = rest.partition(")")[0]
-    numbers = {int(number) for number in re.findall(r"\d+", cited)}
-    lines = [f"    said: {lesson} ({'step' if len(numbers) == 1 else 'steps'} {cited})"]
-    steps = trace.steps if trace else ()
-    calls = {call.id for step in steps if step.index in numbers for call in step.tool_calls}  # and what they gave
-    return lines + [f"      {_step(step)}" for step in steps if step.index in numbers or step.answers in calls]
+    lines = [f"    said: {lesson} ({'steps' if ',' in cited else 'step'} {cited})"]
+    for step, named in [] if trace is None else _around(cited, trace):
+        who = f"step {step.index}, {step.role}"
+        lines.append(f"    > {who}: {_line(step)}" if named else f"      {who} (the answer, not cited): {_line(step)}")
+    return lines
 
 
-def _step(step: Step) -> str:
+def _line(step: Step) -> str:
     calls = "; ".join(f"{call.name} {call.arguments}" for call in step.tool_calls)
-    return f"step {step.index}, {step.role}: {_short(' '.join(filter(None, (step.text, calls))))}"
+    return _short(" ".join(filter(None, (step.text, calls))))
+
+
+def _steps(lessons: Sequence[str], name: str, text: str, trace: Trace) -> list[dict[str, object]]:
+    """Return the steps behind each lesson of a reflection on the trace `name`, as plain data."""
+    return [
+        {"lesson": number, "index": step.index, "role": step.role, "text": _line(step), "cited": named}
+        for number, lesson in enumerate(lessons)
+        for step, named in _around(_cited(lesson, name, text), trace)
+    ]
 
 
 def _told(found: Why, texts: Mapping[str, str], kept: Mapping[str, Trace], *, steps: bool) -> str:

@@ -147,14 +147,34 @@ _KEY_OWNER = re.compile(
     r"(?:api|access|secret|private|auth|encryption|signing|account|master|service|subscription|shared|client)[_-]?\Z"
 )
 _QUOTED_PASSWORD = re.compile(
-    rf"(?:pass(?:word|wd|phrase)|pwd)(?:{_QUOTE})?[ \t]{{0,4}}(?:=>|:=|[:=])[ \t]{{0,4}}{_QUOTE}"
+    rf"(?:pass(?:word|wd|phrase)|pwd(?!\W{{1,12}}[/~]))(?:{_QUOTE})?[ \t]{{0,4}}(?:=>|:=|[:=])[ \t]{{0,4}}"
+    rf"[bru]{{0,2}}{_QUOTE}"
     r"(?!\[redacted|[$<{%*])([^\s\"'\\<>{}]{4,200})(?=\\{0,4}[\"'])",
     re.IGNORECASE,
 )
-# Unquoted only where it cannot be code: an environment variable or a command's option.
+# An environment variable or a command's option: whatever is given. (PWD is also the folder that a shell is in.)
 _BARE_PASSWORD = re.compile(
-    r"(?:PASSWORD|PASSWD|PWD|password|passwd)[= ](?!\[redacted|[\"'$<{%*\\= ])([^\s\"'\\<>;&|]{4,200})"
+    r"(?:PASSWORD|PASSWD|PWD(?!=[/~])|password|passwd)[= ](?!\[redacted|[\"'$<{%*\\= ])([^\s\"'\\<>;&|]{4,200})"
 )
+# Elsewhere code and prose look alike (`password: str`, `password: required`), so the value has to look like a secret.
+_SAID = re.compile(
+    rf"(?P<name>pass(?:word|wd|phrase)|pwd|secret)(?:{_QUOTE})?(?P<sep>[ \t]{{0,4}}(?:=>|:=|[:=])\*{{0,2}}[ \t]{{0,4}})"
+    rf"(?:`|{_QUOTE})?(?![$<{{%*=:/~-])(?P<value>[^\s\"'`\\<>;&|,()\[\]{{}}]{{4,200}}+)(?![(\[])",
+    re.IGNORECASE,
+)
+_TELLING = re.compile(r"[0-9]|[!@#$%^&*](?=.)")
+_CODE_VALUE = re.compile(
+    r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\.?|(?:u?int|float|sha|utf|md|base|bytes|char)-?\d+\w*", re.IGNORECASE
+)
+_WORD = re.compile(r"[A-Za-z_-]+[.:!?]{0,3}")
+_WORDS = (
+    "accepted any binary bool boolean bytes changed char correct data denied disabled empty enabled expired failed "
+    "false field file forgotten given hash hashed hidden incorrect input integer invalid mandatory masked mismatch "
+    "missing needed none null number object omitted optional pass passwd password present prompt protected redacted "
+    "rejected removed required reset secret stored string text true undefined unknown unset updated valid value "
+    "varchar void weak wrong"
+)
+_NO_SECRETS = frozenset(_WORDS.split())
 
 
 def _assigned_keys(text: str, folded: str) -> Iterator[Span]:
@@ -176,6 +196,29 @@ def _passwords(text: str, folded: str) -> Iterator[Span]:
                 match = _BARE_PASSWORD.match(text, at) if option or text[at].isupper() else None
             if match:
                 yield Span(match.start(1), match.end(1), "password")
+    for anchor in ("passw", "passphrase", "pwd", "secret"):
+        for at in _hits(folded, anchor):
+            if (match := _SAID.match(text, at)) and text[at - 1 : at] != "/" and _is_said(match, text):
+                yield Span(match.start("value"), match.end("value"), "password")
+
+
+def _is_said(match: re.Match[str], text: str) -> bool:
+    """Whether the value after a name is a secret: it has a digit or a sign, or stands where only a value can."""
+    name, value, (start, end) = match["name"].lower(), match["value"], match.span()
+    if _CODE_VALUE.fullmatch(value) or (match["sep"] == ":" and re.match(r"\d+:", value)):
+        return False  # an attribute, a type; a line of a file
+    if _TELLING.search(value):
+        return True
+    word = value.rstrip(".:!?").lower()
+    if not _WORD.fullmatch(value) or word in _NO_SECRETS or word.endswith(f"_{name}"):
+        return False
+    before = text[max(0, start - 200) : start].rpartition("\n")[2]
+    after = text[end : end + 2]
+    if match["sep"] == "=":  # `f(password=word)` is code
+        return before.count("(") <= before.count(")") and after[:1] not in {",", ")", "."}
+    # A line of settings: `password: word`, and nothing else.
+    alone = not before.strip(" \t-") and (not after.strip(" \t") or after.lstrip(" \t")[0] in "\r\n#")
+    return alone and value.islower() and name != "secret" and match["sep"].strip() == ":"
 
 
 _LOCAL_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%+-]*\Z")
