@@ -170,6 +170,8 @@ def test_an_experiment_is_repeated_exactly_and_is_written(tmp_path: Path, capsys
     assert run(["swarm", "measure", "staleness", "--quick", "--out", str(out)]) == 0
     assert "HELD ONLY IF: Files on disk go stale" in capsys.readouterr().out
     assert "| 30% | 70.0% | 100.0% |" in out.read_text(encoding="utf-8")
+    assert run(["swarm", "measure", "staleness", "--quick", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().out == ""  # said before anything is measured
     assert run(["swarm", "measure", "capcity"]) == 2
     assert "Did you mean 'capacity'" in capsys.readouterr().err
 

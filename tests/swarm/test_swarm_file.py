@@ -203,6 +203,12 @@ def test_what_is_no_world_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert says in capsys.readouterr().err
 
 
+def test_an_example_that_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert run(["swarm", "init", str(tmp_path / "file" / "x")]) == 1
+    assert "Name a folder that you may write to" in capsys.readouterr().err
+
+
 def test_a_batch_larger_than_the_tasks_is_all_of_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write_rehearsal(tmp_path / "r", desks=DESKS[:1])
     text = file.read_text(encoding="utf-8").replace("rounds = 4", "rounds = 2\nbatch = 1000")

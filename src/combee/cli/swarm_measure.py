@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from combee.cli.words import counted
-from combee.files import write_whole
+from combee.files import place_for, write_whole
 from combee.swarm.measure import Experiment, Table, check_names, measure
 
 __all__ = ["as_markdown", "as_text", "measure_command", "save_plots"]
@@ -28,6 +28,8 @@ def measure_command(names: tuple[str, ...], quick: bool, out: Path | None, as_js
     All of them take two to three minutes of one core. Ctrl-C keeps those that are done.
     """
     chosen = check_names(names)
+    if out is not None:  # said before minutes of work
+        save_plots((), place_for(out).parent / "plots")
     done: list[Experiment] = []
     began = time.monotonic()
     try:

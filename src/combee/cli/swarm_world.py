@@ -17,7 +17,7 @@ from combee.errors import LockedError, UsageError
 from combee.journal.lock import RunLock
 from combee.swarm import Swarm, World
 from combee.swarm.config import SwarmFile, prepare, read_swarm_file
-from combee.swarm.places import FILE, check_places, run_by, worlds_in
+from combee.swarm.places import FILE, check_places, no_database, run_by, worlds_in
 from combee.swarm.world import NoWorldError
 
 __all__ = ["described_by", "how_to_start", "looking_at", "running", "shown", "starting", "the_world", "world_option"]
@@ -39,6 +39,9 @@ def the_world(named: Path | None) -> Path:
     Raises:
         UsageError: There is none, or more than one.
     """
+    if named is not None and no_database(named) and (described := _description(named)) is not None:
+        hint = f"Its world: `{_again(Path(shown(described.world)))}`."
+        raise UsageError(f"{named} describes a swarm, and is no world", hint=hint)
     found = [named] if named is not None else worlds_in(Path())
     if not found:
         raise UsageError("there is no world in this folder", hint=how_to_start())
@@ -64,19 +67,18 @@ def _again(world: Path) -> str:
 
 def how_to_start() -> str:
     """Return a hint with the command that starts a world here: of the files that describe one, else of an example."""
-    files = [path for path in sorted(Path().glob("*.toml")) if path.is_file() and _describes(path)]
+    files = [path for path in sorted(Path().glob("*.toml")) if path.is_file() and _description(path)]
     if not files:
         return f"Write an example of a swarm: `{typed('swarm', 'init', 'example')}`."
     commands = [f"`{typed('swarm', 'run', file)}`" for file in files[:3]]
     return f"Start one: {' or '.join(commands)}."
 
 
-def _describes(path: Path) -> bool:
+def _description(path: Path) -> SwarmFile | None:
     try:
-        read_swarm_file(path)
+        return read_swarm_file(path)
     except UsageError:
-        return False
-    return True
+        return None
 
 
 @contextmanager

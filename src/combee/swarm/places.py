@@ -18,7 +18,7 @@ from combee.swarm.world import World
 if TYPE_CHECKING:
     from combee.swarm.config import SwarmFile
 
-__all__ = ["FILE", "check_places", "documents", "own_world", "run_by", "worlds_in"]
+__all__ = ["FILE", "check_places", "documents", "no_database", "own_world", "run_by", "worlds_in"]
 
 FILE = "file"
 """The fact about a world that says which file ran it last."""
@@ -66,7 +66,7 @@ def check_places(described: SwarmFile) -> None:
         UsageError: A world, a document or something to read is not what, or not where, it must be.
     """
     world = described.world
-    if world.is_dir() or (world.is_file() and _head(world) not in {b"", _SQLITE}):
+    if world.is_dir() or no_database(world):
         raise UsageError(f"{world} cannot be a world", hint='Name a file of its own: world = "swarm.sqlite".')
     other = run_by(world)
     if "world" not in described.data and other not in {None, described.file.name}:
@@ -83,6 +83,11 @@ def check_places(described: SwarmFile) -> None:
                 raise UsageError(
                     f"{agent['name']} reads {path!r}, which is not in {where}", hint=did_you_mean(path, files)
                 )
+
+
+def no_database(path: Path) -> bool:
+    """Return whether a file holds something that SQLite did not write; an empty one may become a world."""
+    return path.is_file() and _head(path) not in {b"", _SQLITE}
 
 
 def _head(path: Path) -> bytes:

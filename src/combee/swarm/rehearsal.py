@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from combee.errors import UsageError
+from combee.errors import StorageError, UsageError
 from combee.swarm.brain import Thought, View, use
 from combee.swarm.lessons import LESSONS
 
@@ -67,6 +67,7 @@ def write_rehearsal(folder: Path, *, seed: int = 0, desks: Sequence[str] = DESKS
 
     Raises:
         UsageError: There is something in the folder already.
+        StorageError: It cannot be written.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} is there already", hint="Name a new folder.")
@@ -90,8 +91,12 @@ def write_rehearsal(folder: Path, *, seed: int = 0, desks: Sequence[str] = DESKS
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="\n")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        hint = "Name a folder that you may write to."
+        raise StorageError(f"{path} cannot be written: {error.strerror}", hint=hint) from error
 
 
 _DESCRIPTION = f"""\
