@@ -11,7 +11,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from combee.errors import UsageError
 from combee.model.mock.answer import Answer, Answerer
@@ -46,7 +46,7 @@ class _Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport if isinstance(transport, asyncio.Transport) else None
+        self._transport = cast("asyncio.Transport", transport)  # other loops have classes of their own
         self._server.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
