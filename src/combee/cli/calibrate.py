@@ -19,7 +19,7 @@ from combee.cli.model_options import model_options, tables_of
 from combee.cli.options import Number, Place
 from combee.cli.spec import RunSpec, make_agent
 from combee.cli.unfinished import kept_until_the_end
-from combee.cli.words import typed
+from combee.cli.words import counted, typed
 from combee.errors import UsageError
 from combee.files import place_for
 from combee.journal import JSON, Scope
@@ -84,7 +84,7 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
 
     with kept_until_the_end("calibrate", agent.models, agent.prompts) as answers:
         if spec.agent.get("kind") == "ace":
-            _agree(spec, price, yes=yes, as_json=as_json)
+            _agree(spec, price, answers.found, yes=yes, as_json=as_json)
         found = run_sync(measure(answers.scope))
         kept = keep_calibration(name, cast("Mapping[str, Any]", found.to_json()))
         _draw(found, name, drawn)
@@ -158,7 +158,7 @@ def _sizes(text: str) -> tuple[int, ...]:
         raise UsageError(f"{text!r} are no sizes.", hint='Give whole numbers, such as "1 2 4 8 16".') from None
 
 
-def _agree(spec: RunSpec, price: CalibrationPrice, *, yes: bool, as_json: bool) -> None:
+def _agree(spec: RunSpec, price: CalibrationPrice, found: int, *, yes: bool, as_json: bool) -> None:
     """Say what the calls take and cost, and ask for leave unless they are free."""
     from combee.ace import price_of, settings_of
 
@@ -166,6 +166,7 @@ def _agree(spec: RunSpec, price: CalibrationPrice, *, yes: bool, as_json: bool) 
     known = price_of(settings.name, settings.base_url, spec.prices)
     reply = price.facts * REPLY_TOKENS
     text = f"{price.calls:,} calls, about {price.tokens:,} tokens to {settings.name} and {reply:,} back"
+    text += f" ({counted(found, 'call')} of them answered already)" if found else ""
     if known is not None and known.prompt == known.completion == 0:
         click.echo(f"{text}: free ({known.source}).", err=True)
         return
