@@ -148,6 +148,25 @@ def test_what_a_model_costs_at_its_own_provider_is_named(capsys: pytest.CaptureF
     assert "At its own provider (genai-prices: deepseek/deepseek-chat) it costs" in capsys.readouterr().err
 
 
+def test_a_run_by_gepa_that_is_stopped_or_fails_is_listed_as_that(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("gepa")
+    arguments = [*learn("http://127.0.0.1:9/v1"), "--method", "gepa", "--json"]
+    assert run([*arguments, "--name", "down"]) == 1
+    assert "resume runs/down" in json.loads(capsys.readouterr().out)["error"]["message"]
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("combee.cli.gepa_run._search", stop)
+    assert run([*arguments, "--name", "stopped"]) == 130
+    assert json.loads(capsys.readouterr().out)["reason"] == "interrupted"
+    assert run(["runs", "--json"]) == 0
+    listed = {row["run"]: row["reason"] for row in json.loads(capsys.readouterr().out)}
+    assert listed == {"down": "failed", "stopped": "interrupted"}
+
+
 async def test_an_evaluation_that_scored_nothing_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     async with MockServer(reply=student()) as server:
         assert await combee(*learn(server.url, "--name", "a")) == 0

@@ -19,7 +19,7 @@ from combee.cli.display import Display
 from combee.cli.gepa_told import COMPONENT, GepaRun
 from combee.cli.spec import Prepared, RunSpec, load_tasks
 from combee.cli.words import counted
-from combee.errors import BudgetError, UsageError
+from combee.errors import BudgetError, CombeeError, UsageError
 from combee.guard import Policy
 from combee.journal import Journal, Scope, hash_json
 from combee.learn import (
@@ -122,6 +122,12 @@ def learn_by_gepa(prepared: Prepared, start: Playbook | None, journal: Journal, 
         try:
             reason, detail = _search(prepared, to_text(start or Playbook()), adapter, run, sampler)
             return _result(run, reason, detail + run.guarded(), time.monotonic() - begun, sampler)
+        except KeyboardInterrupt:
+            _ended(run, FinishReason.INTERRUPTED, "stopped by the user", time.monotonic() - begun)
+            raise
+        except CombeeError as error:
+            _ended(run, FinishReason.FAILED, error.message, time.monotonic() - begun)
+            raise
         finally:
             background.run(prepared.agent.aclose())
 
@@ -196,11 +202,17 @@ def _search(
 
 
 def _result(run: GepaRun, reason: FinishReason, detail: str, seconds: float, sampler: CombeeSampler) -> LearnResult:
-    best = run.reflection.book_of(run.best[2]) if run.best is not None else Playbook()
+    best = _ended(run, reason, detail, seconds)
     last = run.reflection.book_of(run.last) if run.last else Playbook()
+    return LearnResult(best, last, reason, detail, tuple(run.steps), tuple(run.validations), (), choice=sampler.choice)
+
+
+def _ended(run: GepaRun, reason: FinishReason, detail: str, seconds: float) -> Playbook:
+    """Tell how the run ended; return its best book."""
+    best = run.reflection.book_of(run.best[2]) if run.best is not None else Playbook()
     version = run.recorder.version(run.best[2]) if run.best is not None else ""
     run.tell(RunFinished(reason, detail, version, len(best), seconds), None)
-    return LearnResult(best, last, reason, detail, tuple(run.steps), tuple(run.validations), (), choice=sampler.choice)
+    return best
 
 
 def _names(tasks: tuple[Task, ...]) -> list[str]:
