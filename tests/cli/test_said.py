@@ -73,6 +73,8 @@ def test_a_command_that_the_shell_does_not_find_is_named_by_its_path(monkeypatch
     assert program() == "bin/combee"
     monkeypatch.setenv("PATH", str(started.parent.resolve()))
     assert program() == "combee"
+    monkeypatch.setattr(sys, "argv", ["/anywhere/combee/__main__.py"])
+    assert shlex.split(program()) == [sys.executable, "-m", "combee"]
 
 
 def test_a_benchmark_is_found_under_both_of_its_names() -> None:

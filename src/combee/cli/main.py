@@ -106,7 +106,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     wants_json = "--json" in arguments
     try:
-        code = cli.main(args=arguments, standalone_mode=False)
+        code = cli.main(args=arguments, prog_name="combee", standalone_mode=False)
     except CombeeError as error:
         _fail(str(error), wants_json, kind=type(error).__name__)
         return error.exit_code
@@ -138,7 +138,7 @@ def _run(arguments: list[str]) -> int:
 
 def _see_help(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
-    return f"\n  See '{context.command_path} --help'." if context else ""
+    return f"\n  See `{context.command_path} --help`." if context else ""
 
 
 def _fail(message: str, wants_json: bool, *, kind: str) -> None:
