@@ -102,7 +102,7 @@ def refuse_unknown_prices(model: Mapping[str, Any], budget: Mapping[str, Any], p
     """
     from combee.ace import price_of, settings_of
     from combee.ace.budgets import ROLES
-    from combee.model.prices import price_hint
+    from combee.model.prices import price_elsewhere
 
     for role in ROLES:
         limits = (budget.get("max_cost"), budget.get(role, {}).get("max_cost"))
@@ -110,10 +110,9 @@ def refuse_unknown_prices(model: Mapping[str, Any], budget: Mapping[str, Any], p
             continue
         one = settings_of(model, role)
         if price_of(one.name, one.base_url, prices) is None:
-            _, at, costs = price_hint(one.name).partition("At its own provider")  # its advice is for a program
             raise UsageError(
                 f"The price of {one.name!r} is not known, so a budget in money cannot be held.",
-                hint=f"{price_advice(one.name)} Or limit calls or tokens instead of money.{at and f' {at}{costs}'}",
+                hint=f"{price_advice(one.name)} Or limit calls or tokens instead of money. {price_elsewhere(one.name)}".strip(),
             )
 
 

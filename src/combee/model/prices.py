@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from combee.errors import UsageError
 from combee.model.types import Usage
 
-__all__ = ["Price", "find_price", "parse_price", "price_hint"]
+__all__ = ["Price", "find_price", "parse_price", "price_elsewhere", "price_hint"]
 
 Tiers = tuple[tuple[int, float], ...]
 
@@ -105,11 +105,19 @@ def _lookup(model: str, url: str | None) -> Price | None:
 
 def price_hint(model: str | None = None) -> str:
     """Say how a price is given; for a model that the list has elsewhere, what it costs at its own provider."""
-    known = None if model is None else _lookup(model, None)
     hint = "Give its price in dollars per million tokens: --price 0.27/1.10/0.07, or price=Price(prompt, completion)"
-    if known is None:
+    elsewhere = "" if model is None else price_elsewhere(model)
+    if not elsewhere:
         return f"{hint}; 0/0 for a model that costs nothing. Or limit calls or tokens instead of money."
-    return f"{hint}. At its own provider ({known.source}) it costs {known.prompt:g}/{known.completion:g}."
+    return f"{hint}. {elsewhere}"
+
+
+def price_elsewhere(model: str) -> str:
+    """Say what a model costs at its own provider, or return "" where the list does not have it."""
+    known = _lookup(model, None)
+    if known is None:
+        return ""
+    return f"At its own provider ({known.source}) it costs {known.prompt:g}/{known.completion:g}."
 
 
 def find_price(model: str, base_url: str) -> Price | None:
