@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from combee.cli.main import run
+from combee.cli.swarm_measure import apart
 from combee.swarm.measure import EXPERIMENTS, Experiment
 from combee.swarm.measure.asking import reduce_traces
 from combee.swarm.measure.budget import Spent, spend
@@ -19,7 +21,7 @@ from combee.swarm.measure.errors import pays_from
 from combee.swarm.measure.joint import joint
 from combee.swarm.measure.lab import DOCUMENT, WINDOW, Facts
 from combee.swarm.measure.load import Demand, run_load
-from combee.swarm.measure.result import Setting, Verdict, judge
+from combee.swarm.measure.result import Curve, Setting, Verdict, judge
 from combee.swarm.measure.returns import specialise
 from combee.swarm.measure.staleness import stale
 from combee.swarm.measure.structure import edits
@@ -155,8 +157,6 @@ def test_a_budget_pays_reading_first() -> None:
     assert shares == pytest.approx([0, 0, 1 / 3, 2 / 3])
     assert spent.reach(0.5) == 130
     assert spent.reach(0.9) == float("inf")
-    assert spent.course(2) == [(100, 0), (120, 1 / 3), (130, 2 / 3)]
-    assert Spent((0, 5, 9), (0, 1, 2)).course(5) == [(5, 0.5), (9, 1)]  # nothing was read first
     stays, cached = spend(persistent(2), 150, 0, 4)
     once, _ = spend(fresh, 150, 0, 4)
     assert stays.right[-1] == once.right[-1] == 4
@@ -174,6 +174,20 @@ def test_an_experiment_is_repeated_exactly_and_is_written(tmp_path: Path, capsys
     assert capsys.readouterr().out == ""  # said before anything is measured
     assert run(["swarm", "measure", "capcity"]) == 2
     assert "Did you mean 'capacity'" in capsys.readouterr().err
+
+
+def test_marks_of_a_line_stand_apart_and_its_ends_stay() -> None:
+    steep = [(float(100 + n), n / 40) for n in range(41)]
+    wide = [(10.0**n, 0.5) for n in range(5)]
+    line = apart(Curve("c", "", "", "", {"steep": [(0, 0), *steep], "wide": wide, "none": []}, log_y=False))
+    assert line["wide"] == wide  # each is a decade from the next: as they were
+    assert line["none"] == []
+    assert (line["steep"][0], line["steep"][-1]) == (steep[0], steep[-1])  # a logarithmic axis has no 0
+    gaps = [b[1] - a[1] for a, b in pairwise(line["steep"])]
+    assert len(gaps) >= 9
+    assert min(gaps) >= 0.08 - 1e-9
+    assert apart(Curve("c", "", "", "", {"two": [(1, 1), (8, 8), (9, 9)]})) == {"two": [(1, 1), (9, 9)]}
+    assert apart(Curve("c", "", "", "", {"none": [(0, 0)]})) == {"none": []}
 
 
 def test_a_verdict_has_three_values() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,9 +13,11 @@ import click
 
 from combee.cli.words import counted
 from combee.files import place_for, write_whole
-from combee.swarm.measure import Experiment, Table, check_names, measure
+from combee.swarm.measure import Curve, Experiment, Table, check_names, measure
 
-__all__ = ["as_markdown", "as_text", "measure_command", "save_plots"]
+__all__ = ["apart", "as_markdown", "as_text", "measure_command", "save_plots"]
+
+_NEAR = 0.08  # of the width and height of a plot
 
 
 @click.command("measure", short_help="Test what is said of swarms; each claim gets its verdict.")
@@ -87,9 +90,42 @@ def save_plots(experiments: Sequence[Experiment], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     return [
         line_plot(
-            [Series(name, points, dashed=name == "one window each") for name, points in curve.series.items()],
+            [
+                Series(name, points, dashed=name == curve.guide, dots=name != curve.guide)
+                for name, points in apart(curve).items()
+            ],
             title=curve.title, x=curve.x, y=curve.y, log_x=curve.log_x, log_y=curve.log_y, zero=not curve.log_y,
         ).save(folder / f"swarm-{curve.name}.svg")
         for one in experiments
         for curve in one.curves
     ]  # fmt: skip
+
+
+def apart(curve: Curve) -> dict[str, list[tuple[float, float]]]:
+    """Return the lines without points that stand so near to the one before that their marks would meet; ends stay."""
+
+    def shown(point: tuple[float, float]) -> bool:
+        return (point[0] > 0 or not curve.log_x) and (point[1] > 0 or not curve.log_y)
+
+    def place(point: tuple[float, float]) -> tuple[float, float]:
+        x, y = point
+        return math.log(x) if curve.log_x else x, math.log(y) if curve.log_y else y
+
+    lines = {name: list(filter(shown, points)) for name, points in curve.series.items()}
+    axes = list(zip(*(place(point) for points in lines.values() for point in points), strict=True))
+    spans = [max(values) - min(values) or 1.0 for values in axes]
+
+    def near(one: tuple[float, float], other: tuple[float, float]) -> bool:
+        steps = (abs(a - b) / span for a, b, span in zip(place(one), place(other), spans, strict=True))
+        return math.hypot(*steps) < _NEAR
+
+    kept: dict[str, list[tuple[float, float]]] = {}
+    for name, points in lines.items():
+        line = points[:1]
+        for point in points[1:-1]:
+            if not near(point, line[-1]):
+                line.append(point)
+        if len(line) > 1 and near(points[-1], line[-1]):
+            line.pop()  # the end stays, and not the one before it
+        kept[name] = line + points[1:][-1:]
+    return kept

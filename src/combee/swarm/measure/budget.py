@@ -30,15 +30,6 @@ class Spent:
         needed = share * (len(self.right) - 1)
         return next((float(t) for t, n in zip(self.tokens, self.right, strict=True) if n >= needed), math.inf)
 
-    def course(self, every: int) -> list[tuple[float, float]]:
-        """Return the share right by tokens spent: after reading (where it took any), then at every so many questions.
-
-        Fewer points than questions, so that the marks of several ways can be told apart.
-        """
-        asked = len(self.right) - 1
-        shown = sorted({0 if self.tokens[0] else 1, *range(every, asked, every), asked})
-        return [(self.tokens[n], self.right[n] / asked) for n in shown]
-
     @property
     def each(self) -> float:
         """Tokens a question."""
@@ -91,7 +82,10 @@ def budget(setting: Setting) -> Experiment:
          *(f"{one.within(tokens):.0%}" for tokens in budgets), _amount(one.reach(0.95)))
         for way, one in whole.items()
     )  # fmt: skip
-    series = {way: whole[way].course(questions // 8) for way in (CHAIN, HALF, DISK, ONCE, STAYING, PEERS)}
+    series = {
+        way: [(at, n / questions) for at, n in zip(whole[way].tokens, whole[way].right, strict=True)]
+        for way in (CHAIN, HALF, DISK, ONCE, STAYING, PEERS)
+    }
     return Experiment(
         "budget",
         f"{windows} windows of text, {questions} questions one after the other, 5 % of the facts needed where that "

@@ -89,6 +89,7 @@ def largest(
     return Found(low, best)
 
 
+_GUIDE = "one window each"
 TURNS = "persistent, 4 agents, one at a time"
 
 
@@ -101,14 +102,14 @@ def capacity(setting: Setting) -> Experiment:
     )
     series: dict[str, list[tuple[float, float]]] = {
         "persistent agents": [(n, found.size) for n, found in hired.items()],
-        "one window each": [(n, n) for n in hired],
+        _GUIDE: [(n, n) for n in hired],
     }
     return Experiment(
         "capacity",
         f"Windows of text at which 95 % of the answers are right; summaries of 1.6 % of a window (1M to 16k) or as "
         f"said; seeds of compaction: {len(setting.seeds)}; ≥: the limit of the search.",
         (Table("Capacity", ("way", "windows", "right", "tokens a question", "compactions"), rows),),
-        (Curve("capacity", "Capacity of persistent agents", "agents", "windows at 95 % right", series),),
+        (Curve("capacity", "Capacity of persistent agents", "agents", "windows at 95 % right", series, _GUIDE),),
         (*_claims(ways, hired), _short_claim(ways)),
     )
 

@@ -40,13 +40,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A plot: named lines of (x, y)."""
+    """A plot: named lines of (x, y). `guide` is the name of one that was not measured, but shows what would be even."""
 
     name: str
     title: str
     x: str
     y: str
     series: Mapping[str, Sequence[tuple[float, float]]]
+    guide: str = ""
     log_x: bool = True
     log_y: bool = True
 
