@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from combee.cli.options import Place
 from combee.cli.words import counted
 from combee.files import place_for, write_whole
 from combee.swarm.measure import Curve, Experiment, Table, check_names, measure
@@ -23,7 +24,7 @@ _NEAR = 0.08  # of the width and height of a plot
 @click.command("measure", short_help="Test what is said of swarms; each claim gets its verdict.")
 @click.argument("names", nargs=-1)
 @click.option("--quick", is_flag=True, help="Small sizes and one seed, the same code: 6 to 9 seconds of one core.")
-@click.option("--out", type=click.Path(path_type=Path), help="Markdown file to write; plots go into plots/ beside it.")
+@click.option("--out", type=Place(), help="Markdown file to write; plots go into plots/ beside it.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON, one experiment a line.")
 def measure_command(names: tuple[str, ...], quick: bool, out: Path | None, as_json: bool) -> None:
     """Run the experiments NAMES (default: all) on what is said of swarms, and give each claim its verdict.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from combee.cli.options import Place
 from combee.cli.swarm_world import described_by, running, shown, starting, the_world, world_option
 from combee.cli.words import counted, typed
 from combee.errors import BudgetError, LockedError, UsageError, did_you_mean
@@ -63,7 +64,7 @@ async def _work(described: SwarmFile, swarm: Swarm, question: int | None) -> _As
 
 
 @click.command("run", short_help="Start the swarm of a file, or go on with it.")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("file", type=Place(exists=True, dir_okay=False))
 @_json_option
 def run_command(file: Path, as_json: bool) -> int:
     """Start the swarm that FILE describes, or go on with it, until no message is left or a limit is used up.

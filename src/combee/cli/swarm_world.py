@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from combee.cli.options import Place
 from combee.cli.words import typed
 from combee.errors import LockedError, UsageError
 from combee.journal.lock import RunLock
@@ -22,9 +23,7 @@ from combee.swarm.world import NoWorldError
 
 __all__ = ["described_by", "how_to_start", "looking_at", "running", "shown", "starting", "the_world", "world_option"]
 
-world_option = click.option(
-    "--world", type=click.Path(path_type=Path), help="The world's file. [the only one in this folder]"
-)
+world_option = click.option("--world", type=Place(), help="The world's file. [the only one in this folder]")
 
 
 def shown(path: Path) -> str:
