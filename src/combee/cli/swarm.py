@@ -12,7 +12,7 @@ import click
 from combee.cli.model_options import budget_options, model_options
 from combee.cli.options import Place
 from combee.cli.swarm_measure import measure_command
-from combee.cli.swarm_run import ask_command, run_command
+from combee.cli.swarm_run import ask_command, json_option, run_command
 from combee.cli.swarm_world import how_to_start, looking_at, starting, world_option
 from combee.cli.words import counted, typed
 from combee.errors import UsageError
@@ -23,7 +23,6 @@ from combee.swarm.context import load
 __all__ = ["command"]
 
 _LOGGED = ("id", "kind", "sender", "recipient", "state", "thread", "tokens", "body")
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 _lines_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON lines, one message a line.")
 
 
@@ -40,7 +39,7 @@ def command() -> None:
 @model_options
 @budget_options
 @click.option("--quiet", is_flag=True, help="No progress.")
-@_json_option
+@json_option
 def learn_command(file: Path, **options: Any) -> None:
     """Let the swarm of FILE work on its tasks, learn from what was done, and go on with the lessons; or go on with it.
 
@@ -63,7 +62,7 @@ def learn_command(file: Path, **options: Any) -> None:
 @command.command("init", short_help="Write an example of a swarm that learns into a folder.")
 @click.argument("folder", type=Place())
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides where the handbooks lie.")
-@_json_option
+@json_option
 def init_command(folder: Path, seed: int, as_json: bool) -> None:
     """Write a described swarm with documents and tasks into FOLDER: scripted agents, no model, seconds."""
     from combee.swarm.rehearsal import write_rehearsal
@@ -75,7 +74,7 @@ def init_command(folder: Path, seed: int, as_json: bool) -> None:
 
 @command.command("status", short_help="Show agents, windows, open questions and totals.")
 @world_option
-@_json_option
+@json_option
 def status_command(world: Path | None, as_json: bool) -> None:
     """Show the agents, their windows, what is open, and what it took."""
     with looking_at(world) as opened:
@@ -124,7 +123,7 @@ def log_command(world: Path | None, last: int, as_json: bool) -> None:
 @world_option
 @click.option("--out", type=Place(), default="swarm.svg", show_default=True, help="File to write.")
 @click.option("--most", type=click.IntRange(2), default=40, show_default=True, help="Agents drawn; the busiest.")
-@_json_option
+@json_option
 def graph_command(world: Path | None, out: Path, most: int, as_json: bool) -> None:
     """Draw who talked to whom, with the tokens on the edges."""
     from combee.cli.swarm_graph import graph
@@ -146,7 +145,7 @@ def graph_command(world: Path | None, out: Path, most: int, as_json: bool) -> No
 @command.command("traces")
 @world_option
 @click.option("--out", type=Place(), default="traces.jsonl", show_default=True, help="File to write.")
-@_json_option
+@json_option
 def traces_command(world: Path | None, out: Path, as_json: bool) -> None:
     """Write the agents' runs as traces, for `combee learn --from`."""
     from combee.files import write_whole

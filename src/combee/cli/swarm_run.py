@@ -18,10 +18,10 @@ from combee.swarm import USER, Mail, Swarm, World, totals
 from combee.swarm.config import SwarmFile, build, populate, put_task, read_swarm_file
 from combee.swarm.directory import subjects
 
-__all__ = ["ask_command", "run_command"]
+__all__ = ["ask_command", "json_option", "run_command"]
 
 ANY = "any"
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ async def _work(described: SwarmFile, swarm: Swarm, question: int | None) -> _As
 
 @click.command("run", short_help="Start the swarm of a file, or go on with it.")
 @click.argument("file", type=Place(exists=True, dir_okay=False))
-@_json_option
+@json_option
 def run_command(file: Path, as_json: bool) -> int:
     """Start the swarm that FILE describes, or go on with it, until no message is left or a limit is used up.
 
@@ -105,7 +105,7 @@ def _handled(world: World) -> int:
 @click.argument("question")
 @world_option
 @click.option("--subject", default="", help="Path that the question is about.")
-@_json_option
+@json_option
 def ask_command(agent: str, question: str, world: Path | None, subject: str, as_json: bool) -> int:
     """Ask AGENT, as it is now, a QUESTION and print the answer. `any` asks the one that knows the --subject best."""
     place = the_world(world)

@@ -14,12 +14,12 @@ from combee.swarm.structure import Structure, adopt, current, propose, settle, t
 from combee.swarm.swarm import Swarm
 from combee.swarm.world import World
 
-__all__ = ["Demand", "edits", "structure"]
+__all__ = ["edits", "structure"]
 
 Pair = tuple[str, str]
 
 
-class Demand:
+class _Demand:
     """Who asks whom: a few pairs make 70 % of it, as teams do; the rest is noise."""
 
     def __init__(self, names: list[str], rng: random.Random) -> None:
@@ -48,7 +48,7 @@ def edits(who: str, seed: int, *, agents: int = 30, budget: int = 8, sample: int
     """
     names = [f"a{number:02d}" for number in range(agents)]
     rng, drawn = random.Random(f"edits {seed}"), random.Random(f"demand {seed}")
-    demand = Demand(names, rng)
+    demand = _Demand(names, rng)
     log: Counter[Pair] = Counter()
 
     async def spent(swarm: Swarm, structure: Structure, asked: list[Pair]) -> float:
