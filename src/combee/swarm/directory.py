@@ -85,15 +85,12 @@ def read(world: World, path: str, version: int | None = None) -> Document | None
 
 def credit(world: World, agent: str, incarnation: int, subject: str, version: str) -> None:
     """Note in the directory that an agent has read a subject in a version; "": it heard of it, in none."""
+    sql = (
+        "INSERT INTO reads VALUES (?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET count = count + 1,"
+        " version = coalesce(nullif(excluded.version, ''), version)"
+    )
     with world.step():
-        world.run(
-            "INSERT INTO reads VALUES (?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET count = count + 1,"
-            " version = coalesce(nullif(excluded.version, ''), version)",
-            agent,
-            incarnation,
-            subject,
-            version,
-        )
+        world.run(sql, agent, incarnation, subject, version)
 
 
 def who_knows(world: World, subject: str, exclude: tuple[str, ...] = (), limit: int = 3) -> list[Knows]:
@@ -136,15 +133,9 @@ def subjects(world: World, limit: int = 30) -> list[str]:
 
 def open_issue(world: World, title: str, body: str, author: str, *, key: str) -> int:
     """Open an issue; the same key again gives the one opened first."""
+    sql = "INSERT OR IGNORE INTO issues (key, title, body, state, owner, author, at) VALUES (?,?,?,'open',NULL,?,?)"
     with world.step():
-        world.run(
-            "INSERT OR IGNORE INTO issues (key, title, body, state, owner, author, at) VALUES (?,?,?,'open',NULL,?,?)",
-            key,
-            title,
-            body,
-            author,
-            time.time(),
-        )
+        world.run(sql, key, title, body, author, time.time())
         row = world.one("SELECT id FROM issues WHERE key = ?", key)
     return int(row[0]) if row else 0
 
