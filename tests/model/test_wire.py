@@ -7,6 +7,7 @@ import gzip
 import itertools
 import socket
 import ssl
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,15 @@ async def post(server: Any, body: bytes = b"{}", **options: Any) -> HttpReply | 
         return await client.post(body)
     finally:
         await client.aclose()
+
+
+async def all_gone(server: Any) -> None:
+    """Wait until the server has seen the end of each of its connections."""
+    for _ in range(1000):
+        if all(writer.transport.is_closing() for writer in server.writers):
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("a connection is still open")
 
 
 def body_of(reply: HttpReply | Fault) -> bytes:
@@ -69,6 +79,11 @@ REPLIES = {
     "interim": b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK,
     "gzip": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s"
     % (len(gzip.compress(b"hello")), gzip.compress(b"hello")),
+    "folded": b"HTTP/1.1 200\r\nX-A: one\r\n two\r\nContent-Length: 5\r\n\r\nhello",
+    "line feeds": b"HTTP/1.1 200 OK\nContent-Length: 5\n\nhello",
+    "trailer": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"5\r\nhello\r\n0\r\nContent-Encoding: gzip\r\n\r\n",
+    "upgrade offered": OK.replace(b"OK\r\n", b"OK\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n"),
     "until the end": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nhello",
     "old": b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
 }
@@ -94,6 +109,9 @@ def test_where_a_reply_is_cut_into_pieces_makes_no_difference(chunks: list[bytes
 
         def is_closing(self) -> bool:
             return False
+
+        def get_write_buffer_size(self) -> int:
+            return 0
 
         def abort(self) -> None:
             raise AssertionError
@@ -172,12 +190,65 @@ async def test_a_broken_reply_is_a_typed_fault(serve: Any, pieces: Any, kind: Ca
     assert said in fault.message
 
 
-async def test_an_endless_reply_does_not_fill_the_memory(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("start", "piece"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65_536),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x" * 65_536),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX: ", b"x" * 65_536),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x" * 65_536),
+        (b"HTTP/1.1 200 OK\r\n", b"a:b\r\n" * 10_000),
+        (b"", b"HTTP/1.1 102 Processing\r\n\r\n" * 2_000),
+    ],
+    ids=["body", "chunk", "trailer", "value", "fields", "interim"],
+)
+async def test_an_endless_reply_does_not_fill_the_memory(
+    serve: Any, monkeypatch: pytest.MonkeyPatch, start: bytes, piece: bytes
+) -> None:
     monkeypatch.setattr(connection, "LARGEST", 1 << 20)
-    server = await serve(lambda _: [b"HTTP/1.1 200 OK\r\n\r\n", *([b"x" * 65_536] * 64)])
+    server = await serve(lambda _: [start, *([piece] * 64)])
     fault = await post(server)
     assert isinstance(fault, Fault)
     assert "larger than" in fault.message
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"HTTP/1.1 429 Slow\r\nContent-Encoding: br\r\nContent-Length: 3\r\n\r\nxyz",
+        b"HTTP/1.1 429 Slow\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 429 Slow\r\nContent-Length: 30\r\n\r\nbroken off",
+    ],
+)
+async def test_the_status_of_an_error_is_told_though_its_body_is_of_no_use(serve: Any, reply: bytes) -> None:
+    answer = await post(await serve(lambda _: [reply, None]))
+    assert isinstance(answer, HttpReply)
+    assert answer.status == 429
+
+
+@pytest.mark.parametrize("end", [b"", b"Content-Length: 3\r\n", b"Content-Length: 3\r\nConnection: close\r\n"])
+async def test_a_reply_before_the_request_is_written_is_the_reply_and_the_connection_is_not_used_again(
+    end: bytes,
+) -> None:
+    open_ones: list[asyncio.StreamWriter] = []
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        open_ones.append(writer)
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too much\r\n" + end + b"\r\nbig")
+        writer.write_eof()  # and the rest of the request is never read
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    client = Endpoint(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", api_key=KEY)
+    for _ in range(2):
+        reply = await client.post(b"x" * 20_000_000)
+        assert isinstance(reply, HttpReply), reply
+        assert (reply.status, reply.body) == (413, b"big")
+    await client.aclose()
+    assert len(open_ones) == 2
+    for writer in open_ones:
+        writer.transport.abort()
+    server.close()
 
 
 @pytest.mark.parametrize("limits", [Timeouts(total=0.05), Timeouts(read=0.05)])
@@ -200,6 +271,63 @@ async def test_a_cancelled_call_closes_its_connection_and_no_other(serve: Any) -
         assert body_of(await client.post(b"{}")) == b"hello"
     await client.aclose()
     assert server.connections == 2
+
+
+async def test_a_call_cancelled_as_its_reply_comes_leaves_no_connection(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await serve(lambda _: [OK])
+    client = endpoint(server)
+    tasks: list[asyncio.Task[HttpReply | Fault]] = []
+    finish = connection.Connection._finish
+
+    def cancel_too(self: Any, **options: Any) -> None:
+        finish(self, **options)
+        tasks[-1].cancel()
+
+    monkeypatch.setattr(connection.Connection, "_finish", cancel_too)
+    for _ in range(3):
+        tasks.append(asyncio.ensure_future(client.post(b"{}")))
+        with pytest.raises(asyncio.CancelledError):
+            await tasks[-1]
+    await all_gone(server)
+    assert server.connections == 3
+    await client.aclose()
+
+
+@pytest.mark.parametrize("rounds", range(0, 12, 2))
+async def test_no_connection_outlives_closing_however_far_its_call_got(serve: Any, rounds: int) -> None:
+    server = await serve(lambda _: [OK])
+    client = endpoint(server)
+    calls = [asyncio.ensure_future(client.post(b"{}")) for _ in range(3)]
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+    await client.aclose()
+    for outcome in await asyncio.gather(*calls):
+        assert isinstance(outcome, HttpReply) or outcome.kind is CallErrorKind.CONNECTION
+    await client.aclose()  # of calls that began after the first one
+    await all_gone(server)
+
+
+async def test_one_endpoint_serves_event_loops_side_by_side_and_one_after_another(serve: Any) -> None:
+    server = await serve(lambda _: [OK])
+    client = endpoint(server)
+    together = threading.Barrier(3)
+
+    async def calls() -> None:
+        for _ in range(3):
+            together.wait()  # each loop has its turn between two calls of another
+            assert body_of(await client.post(b"{}")) == b"hello"
+        await client.aclose()
+
+    def run() -> None:
+        asyncio.run(calls())
+
+    await asyncio.gather(*(asyncio.to_thread(run) for _ in range(3)))
+    assert server.connections == 3
+    assert body_of(await client.post(b"{}")) == b"hello"
+    await client.aclose()
+    assert server.connections == 4
 
 
 async def test_closing_ends_calls_that_are_under_way(serve: Any) -> None:
@@ -259,12 +387,20 @@ async def test_calls_over_tls_reuse_their_connection(serve: Any, tls: Any, certi
     assert isinstance(plain, Fault)
 
 
-async def test_https_to_a_plain_server_names_tls(serve: Any) -> None:
-    server = await serve(lambda _: [OK])
-    fault = await Endpoint(f"https://127.0.0.1:{server.port}/v1", api_key=KEY).post(b"{}")
+async def test_https_to_a_plain_server_names_tls() -> None:
+    async def complain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(complain, "127.0.0.1", 0)
+    url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    fault = await Endpoint(url, api_key=KEY).post(b"{}")
+    server.close()
     assert isinstance(fault, Fault)
-    assert fault.fatal or fault.kind is CallErrorKind.CONNECTION
-    assert "127.0.0.1" in fault.message
+    assert fault.fatal
+    assert fault.paid == "no"
+    assert "TLS to 127.0.0.1" in fault.message
 
 
 class Tunnel:
@@ -350,6 +486,27 @@ async def test_a_proxy_that_refuses_or_is_not_there_is_named(serve: Any, behind:
         assert "HTTPS_PROXY" in str(fault.hint)
         assert fault.paid == "no"
         assert "proxy-pass-1" not in repr(fault)
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "in time"])
+async def test_a_proxy_that_never_answers_leaves_no_connection(
+    serve: Any, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    proxy = await serve(lambda _: [])
+    monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
+    limits = Timeouts(connect=0.05 if ends == "in time" else 60)
+    client = Endpoint("https://far.example/v1", api_key=KEY, timeouts=limits)
+    call = asyncio.ensure_future(client.post(b"{}"))
+    if ends == "cancelled":
+        await proxy.asked.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    else:
+        fault = await call
+        assert isinstance(fault, Fault)
+        assert fault.paid == "no"
+    await all_gone(proxy)
 
 
 # --- what cannot be sent ----------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ What goes wrong on the wire comes back as a `Fault`. Proxy and certificates come
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -88,7 +89,7 @@ class Endpoint:
         self._heads: dict[str, bytes] = {}
         self._head("/chat/completions")  # what cannot be sent is said now
         self._answered = False
-        self._pool: Pool | None = None
+        self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
 
     def _way(self, parts: SplitResult, proxy: ProxySetting | None, ca_file: Path | None) -> Route:
         """Return where connections go; a proxy that reads the requests gets its login with each of them."""
@@ -136,10 +137,11 @@ class Endpoint:
         return self._origin + target_of(self._path + path, self._query)
 
     async def aclose(self) -> None:
-        """Close the connections."""
-        pool, self._pool = self._pool, None
-        if pool is not None and pool.is_here:
-            await pool.aclose()
+        """Close the connections that this event loop opened."""
+        pool = self._pools.pop(asyncio.get_running_loop(), None)
+        if pool is not None:
+            pool.close()
+            await asyncio.sleep(0)  # so that the transports can end
 
     async def post(self, body: bytes, path: str = "/chat/completions") -> HttpReply | Fault:
         """Send one prepared JSON body."""
@@ -152,9 +154,12 @@ class Endpoint:
         return await self._exchange(get_request(self._target(path), self._authority, self._headers))
 
     async def _exchange(self, request: bytes) -> HttpReply | Fault:
-        pool = self._pool
-        if pool is None or not pool.is_here:
-            pool = self._pool = Pool(self._route, self.timeouts)
+        loop = asyncio.get_running_loop()
+        pool = self._pools.get(loop)
+        if pool is None:
+            for other in [one for one in self._pools.copy() if one.is_closed()]:
+                self._pools.pop(other, None)
+            pool = self._pools[loop] = Pool(self._route, self.timeouts)
         try:
             reply = await pool.exchange(request)
         except WireError as error:

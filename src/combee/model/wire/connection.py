@@ -15,6 +15,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 __all__ = ["Connection", "HttpReply", "Stage", "WireError"]
 
 LARGEST = 1 << 28  # bytes of a reply; an endless one is not to fill the memory
+LARGEST_HEAD = 1 << 18  # bytes before its body
 
 Stage = Literal["name", "connect", "slow connect", "files", "tls", "proxy", "silent", "broken", "cut", "not http"]
 
@@ -53,11 +54,14 @@ class Connection(asyncio.Protocol):
         self.idle_since = 0.0  # seconds on the loop's clock; the pool's
         self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
+        self._parser.set_dangerous_leniencies(  # as other clients do: some servers write heads of their own
+            lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
         self._reply: asyncio.Future[HttpReply] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._fields: list[tuple[bytes, bytes]] = []
-        self._pieces: list[bytes] = []
-        self._size = 0
+        self._body = bytearray()
+        self._size = 0  # bytes of this reply so far, framing and all
         self._in_body = False
         self._head_only = False
         self._reusable = True
@@ -77,7 +81,7 @@ class Connection(asyncio.Protocol):
     async def exchange(
         self, request: bytes, deadline: float, quiet: float | None = None, *, head_only: bool = False
     ) -> HttpReply:
-        """Send a whole request and return the whole reply.
+        """Send a whole request and return the whole reply; whoever asked closes what is not reusable after it.
 
         Args:
             request: Head and body.
@@ -90,7 +94,7 @@ class Connection(asyncio.Protocol):
         """
         transport = self._transport
         if transport is None:
-            raise WireError("broken", "it was closed")
+            raise WireError("connect", "it was closed at once")
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[HttpReply] = loop.create_future()
         self._reply, self._head_only = reply, head_only
@@ -104,8 +108,6 @@ class Connection(asyncio.Protocol):
             self._reply = None
             if self._timer is not None:
                 self._timer.cancel()
-            if not self._reusable and not head_only:
-                self.abort()
 
     def abort(self) -> None:
         """Close it now; an exchange under way fails."""
@@ -120,7 +122,7 @@ class Connection(asyncio.Protocol):
         if ends > loop.time():
             self._timer = loop.call_at(ends, self._watch)
         else:
-            self._fail(WireError("silent", "no reply in time"))
+            self._cut_off(WireError("silent", "no reply in time"))
 
     def _fail(self, error: WireError) -> None:
         reply = self._reply
@@ -128,19 +130,34 @@ class Connection(asyncio.Protocol):
             reply.set_exception(error)
         self.abort()
 
-    def _finish(self, body: bytes, *, reusable: bool) -> None:
-        reply = self._reply
+    def _cut_off(self, error: WireError | None) -> None:
+        """End the exchange before its reply does; of one that tells of an error the status says enough."""
+        if self._in_body and self._parser.get_status_code() != 200:
+            self._finish(reusable=False)
+        elif self._in_body and (error is None or error.stage == "broken"):
+            self._fail(WireError("cut", "the reply broke off before its end"))
+        else:
+            self._fail(error or WireError("broken", "it was closed without a reply"))
+
+    def _finish(self, *, reusable: bool) -> None:
+        """Hand the reply over. One that came before its request was written leaves the connection in between."""
+        reply, transport = self._reply, self._transport
         if reply is None or reply.done():
             self.abort()
             return
-        fields, self._fields, self._pieces = tuple(self._fields), [], []
-        self._size, self._in_body, self._reusable = 0, False, reusable
+        fields, self._fields = tuple(self._fields), []
+        body, self._body = bytes(self._body), bytearray()
+        self._size, self._in_body = 0, False
+        self._reusable = reusable and transport is not None and not transport.get_write_buffer_size()
+        status = self._parser.get_status_code()
         try:
             body = _decoded(body, fields)
         except (zlib.error, ValueError) as error:
-            self._fail(WireError("not http", str(error)))
-            return
-        reply.set_result(HttpReply(self._parser.get_status_code(), fields, body))
+            if status == 200:
+                self._fail(WireError("not http", str(error)))
+                return
+            body = b""
+        reply.set_result(HttpReply(status, fields, body))
 
     # --- what the transport calls -----------------------------------------------------------------------------
 
@@ -154,26 +171,30 @@ class Connection(asyncio.Protocol):
             return
         if self._quiet is not None:
             self._heard = asyncio.get_running_loop().time()
+        self._size += len(data)
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
             self._fail(WireError("not http", "it changed the protocol"))
         except HttpParserError as error:
             self._fail(WireError("not http", str(error)))
+        limit = LARGEST if self._in_body else LARGEST_HEAD
+        if self._size > limit:
+            part = "" if self._in_body else "head of the "
+            self._fail(WireError("cut", f"the {part}reply is larger than {limit >> 10} kB"))
+
+    def eof_received(self) -> None:
+        """End the exchange under way now: the transport would write the rest of the request first."""
+        if self._in_body and not any(_frames(name, value) for name, value in self._fields):
+            self._finish(reusable=False)  # such a reply ends where the connection ends
+        else:
+            self._cut_off(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the exchange under way."""
+        said = getattr(exc, "strerror", None) or str(exc or "")
+        self._cut_off(WireError("broken", said) if said else None)
         self._transport = None
-        reply = self._reply
-        if reply is None or reply.done():
-            return
-        if self._in_body and exc is None and not any(_frames(name) for name, _ in self._fields):
-            self._finish(b"".join(self._pieces), reusable=False)  # such a reply ends where the connection ends
-        elif self._in_body:
-            self._fail(WireError("cut", "the reply broke off before its end"))
-        else:
-            said = getattr(exc, "strerror", None) or str(exc or "")
-            self._fail(WireError("broken", said or "it was closed without a reply"))
 
     def _is_done(self) -> bool:
         """Close where nobody waits: what comes now would be taken for the reply to what is sent next."""
@@ -189,49 +210,45 @@ class Connection(asyncio.Protocol):
         self._is_done()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header field."""
-        self._fields.append((name, value))
+        """Keep a header field; those behind the body (trailers) say nothing that is asked for."""
+        if not self._in_body:
+            self._fields.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Begin the body, unless there is none to wait for."""
-        if self._parser.get_status_code() < 200:
+        if self._parser.get_status_code() // 100 == 1:
             return
         self._in_body = True
         if self._head_only:
-            self._finish(b"", reusable=False)
+            self._finish(reusable=False)
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body."""
-        self._size += len(body)
-        if self._size > LARGEST:
-            self._fail(WireError("cut", f"the reply is larger than {LARGEST >> 20} MB"))
-        else:
-            self._pieces.append(body)
+        self._body += body
 
     def on_message_complete(self) -> None:
         """Hand the reply over; an interim one (status 1xx) is passed over."""
         if not self._in_body:
             self._fields.clear()
         elif not self._head_only:
-            pieces = self._pieces
-            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            self._finish(body, reusable=self._parser.should_keep_alive())
+            self._finish(reusable=self._parser.should_keep_alive())
 
 
-def _frames(name: bytes) -> bool:
+def _frames(name: bytes, value: bytes) -> bool:
     """Return whether a field says where the body ends."""
-    return name.lower() in {b"content-length", b"transfer-encoding"}
+    name = name.lower()
+    return name == b"content-length" or (name == b"transfer-encoding" and b"chunked" in value.lower())
 
 
 def _decoded(body: bytes, fields: tuple[tuple[bytes, bytes], ...]) -> bytes:
     """Return the body without its encoding: none is asked for, but some proxies compress all the same."""
-    for name, value in fields:
+    for name, value in fields if body else ():
         if len(name) == len(b"content-encoding") and name.lower() == b"content-encoding":
             coding = value.strip().lower()
             if coding in {b"gzip", b"x-gzip", b"deflate"}:
                 inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
                 body = inflate.decompress(body, LARGEST)
-                if not inflate.eof:
+                if not inflate.eof or inflate.unused_data:
                     raise ValueError("the compressed body does not end as it should")
             elif coding not in {b"", b"identity"}:
                 raise ValueError(f"the body has an encoding nobody asked for ({value.decode('latin-1')[:40]!r})")

@@ -1,7 +1,7 @@
 """Open connections to one place, reused; how one is opened: name, TCP, proxy, TLS.
 
-A pool belongs to the event loop that it is first used in. Names are looked up once and not at each connection: hundreds
-of connections open at once, and the system's look-up takes a thread each.
+A pool belongs to the event loop that it is made in. Names are looked up once and not at each connection: hundreds of
+connections open at once, and the system's look-up takes a thread each.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import os
 import socket
 import ssl
 from collections import deque
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aiohappyeyeballs import start_connection
@@ -20,6 +21,8 @@ from aiohappyeyeballs import start_connection
 from combee.model.wire.connection import Connection, HttpReply, WireError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aiohappyeyeballs import AddrInfoType
 
 __all__ = ["Pool", "Proxy", "Route", "Timeouts"]
@@ -27,6 +30,7 @@ __all__ = ["Pool", "Proxy", "Route", "Timeouts"]
 _KEPT = 30.0  # seconds that an unused connection stays open: servers close theirs after 60 or more
 _NAME_KEPT = 300.0  # seconds that the addresses of a name are believed
 _NEXT_ADDRESS = 0.25  # seconds after which the next address of a name is tried beside the first
+_NO_FILES = {errno.EMFILE, errno.ENFILE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Proxy:
     host: str
     port: int
     tls: ssl.SSLContext | None = None
-    tunnel: bytes | None = None
+    tunnel: bytes | None = field(default=None, repr=False)  # it holds the proxy's password
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +74,9 @@ class Pool:
         self._loop = asyncio.get_running_loop()
         self._idle: deque[Connection] = deque()
         self._all: set[Connection] = set()
-        self._looking_up = asyncio.Lock()
-        self._addresses: list[AddrInfoType] = []
+        self._is_closed = False
+        self._addresses: asyncio.Task[Sequence[AddrInfoType]] | None = None
         self._looked_up = 0.0
-
-    @property
-    def is_here(self) -> bool:
-        """Whether it belongs to the running event loop."""
-        return self._loop is asyncio.get_running_loop()
 
     async def exchange(self, request: bytes) -> HttpReply:
         """Send a whole request and return the whole reply.
@@ -90,18 +89,18 @@ class Pool:
         try:
             reply = await connection.exchange(request, deadline, self._timeouts.read)
         except BaseException:
-            self._all.discard(connection)
+            self._drop(connection)
             raise
         self._give_back(connection)
         return reply
 
-    async def aclose(self) -> None:
-        """Close all connections, also those in use."""
+    def close(self) -> None:
+        """Close all connections, also those in use and those that are just made."""
+        self._is_closed = True
         for connection in self._all:
             connection.abort()
         self._all.clear()
         self._idle.clear()
-        await asyncio.sleep(0)  # so that the transports can end
 
     def _take(self) -> Connection | None:
         """Return the connection that was used last, so that those too many grow old."""
@@ -132,10 +131,13 @@ class Pool:
             async with asyncio.timeout(seconds):
                 connection = await self._connected()
         except TimeoutError as error:
-            self._addresses = []
+            self._forget()
             if error.errno:  # the system's own limit was the shorter one
                 raise self._unreached(error) from None
             raise WireError("slow connect", f"none within {seconds:g} s") from None
+        if self._is_closed or not connection.is_reusable:
+            connection.abort()
+            raise WireError("connect", "it was closed at once")
         self._all.add(connection)
         return connection
 
@@ -154,36 +156,37 @@ class Pool:
 
     async def _over(self, sock: socket.socket, tls: ssl.SSLContext | None, name: str) -> Connection:
         """Return a connection on a connected socket."""
-        server = name if tls is not None else None
+        server = name.rstrip(".") if tls is not None else None
         _, connection = await self._loop.create_connection(Connection, sock=sock, ssl=tls, server_hostname=server)
         return connection
 
     async def _tunnel(self, first: Connection, request: bytes) -> Connection:
         """Return a connection through a proxy that was asked to connect to the host."""
-        deadline = self._loop.time() + self._timeouts.connect
         try:
-            reply = await first.exchange(request, deadline, head_only=True)
-        except WireError as error:
-            raise WireError("proxy", error.reason) from None
-        try:
+            reply = await first.exchange(request, self._loop.time() + self._timeouts.connect, head_only=True)
             if reply.status != 200:
                 raise WireError("proxy", f"HTTP {reply.status}")
-            if first.transport is None or self._route.tls is None:
-                raise WireError("proxy", "it closed the connection")
-            inner = Connection()
-            try:
-                transport = await self._loop.start_tls(
-                    first.transport, inner, self._route.tls, server_hostname=self._route.host
-                )
-            except ssl.SSLError as error:
-                raise WireError("tls", _tls_reason(error)) from None
-            except OSError as error:
-                raise WireError("proxy", _reason(error)) from None
-            if transport is None:
-                raise WireError("proxy", "it closed the connection")
-        except BaseException:
+            return await self._inside(first)
+        except BaseException as error:
             first.abort()
+            if isinstance(error, WireError) and error.stage != "tls":
+                raise WireError("proxy", error.reason) from None
             raise
+
+    async def _inside(self, first: Connection) -> Connection:
+        """Return a connection with TLS to the host over one through the proxy."""
+        if first.transport is None or self._route.tls is None:
+            raise WireError("proxy", "it closed the connection")
+        inner = Connection()
+        host = self._route.host.rstrip(".")
+        try:
+            transport = await self._loop.start_tls(first.transport, inner, self._route.tls, server_hostname=host)
+        except ssl.SSLError as error:
+            raise WireError("tls", _tls_reason(error)) from None
+        except OSError as error:
+            raise WireError("proxy", _reason(error)) from None
+        if transport is None:
+            raise WireError("proxy", "it closed the connection")
         inner.connection_made(transport)
         return inner
 
@@ -191,29 +194,42 @@ class Pool:
         """Return a connected socket to the host, or to the proxy."""
         try:
             addresses = await self._look_up()
-        except (socket.gaierror, UnicodeError):
+        except (OSError, ValueError):
             raise WireError("name" if self._route.proxy is None else "proxy", "there is no such host") from None
         try:
             sock = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS, interleave=1, loop=self._loop)
         except OSError as error:
-            self._addresses = []  # it may have moved
+            if error.errno not in _NO_FILES:
+                self._forget()
             raise self._unreached(error) from None
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if hasattr(socket, "TCP_KEEPIDLE"):  # a reply may take minutes without a byte, and routers forget
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
+        with suppress(OSError):  # where it is broken already, the first write says so
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if hasattr(socket, "TCP_KEEPIDLE"):  # a reply may take minutes without a byte, and routers forget
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
         return sock
 
-    async def _look_up(self) -> list[AddrInfoType]:
-        proxy = self._route.proxy
-        host, port = (proxy.host, proxy.port) if proxy is not None else (self._route.host, self._route.port)
-        async with self._looking_up:
-            if not self._addresses or self._loop.time() - self._looked_up > _NAME_KEPT:
-                self._addresses = list(await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-                self._looked_up = self._loop.time()
-            return list(self._addresses)
+    async def _look_up(self) -> Sequence[AddrInfoType]:
+        """Return the addresses: one look-up for all who wait, also where it fails or one of them gives up."""
+        found = self._addresses
+        if found is None or (found.done() and self._loop.time() - self._looked_up > _NAME_KEPT):
+            way = self._route.proxy or self._route
+            asked = self._loop.getaddrinfo(way.host, way.port, type=socket.SOCK_STREAM)
+            found = self._addresses = self._loop.create_task(asked)
+            found.add_done_callback(self._found)
+        return await asyncio.shield(found)
+
+    def _found(self, found: asyncio.Task[Sequence[AddrInfoType]]) -> None:
+        self._looked_up = self._loop.time()
+        if found.cancelled() or found.exception() is not None:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Ask for the addresses again: it may have moved."""
+        if self._addresses is not None and self._addresses.done():
+            self._addresses = None
 
     def _unreached(self, error: OSError) -> WireError:
-        if error.errno in {errno.EMFILE, errno.ENFILE}:
+        if error.errno in _NO_FILES:
             return WireError("files", _reason(error))
         return WireError("connect" if self._route.proxy is None else "proxy", _reason(error))
 
