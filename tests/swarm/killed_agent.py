@@ -15,5 +15,5 @@ def agent(view: View) -> Thought | str:
     """Think, or die."""
     _LEFT[0] -= 1
     if _LEFT[0] == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.Signals[os.environ.get("KILL_WITH", "SIGKILL")])
     return living(view)

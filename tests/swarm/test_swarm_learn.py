@@ -166,6 +166,37 @@ def test_killed_between_two_thoughts_it_goes_on_to_the_same_playbook(tmp_path: P
     assert (file.parent / "learned" / "playbook.json").read_bytes() == book
 
 
+def test_ctrl_c_with_json_prints_the_keys_of_any_end_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    file = write_rehearsal(tmp_path / "r", desks=DESKS[:2])
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("combee.swarm.rehearsal", "killed_agent"), encoding="utf-8"
+    )
+    command = [sys.executable, "-m", "combee", "swarm", "learn", str(file), "--rounds", "2", "--json"]
+
+    def learn(at: int) -> tuple[int, dict[str, object], str]:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parent),
+            "KILL_WITH": "SIGINT",
+            "KILL_AT": str(at),
+        }
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return done.returncode, json.loads(done.stdout), done.stderr
+
+    code, stopped, said = learn(260)  # thoughts: in the second round
+    assert code == 130
+    assert "The same command goes on" in said
+    assert stopped["reason"] == "interrupted"
+    rows = stopped["rounds"]
+    assert isinstance(rows, list)
+    assert len(rows) == 1
+    code, whole, _ = learn(0)
+    assert (code, whole["reason"]) == (0, "completed")
+    assert set(stopped) == set(whole)
+    assert isinstance(whole["rounds"], list)
+    assert whole["rounds"][0] == rows[0] | {"held_out": whole["rounds"][0]["held_out"]}
+
+
 def test_it_goes_on_only_with_the_tasks_and_rounds_it_began_with(
     copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

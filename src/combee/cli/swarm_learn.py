@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -11,14 +11,26 @@ import click
 
 from combee.cli.agents import Agent, agent_of
 from combee.cli.config import read_config
-from combee.cli.display import Display, make_display
+from combee.cli.display import make_display
 from combee.cli.main import INTERRUPTED
 from combee.cli.model_options import tables_of
 from combee.cli.spec import RunSpec, held_out, judge_of
-from combee.cli.swarm_told import Control, Told
+from combee.cli.swarm_told import Control, Told, print_told
 from combee.errors import BudgetError, CombeeError, UsageError
 from combee.journal import JSON, Journal, Scope
-from combee.learn import Evaluation, FinishReason, Judge, LearnConfig, LearnResult, TraceReflector, learn
+from combee.learn import (
+    Evaluation,
+    Event,
+    FinishReason,
+    Judge,
+    LearnConfig,
+    LearnResult,
+    Observer,
+    StepFinished,
+    TraceReflector,
+    Validated,
+    learn,
+)
 from combee.mining import MiningCurator, MiningReflector
 from combee.playbook import Playbook, from_json, save, tokens
 from combee.report import write_report
@@ -108,9 +120,17 @@ def learn_in_rounds(parts: Parts, swarm: Swarm, options: Mapping[str, Any]) -> T
     quiet = bool(options["quiet"] or options["as_json"])
     with Journal.open(folder) as journal, make_display(quiet=quiet) as display:
         _same_run(journal, parts)
+        seen: list[Event] = []
+
+        def observe(event: Event) -> None:
+            seen.append(event)
+            display.observe(event)
+
         try:
-            told = run_sync(_learn(parts, swarm, journal, display, controls=bool(options["controls"])))
+            told = run_sync(_learn(parts, swarm, journal, observe, controls=bool(options["controls"])))
         except KeyboardInterrupt as stop:
+            if options["as_json"]:
+                print_told(_stopped(swarm, journal, seen), as_json=True)
             click.echo("Stopped; nothing is lost. The same command goes on.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from stop
     save(told.result.last, folder / "playbook.json")
@@ -155,7 +175,24 @@ def _kept(journal: Journal) -> LearnResult:
     return LearnResult(book, book, FinishReason.COMPLETED, "", (), (), ())
 
 
-async def _learn(parts: Parts, swarm: Swarm, journal: Journal, display: Display, *, controls: bool) -> Told:
+def _stopped(swarm: Swarm, journal: Journal, seen: Sequence[Event]) -> Told:
+    """Return what a run came to that the user stopped, with the keys of any other end."""
+    steps = tuple(event for event in seen if isinstance(event, StepFinished))
+    validations = tuple(event for event in seen if isinstance(event, Validated))
+    reason, detail = FinishReason.INTERRUPTED, "stopped by the user"
+    result = replace(_kept(journal), reason=reason, detail=detail, steps=steps, validations=validations)
+    return _told(swarm, journal, result)
+
+
+def _told(
+    swarm: Swarm, journal: Journal, result: LearnResult, start: Evaluation | None = None, found: Sequence[Control] = ()
+) -> Told:
+    stats = journal.stats()
+    full = tuple(agent.name for agent in swarm.world.agents() if agent.state == "full")
+    return Told(journal.path.parent, result, start, tuple(found), full, stats.reused, stats.bought)
+
+
+async def _learn(parts: Parts, swarm: Swarm, journal: Journal, observe: Observer, *, controls: bool) -> Told:
     described, tasks = parts.described, parts.tasks
     lessons = described.lessons(Playbook())
     crew = Crew(swarm, to=parts.to, lessons=lessons)
@@ -178,7 +215,7 @@ async def _learn(parts: Parts, swarm: Swarm, journal: Journal, display: Display,
         start = await validate(Playbook(), place.sub("start")) if tasks.val else None
         result = await learn(
             tasks.train, samples, curator, config=parts.config, validate=validate if tasks.val else None,
-            judge=parts.judge, journal=journal, observe=display.observe,
+            judge=parts.judge, journal=journal, observe=observe,
         )  # fmt: skip
         if controls and tasks.test and result.reason is FinishReason.COMPLETED:
             async for one in _controls(parts, swarm, result.last, place):
@@ -192,9 +229,7 @@ async def _learn(parts: Parts, swarm: Swarm, journal: Journal, display: Display,
         await swarm.aclose()
         if parts.agent is not None:
             await parts.agent.aclose()
-    stats = journal.stats()
-    full = tuple(agent.name for agent in swarm.world.agents() if agent.state == "full")
-    return Told(journal.path.parent, result, start, tuple(found), full, stats.reused, stats.bought)
+    return _told(swarm, journal, result, start, found)
 
 
 async def _controls(parts: Parts, swarm: Swarm, book: Playbook, scope: Scope) -> AsyncIterator[Control]:
