@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
 import itertools
 import socket
@@ -19,7 +20,8 @@ from combee.errors import CallErrorKind, UsageError
 from combee.model import Endpoint, Timeouts
 from combee.model.outcome import Fault
 from combee.model.wire import HttpReply, connection
-from combee.model.wire.head import target_of
+from combee.model.wire.environment import proxy_for
+from combee.model.wire.head import authority_of, host_name, target_of
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 KEY = "sk-wire-test-key-0001"
@@ -488,6 +490,53 @@ async def test_a_proxy_that_refuses_or_is_not_there_is_named(serve: Any, behind:
         assert "proxy-pass-1" not in repr(fault)
 
 
+@pytest.mark.parametrize(
+    ("excepted", "host", "is_used"),
+    [
+        ("10.0.0.0/8", "10.1.2.3", False),
+        ("10.0.0.0/8", "11.1.2.3", True),
+        ("fd00::/8,x", "fd00::1", False),
+        ("[::1]", "::1", False),
+        ("near.example:8000", "near.example", False),
+        ("near.example:8001", "near.example", True),
+        (" near.example ", "api.near.example", False),
+        ("near.example", "notnear.example", True),
+        ("", "near.example", True),
+    ],
+)
+def test_hosts_and_networks_in_no_proxy_are_reached_without_it(
+    monkeypatch: pytest.MonkeyPatch, excepted: str, host: str, is_used: bool
+) -> None:
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setenv("no_proxy", excepted)
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+    assert (proxy_for("http", host, 8000) is not None) is is_used
+
+
+@pytest.mark.parametrize("proxy", ["http://[bad:1", "http://a b:1", "http://x:99999", "http://:pass-word-1@"])
+def test_a_proxy_that_is_no_url_is_said_without_its_password(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+    with pytest.raises(UsageError) as caught:
+        proxy_for("http", "far.example", 80)
+    assert "HTTPS_PROXY" in str(caught.value.hint)
+    assert "pass-word-1" not in str(caught.value)
+
+
+async def test_no_password_is_shown_in_any_of_its_forms(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def echo(request: bytes) -> list[bytes | None]:
+        said = b"p@ss:w0rd p%40ss%3Aw0rd preview " + request.partition(b"Proxy-Authorization: ")[2].split(b"\r\n")[0]
+        return [b"HTTP/1.1 407 No\r\nContent-Length: %d\r\n\r\n%s" % (len(said), said)]
+
+    proxy = await serve(echo)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("http_proxy", f"http://:p%40ss%3Aw0rd@127.0.0.1:{proxy.port}")
+    client = Endpoint("http://far.example/v1?api-version=preview", api_key=KEY)
+    assert body_of(await client.post(b"{}")) == b"*** *** preview Basic ***"
+    assert "Basic" not in repr(client._route)
+    await client.aclose()
+    assert base64.b64encode(b":p@ss:w0rd") in proxy.requests[0]
+
+
 @pytest.mark.parametrize("ends", ["cancelled", "in time"])
 async def test_a_proxy_that_never_answers_leaves_no_connection(
     serve: Any, monkeypatch: pytest.MonkeyPatch, ends: str
@@ -519,6 +568,33 @@ def test_a_header_that_would_change_the_request_is_refused_and_not_shown(headers
     with pytest.raises(UsageError) as caught:
         Endpoint("http://127.0.0.1:1/v1", headers=headers)
     assert "Evil" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://exa mple/v1",
+        "http://a..b/v1",
+        "http://a\x00b/v1",
+        "http://.example/v1",
+        "https://" + "a" * 64 + ".example",
+        "http://x:0/v1",
+        "http://x:99999/v1",
+        "http://127.0.0.1%2f.example/",
+        "http://me:pass-word-1@/v1",
+    ],
+)
+def test_what_is_no_host_is_said_before_a_call(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Endpoint(url, api_key_env=None)
+    assert "pass-word-1" not in str(caught.value)
+
+
+def test_a_host_goes_over_the_wire_in_ascii() -> None:
+    client = Endpoint("http://Bücher.example:81/v1", api_key_env=None)
+    assert client.base_url == "http://xn--bcher-kva.example:81/v1"
+    assert host_name("fe80::1%25eth0") == "fe80::1%eth0"
+    assert authority_of("fe80::1%eth0", 80) == "[fe80::1]:80"
 
 
 def test_a_path_is_quoted_once() -> None:

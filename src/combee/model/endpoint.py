@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from combee import __version__
 from combee.errors import CallErrorKind, UsageError
@@ -17,7 +18,7 @@ from combee.model.outcome import Fault
 from combee.model.secret import Scrubber, Secret, key_from
 from combee.model.wire import HttpReply, Pool, Proxy, Route, Timeouts, WireError
 from combee.model.wire.environment import ProxySetting, basic_login, proxy_for, tls_context
-from combee.model.wire.head import connect_request, get_request, post_head, target_of
+from combee.model.wire.head import authority_of, connect_request, get_request, host_name, post_head, target_of
 
 __all__ = ["Endpoint", "HttpReply", "Timeouts"]
 
@@ -59,13 +60,13 @@ class Endpoint:
     ) -> None:
         url = (base_url or os.environ.get(base_url_env, "")).strip()
         parts = _split(url, base_url_env)
-        self.host = parts.hostname or ""
+        self.host = host_name(parts.hostname or "")
         self.is_local = self.host in _LOCAL
         self.timeouts = timeouts or Timeouts()
         self._key_variable = api_key_env
         self._key = key_from(api_key, api_key_env, needed=not self.is_local and api_key_env is not None)
         login = basic_login(parts.username, parts.password)
-        self._authority = parts.netloc.rpartition("@")[2]
+        self._authority = authority_of(self.host, parts.port)
         self._path = parts.path.rstrip("/").removesuffix("/chat/completions")
         self._query = parts.query
         self.base_url = urlunsplit((parts.scheme, self._authority, self._path, "", ""))
@@ -75,35 +76,24 @@ class Endpoint:
             self._headers[key_header] = bearer + self._key.reveal()
         elif login is not None:
             self._headers["Authorization"] = login.reveal()
-        proxy = proxy_for(parts.scheme, self.host)
-        self._route = self._way(parts, proxy, ca_file)
-        secrets = [
-            self._key,
-            login,
-            Secret(parts.password or ""),
-            *(Secret(value) for value in (headers or {}).values()),
-        ]
-        if proxy is not None:
-            secrets += [proxy.login, proxy.password]
-        self.scrub = Scrubber([*secrets, *(Secret(pair.partition("=")[2]) for pair in parts.query.split("&"))])
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        proxy = proxy_for(parts.scheme, self.host, port)
+        self._route = self._way(port, tls_context(ca_file) if parts.scheme == "https" else None, proxy)
+        self.scrub = Scrubber(_secrets(self._key, login, parts, headers or {}, proxy))
         self._heads: dict[str, bytes] = {}
         self._head("/chat/completions")  # what cannot be sent is said now
         self._answered = False
         self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
 
-    def _way(self, parts: SplitResult, proxy: ProxySetting | None, ca_file: Path | None) -> Route:
+    def _way(self, port: int, tls: ssl.SSLContext | None, proxy: ProxySetting | None) -> Route:
         """Return where connections go; a proxy that reads the requests gets its login with each of them."""
-        secure = parts.scheme == "https"
-        tls = tls_context(ca_file) if secure else None
-        port = parts.port or (443 if secure else 80)
         way = None
         self._origin = ""
         if proxy is not None:
             login = {"Proxy-Authorization": proxy.login.reveal()} if proxy.login is not None else {}
             tunnel = None
-            if secure:
-                name = f"[{self.host}]" if ":" in self.host else self.host
-                tunnel = connect_request(f"{name}:{port}", login)
+            if tls is not None:
+                tunnel = connect_request(authority_of(self.host, port), login)
             else:
                 self._headers.update(login)
                 self._origin = f"http://{self._authority}"
@@ -208,12 +198,27 @@ def _split(url: str, variable: str) -> SplitResult:
         raise UsageError("no base URL is given", hint=f"Give base_url, or set {variable}.")
     try:
         parts = urlsplit(url)
-        _ = parts.port
+        is_place = bool(host_name(parts.hostname or "")) and parts.port != 0
     except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        is_place = False
+    if not is_place or parts.scheme not in {"http", "https"}:
         shown = url.rpartition("@")[2].partition("?")[0]
         raise UsageError(
             f"{shown!r} is not a base URL", hint="It looks like https://host/v1 or http://127.0.0.1:8000/v1."
         )
     return parts
+
+
+def _secrets(
+    key: Secret | None, login: Secret | None, parts: SplitResult, headers: Mapping[str, str], proxy: ProxySetting | None
+) -> list[Secret | None]:
+    """Return all that a reply or an error is not to quote; a version in the query is no secret, and may be a word."""
+    logins = [login, proxy.login if proxy is not None else None]
+    pairs = [pair.partition("=") for pair in parts.query.split("&")]
+    return [
+        key,
+        proxy.password if proxy is not None else None,
+        *(Secret(one.reveal().removeprefix("Basic ")) for one in logins if one is not None),
+        *(Secret(value) for value in (unquote(parts.password or ""), *headers.values())),
+        *(Secret(value) for name, _, value in pairs if "version" not in name.lower()),
+    ]

@@ -8,10 +8,31 @@ from urllib.parse import quote
 
 from combee.errors import UsageError
 
-__all__ = ["connect_request", "get_request", "post_head", "target_of"]
+__all__ = ["authority_of", "connect_request", "get_request", "host_name", "post_head", "target_of"]
 
+_HOST = re.compile(r"[0-9a-z._-]+")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OURS = {"host", "content-length", "transfer-encoding", "connection"}
+
+
+def host_name(host: str) -> str:
+    """Return a host in the form that goes over the wire, which is ASCII.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if ":" in host:
+        return host.replace("%25", "%")  # the zone of an IPv6 address
+    name = host.encode("idna").decode("ascii")
+    if not _HOST.fullmatch(name):
+        raise ValueError("not a host")
+    return name
+
+
+def authority_of(host: str, port: int | None) -> str:
+    """Return host and port as one text; the zone of an address is of this machine only."""
+    name = f"[{host.partition('%')[0]}]" if ":" in host else host
+    return name if port is None else f"{name}:{port}"
 
 
 def target_of(path: str, query: str = "") -> str:
@@ -30,9 +51,9 @@ def get_request(target: str, host: str, headers: Mapping[str, str]) -> bytes:
     return _head("GET", target, host, headers) + b"\r\n"
 
 
-def connect_request(host: str, headers: Mapping[str, str]) -> bytes:
-    """Return a whole request for a tunnel to `host` (with its port)."""
-    return _head("CONNECT", host, host, headers) + b"\r\n"
+def connect_request(authority: str, headers: Mapping[str, str]) -> bytes:
+    """Return a whole request for a tunnel to `authority` (with its port)."""
+    return _head("CONNECT", authority, authority, headers) + b"\r\n"
 
 
 def _head(method: str, target: str, host: str, headers: Mapping[str, str]) -> bytes:

@@ -237,7 +237,7 @@ class Pool:
 def _reason(error: OSError) -> str:
     """Return why there is no connection, like `Connection refused`; asyncio's own text is of sockets."""
     number = error.errno
-    return os.strerror(number) if number and number > 0 else str(error)[:300] or type(error).__name__
+    return os.strerror(number) if number and number > 0 else str(error)[:300] or "it was closed"
 
 
 def _tls_reason(error: ssl.SSLError) -> str:
