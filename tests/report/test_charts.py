@@ -35,6 +35,7 @@ def test_a_short_run_shows_the_score_of_every_step() -> None:
 def test_a_book_stands_where_its_validation_stands_and_where_the_next_step_is_answered_with_it() -> None:
     run = steps(0, 1, 2)
     assert points(size_plot(run, "tokens"), "tokens") == [(1, 10), (2, 20), (3, 30)]
+    assert points(size_plot(run, "tokens", 5), "tokens") == [(0, 5), (1, 10), (2, 20), (3, 30)]
     assert [x for x, _ in points(lessons_plot(run), "lessons from reflections")] == [1, 2, 3]
     assert [x for x, _ in points(batch_plot([StepStarted(0, k, 4) for k in range(3)]), "batch")] == [1, 2, 3]
 

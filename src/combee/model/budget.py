@@ -139,7 +139,8 @@ class Budget:
             if minutes >= self.max_minutes:
                 raise BudgetError(f"the limit of {self.max_minutes:g} minutes is reached", hint=hint)
         if self.max_calls is not None and self.calls + 1 > self.max_calls:
-            raise BudgetError(f"the limit of {self.max_calls} calls is reached", hint=hint)
+            calls = "1 call" if self.max_calls == 1 else f"{self.max_calls} calls"
+            raise BudgetError(f"the limit of {calls} is reached", hint=hint)
         if self.max_tokens is not None and self.tokens + tokens > self.max_tokens:
             raise BudgetError(
                 f"the limit of {self.max_tokens} tokens is reached: {self.tokens} are used, "

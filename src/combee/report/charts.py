@@ -38,9 +38,10 @@ def score_plot(steps: Sequence[StepFinished], held: Sequence[tuple[float, float]
     return line_plot(series, title=title, x=_STEPS, y="share right", y_limits=(0, 1), whole_x=True)
 
 
-def size_plot(steps: Sequence[StepFinished], what: str) -> Plot:
-    """Draw `tokens` or `bullets` of the playbook."""
-    points = [(chunk[-1].step + 1, float(getattr(chunk[-1], what))) for chunk in _chunks(steps)]
+def size_plot(steps: Sequence[StepFinished], what: str, start: int | None = None) -> Plot:
+    """Draw `tokens` or `bullets` of the playbook; `start` is what it had before the first step, where that is known."""
+    points = [] if start is None else [(0, float(start))]
+    points += [(chunk[-1].step + 1, float(getattr(chunk[-1], what))) for chunk in _chunks(steps)]
     series = [Series(what, points, dots=len(points) <= 40)]
     return line_plot(series, title=f"Playbook {what}", x=_STEPS, y=what, whole_x=True)
 

@@ -5,6 +5,7 @@ An event of another version of Combee that lacks something is counted and left o
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -68,9 +69,9 @@ class ScanTree:
 class RunRecord:
     """One run as its journal has it now. `finished` is None for a run that goes on, or was killed.
 
-    `failures` are the reasons for which samples gave nothing, each by step and sample; `lessons` the texts of what is
-    not covered, by reflection; `search` is None unless gepa looked for the book; `book` is the best version, or else
-    the last, named by `label`.
+    `failures`: why samples gave nothing, each by step and sample; `lessons`: the texts of what is not covered, by
+    reflection; `search`: None unless gepa looked for the book; `book`: the best version, or else the last, named by
+    `label`; `start`: the one that the run began with.
     """
 
     name: str
@@ -96,6 +97,7 @@ class RunRecord:
     versions: tuple[Version, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     book: Playbook | None = None
+    start: Playbook | None = None
     label: str = ""
     lessons: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unreadable: int = 0
@@ -121,8 +123,8 @@ def _read(journal: Journal, name: str) -> RunRecord:
     events = _Events()
     for event in journal.events():
         events.take(event.kind, event.data, event.time)
+    versions, labels = journal.versions(), journal.labels()
     spec = journal.meta("spec") or journal.meta("swarm")
-    labels = journal.labels()
     label = next((known for known in ("best", "last") if known in labels), "")
     ledger, odd = _ledger(journal.calls())
     scans = tuple(events.scans)
@@ -149,9 +151,10 @@ def _read(journal: Journal, name: str) -> RunRecord:
         failures=_failures(journal),
         search=_search(events),
         ledger=ledger,
-        versions=journal.versions(),
+        versions=versions,
         labels=labels,
         book=from_json(journal.text(labels[label])) if label else None,
+        start=from_json(journal.text(versions[0].digest)) if versions else None,
         label=label,
         lessons=_lessons(journal, missing),
         unreadable=events.unreadable + odd,
@@ -246,10 +249,9 @@ def _build(kind: Callable[..., T], data: JSON) -> T | None:
         return None
     known = {item.name for item in dataclasses.fields(cast("Any", kind))}
     plain = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in known}
-    try:
+    with contextlib.suppress(TypeError):
         return kind(**plain)
-    except TypeError:
-        return None
+    return None
 
 
 def _config(spec: JSON) -> LearnConfig | None:
@@ -274,8 +276,7 @@ def _failures(journal: Journal) -> tuple[tuple[int, str, str], ...]:
 
 def _ledger(rows: Iterable[JSON]) -> tuple[dict[str, Totals], int]:
     """Return the sums by role, and how many rows could not be read."""
-    found: dict[str, Totals] = {}
-    odd = 0
+    found, odd = dict[str, Totals](), 0
     for row in rows:
         usage = row.get("usage") if isinstance(row, dict) else None
         call = _build(CallRow, row)

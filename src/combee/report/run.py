@@ -9,6 +9,7 @@ from pathlib import Path
 
 from combee.files import write_whole
 from combee.learn import StepFinished
+from combee.playbook import tokens
 from combee.report.charts import batch_plot, lessons_plot, pace_plot, score_plot, size_plot
 from combee.report.gepa import search_section
 from combee.report.html import Html, Piece, cut, el, fold, scrolling, table
@@ -133,7 +134,12 @@ def _progress(record: RunRecord) -> Section | None:
             return None
         return Section("progress", "Progress", [el("p", "No step is finished yet.", class_="dim")])
     score = score_plot(record.steps, _held_out(record))
-    sizes = [size_plot(record.steps, "tokens"), size_plot(record.steps, "bullets"), lessons_plot(record.steps)]
+    start = record.start
+    sizes = [
+        size_plot(record.steps, "tokens", None if start is None else tokens(start)),
+        size_plot(record.steps, "bullets", None if start is None else len(start)),
+        lessons_plot(record.steps),
+    ]
     note = "Steps done: 0 is the start; step k of the table ends at k + 1. The samples of step k are answered with k "
     note += "steps done: before it learns from them."
     drawn = figures([plot for plot in (score, *sizes) if plot is not None])
