@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from combee.errors import CallErrorKind, UsageError
 from combee.model import Endpoint, Timeouts
 from combee.model.outcome import Fault
-from combee.model.wire import HttpReply, connection
+from combee.model.wire import HttpReply, connection, pool
 from combee.model.wire.environment import proxy_for
 from combee.model.wire.head import authority_of, host_name, target_of
 
@@ -155,6 +155,31 @@ async def test_a_connection_that_the_server_closed_while_it_was_idle_is_not_used
         await asyncio.sleep(0.05)
     await client.aclose()
     assert server.connections == 3
+
+
+async def test_what_was_closed_while_the_loop_was_busy_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_RESTED", 0.0)
+    listening = socket.create_server(("127.0.0.1", 0))
+    closed = threading.Event()
+
+    def serve_one_call_a_connection() -> None:
+        for _ in range(2):
+            one, _ = listening.accept()
+            with one:
+                while b"{}" not in one.recv(65_536):
+                    pass
+                one.sendall(OK)
+            closed.set()
+
+    serving = threading.Thread(target=serve_one_call_a_connection, daemon=True)
+    serving.start()
+    client = Endpoint(f"http://127.0.0.1:{listening.getsockname()[1]}", api_key=KEY)
+    assert body_of(await client.post(b"{}")) == b"hello"
+    closed.wait()  # the loop stands still
+    assert body_of(await client.post(b"{}")) == b"hello"
+    await client.aclose()
+    serving.join()
+    listening.close()
 
 
 @pytest.mark.parametrize("extra", [OK.replace(b"hello", b"WRONG"), b"HTTP/1.1 200 OK\r\nContent-Le", b"garbage"])

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Pool", "Proxy", "Route", "Timeouts"]
 
 _KEPT = 30.0  # seconds that an unused connection stays open: servers close theirs after 60 or more
+_RESTED = 1.0  # seconds without a call after which servers may have closed what the loop did not look at
 _NAME_KEPT = 300.0  # seconds that the addresses of a name are believed
 _NEXT_ADDRESS = 0.25  # seconds after which the next address of a name is tried beside the first
 _NO_FILES = {errno.EMFILE, errno.ENFILE}
@@ -84,7 +85,11 @@ class Pool:
         Raises:
             WireError: There is no connection, or it broke.
         """
-        deadline = self._loop.time() + self._timeouts.total
+        now = self._loop.time()
+        deadline = now + self._timeouts.total
+        if self._idle and now - self._idle[-1].idle_since > _RESTED:
+            for _ in range(2):  # the loop may have been busy since: let it see first which ones were closed
+                await asyncio.sleep(0)
         connection = self._take() or await self._open()
         try:
             reply = await connection.exchange(request, deadline, self._timeouts.read)
