@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
             head_only: The reply has no body to wait for, whatever its head says: a tunnel begins there.
 
         Raises:
-            WireError: It broke ("silent", "broken", "cut", "not http"). The connection is closed then.
+            WireError: It broke ("silent", "broken", "cut", "not http"), or was closed before ("connect").
         """
         transport = self._transport
         if transport is None:
@@ -122,7 +122,7 @@ class Connection(asyncio.Protocol):
         if ends > loop.time():
             self._timer = loop.call_at(ends, self._watch)
         else:
-            self._cut_off(WireError("silent", "no reply in time"))
+            self._fail(WireError("silent", "no reply in time"))
 
     def _fail(self, error: WireError) -> None:
         reply = self._reply
@@ -130,14 +130,14 @@ class Connection(asyncio.Protocol):
             reply.set_exception(error)
         self.abort()
 
-    def _cut_off(self, error: WireError | None) -> None:
-        """End the exchange before its reply does; of one that tells of an error the status says enough."""
-        if self._in_body and self._parser.get_status_code() != 200:
-            self._finish(reusable=False)
-        elif self._in_body and (error is None or error.stage == "broken"):
+    def _break(self, reason: str) -> None:
+        """End the exchange as the connection ends; where a reply tells of an error, its status says enough."""
+        if not self._in_body:
+            self._fail(WireError("broken", reason))
+        elif self._parser.get_status_code() == 200:
             self._fail(WireError("cut", "the reply broke off before its end"))
         else:
-            self._fail(error or WireError("broken", "it was closed without a reply"))
+            self._finish(reusable=False)
 
     def _finish(self, *, reusable: bool) -> None:
         """Hand the reply over. One that came before its request was written leaves the connection in between."""
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
             if status == 200:
                 self._fail(WireError("not http", str(error)))
                 return
-            body = b""
+            body = b""  # the status says enough
         reply.set_result(HttpReply(status, fields, body))
 
     # --- what the transport calls -----------------------------------------------------------------------------
@@ -188,12 +188,11 @@ class Connection(asyncio.Protocol):
         if self._in_body and not any(_frames(name, value) for name, value in self._fields):
             self._finish(reusable=False)  # such a reply ends where the connection ends
         else:
-            self._cut_off(None)
+            self._break("it was closed without a reply")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the exchange under way."""
-        said = getattr(exc, "strerror", None) or str(exc or "")
-        self._cut_off(WireError("broken", said) if said else None)
+        self._break(getattr(exc, "strerror", None) or str(exc or "") or "it was closed without a reply")
         self._transport = None
 
     def _is_done(self) -> bool:

@@ -180,12 +180,12 @@ class Pool:
 
     async def _inside(self, first: Connection) -> Connection:
         """Return a connection with TLS to the host over one through the proxy."""
-        if first.transport is None or self._route.tls is None:
+        outer, tls, host = first.transport, self._route.tls, self._route.host.rstrip(".")
+        if outer is None or tls is None:
             raise WireError("proxy", "it closed the connection")
         inner = Connection()
-        host = self._route.host.rstrip(".")
         try:
-            transport = await self._loop.start_tls(first.transport, inner, self._route.tls, server_hostname=host)
+            transport = await self._loop.start_tls(outer, inner, tls, server_hostname=host)
         except ssl.SSLError as error:
             raise WireError("tls", _tls_reason(error)) from None
         except OSError as error:
