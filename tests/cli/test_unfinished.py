@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shlex
 import signal
 import sys
 from collections import Counter
@@ -58,9 +59,9 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(Playbook(tuple(Bullet(f"misc-{n:05d}", "OTHERS", t) for n, t in enumerate(texts, 1)), 24), Path("book.json"))
 
 
-def settings(url: str) -> None:
+def settings(url: str, at_once: int = AT_ONCE) -> None:
     Path("combee.toml").write_text(
-        f'[agent]\nkind = "ace"\n[model]\nname = "m"\nbase_url = "{url}"\nmax_in_flight = {AT_ONCE}\n', encoding="utf-8"
+        f'[agent]\nkind = "ace"\n[model]\nname = "m"\nbase_url = "{url}"\nmax_in_flight = {at_once}\n', encoding="utf-8"
     )
 
 
@@ -182,3 +183,45 @@ async def test_answers_stay_where_some_calls_gave_none(capsys: pytest.CaptureFix
     assert [row[2] for row in json.loads(capsys.readouterr().out)["result"]["measured"]] == [0, 0]
     assert set(answering.asked.values()) == {1}
     assert not UNFINISHED.exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("name", ["eval", "gate"])
+async def test_a_result_that_standard_output_did_not_take_is_not_paid_for_again(name: str) -> None:
+    command, _ = COMMANDS[name]
+    answering = Answering()
+    async with MockServer(MockConfig(), answering) as server:
+        settings(server.url)
+        if name == "gate":
+            assert await combee("learn", "gauges.jsonl", *SPLIT, "--start", "book.json", "--name", "r", "--quiet") == 0
+        answering.asked.clear()
+        line = f"exec {shlex.join([sys.executable, '-m', 'combee', *command])} > /dev/full"
+        process = await asyncio.create_subprocess_shell(line, stderr=asyncio.subprocess.PIPE)
+        _, err = await process.communicate()
+        assert process.returncode == 1
+        assert re.search(r"No answer is lost: .* kept in combee-unfinished/\S+\.\n", err.decode())
+        if name == "eval":
+            settings(server.url, at_once=2)  # how fast the endpoint is asked changes no answer
+        assert await combee(*command) == 0
+    assert set(answering.asked.values()) == {1}
+    assert not UNFINISHED.exists()
+
+
+def test_what_lies_where_answers_are_to_be_kept_is_said_before_anything_is_paid_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings("http://127.0.0.1:9/v1")  # nothing is asked there
+
+    def told(odd: Path) -> str:
+        odd.parent.mkdir(parents=True, exist_ok=True)
+        odd.write_text("mine", encoding="utf-8")
+        assert run(EVAL) != 0
+        assert odd.read_text(encoding="utf-8") == "mine"
+        odd.unlink()
+        return str(json.loads(capsys.readouterr().out)["error"]["message"])
+
+    message = told(UNFINISHED)
+    assert "where nothing else has that name" in message
+    folder = Path(message.split()[0])
+    assert f"Or take {folder} away" in told(folder)
+    assert f"Or take {folder} away" in told(folder / "journal.sqlite")

@@ -55,7 +55,7 @@ def command(what: str | None, source: str | None, split: str, version: str, **op
     with scores_kept("eval", prepared) as answers:
         with_book, without = run_sync(both(answers.scope))
         answers.complete = with_book.complete and without.complete
-    _print(name, split, prepared, with_book, without, as_json=options["as_json"])
+        _print(name, split, prepared, with_book, without, as_json=options["as_json"])
     if not with_book.scores and options["as_json"]:
         return RunError.exit_code  # one object, which holds the errors
     if not with_book.scores:

@@ -77,15 +77,15 @@ def command(run: str | None, *, baseline: str, version: str, split: str, as_json
         except RunError as error:
             new_scored = old_scored = _Scored(Metrics(), str(error))
         answers.complete = new_scored.error is None and old_scored.error is None
-    outcome = gate(new_scored.metrics, old_scored.metrics, checked)
-    fault = new_scored.error or old_scored.error
-    scored = new_scored.metrics.rows.keys() & old_scored.metrics.rows.keys()
-    if fault is not None and not outcome.passed and len(tasks) - len(scored) > checked.max_missing * len(tasks):
-        outcome = Gate(False, (f"the first error: {fault}",), outcome.reasons)
-        verdict = "NOT JUDGED"
-    else:
-        verdict = "passed" if outcome.passed else "FAILED"
-    _print(verdict, outcome, (new, new_scored.metrics), (old, old_scored.metrics), split, as_json=as_json)
+        outcome = gate(new_scored.metrics, old_scored.metrics, checked)
+        fault = new_scored.error or old_scored.error
+        scored = new_scored.metrics.rows.keys() & old_scored.metrics.rows.keys()
+        if fault is not None and not outcome.passed and len(tasks) - len(scored) > checked.max_missing * len(tasks):
+            outcome = Gate(False, (f"the first error: {fault}",), outcome.reasons)
+            verdict = "NOT JUDGED"
+        else:
+            verdict = "passed" if outcome.passed else "FAILED"
+        _print(verdict, outcome, (new, new_scored.metrics), (old, old_scored.metrics), split, as_json=as_json)
     return 0 if outcome.passed else 1
 
 

@@ -110,9 +110,10 @@ def refuse_unknown_prices(model: Mapping[str, Any], budget: Mapping[str, Any], p
             continue
         one = settings_of(model, role)
         if price_of(one.name, one.base_url, prices) is None:
+            instead = f"Or limit calls or tokens instead of money. {price_elsewhere(one.name)}".strip()
             raise UsageError(
                 f"The price of {one.name!r} is not known, so a budget in money cannot be held.",
-                hint=f"{price_advice(one.name)} Or limit calls or tokens instead of money. {price_elsewhere(one.name)}".strip(),
+                hint=f"{price_advice(one.name)} {instead}",
             )
 
 

@@ -1,7 +1,8 @@
 """Answers of a command that is no run of its own (eval, gate, calibrate, refine FILE), kept until it comes to its end.
 
 They lie in `combee-unfinished/COMMAND-HASH` in this folder, in a journal like that of a run. The same command after a
-kill takes them from there and pays only for what was in flight; at its end the folder goes.
+kill takes them from there and pays only for what was in flight. The folder goes when the result is out: a file in its
+place, or lines that standard output took.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from combee.cli.words import counted
-from combee.errors import RunError, StorageError
+from combee.errors import LockedError, RunError, StorageError, UsageError
 from combee.journal import JSON, Journal, MemoryScope, Scope, hash_json
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["UNFINISHED", "Answers", "kept_until_the_end", "scores_kept", "told_what_is_kept"]
 
 UNFINISHED = Path("combee-unfinished")
+# How fast a model is called, and with whose key: an answer does not depend on it, and a failure is mended there.
+_PACE = {"max_in_flight", "requests_per_minute", "tokens_per_minute", "timeout", "api_key_env"}
 
 
 @dataclass(slots=True)
@@ -41,7 +44,7 @@ class Answers:
 
 @contextmanager
 def kept_until_the_end(command: str, models: Models | None, about: JSON) -> Iterator[Answers]:
-    """Keep what models answer to a command; where it calls none, in memory only.
+    """Keep what models answer to a command; where it calls none, in memory only. What it found is to be printed inside.
 
     Args:
         command: Its name.
@@ -69,6 +72,8 @@ def kept_until_the_end(command: str, models: Models | None, about: JSON) -> Iter
         try:
             with told_what_is_kept(folder, kept):
                 yield answers
+        except BrokenPipeError:  # a reader that has seen enough
+            raise
         except BaseException:
             answers.complete = False
             raise
@@ -84,8 +89,8 @@ def kept_until_the_end(command: str, models: Models | None, about: JSON) -> Iter
 
 def scores_kept(command: str, prepared: Prepared) -> AbstractContextManager[Answers]:
     """Keep what the agent of a run answers to held-out tasks. See `kept_until_the_end`."""
-    spec = prepared.spec.to_json()
-    about = [prepared.digest(), prepared.agent.prompts, *(spec[table] for table in ("agent", "model", "learn"))]
+    spec, view = prepared.spec.to_json(), prepared.config.view_tokens
+    about = [prepared.digest(), prepared.agent.prompts, spec["agent"], _without_pace(spec["model"]), view]
     return kept_until_the_end(command, prepared.agent.models, about)
 
 
@@ -94,7 +99,9 @@ def told_what_is_kept(folder: Path, kept: Callable[[], int]) -> Iterator[None]:
     """Say of a command that is stopped, or fails, how it goes on: by the same command, with what `folder` keeps."""
     try:
         yield
-    except KeyboardInterrupt:
+    except BrokenPipeError:
+        raise
+    except (KeyboardInterrupt, OSError):  # Ctrl-C; a standard output that is full or closed
         if kept():
             click.echo(f"No answer is lost: the same command goes on with those kept in {folder}.", err=True)
         raise
@@ -108,10 +115,22 @@ def told_what_is_kept(folder: Path, kept: Callable[[], int]) -> Iterator[None]:
 def _opened(folder: Path) -> Journal:
     try:
         return Journal.open(folder)
-    except StorageError as error:
-        if not folder.exists():
-            error.hint = "What is paid for is kept in the folder you are in: change to one that you may write to."
+    except LockedError:
         raise
+    except (StorageError, UsageError) as error:
+        if folder.exists():
+            error.hint = f"{error.hint}\n  Or take {folder} away: the command begins anew then."
+        else:
+            where = f"What is paid for is kept in {UNFINISHED}/, in the folder you are in:"
+            error.hint = f"{where} change to one that you may write to, and where nothing else has that name."
+        raise
+
+
+def _without_pace(model: JSON) -> JSON:
+    """Return settings of models, and of single roles, without those that change no answer."""
+    if not isinstance(model, dict):
+        return model
+    return {key: value if key == "extra" else _without_pace(value) for key, value in model.items() if key not in _PACE}
 
 
 def _names(models: Models) -> JSON:
