@@ -178,10 +178,9 @@ class Connection(asyncio.Protocol):
             self._fail(WireError("not http", "it changed the protocol"))
         except HttpParserError as error:
             self._fail(WireError("not http", str(error)))
-        limit = LARGEST if self._in_body else LARGEST_HEAD
-        if self._size > limit:
-            part = "" if self._in_body else "head of the "
-            self._fail(WireError("cut", f"the {part}reply is larger than {limit >> 10} kB"))
+        if self._size > (LARGEST if self._in_body else LARGEST_HEAD):
+            most = f"{LARGEST >> 20} MB, or its head than {LARGEST_HEAD >> 10} kB"
+            self._fail(WireError("cut", f"the reply is larger than {most}"))
 
     def eof_received(self) -> None:
         """End the exchange under way now: the transport would write the rest of the request first."""
