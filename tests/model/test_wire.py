@@ -8,6 +8,7 @@ import gzip
 import itertools
 import socket
 import ssl
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -625,3 +626,32 @@ def test_a_host_goes_over_the_wire_in_ascii() -> None:
 def test_a_path_is_quoted_once() -> None:
     assert target_of("/a b/ü/%20", "k=v w&x=%2F") == "/a%20b/%C3%BC/%20?k=v%20w&x=%2F"
     assert target_of("") == "/"
+
+
+FEW_FILES = """
+import asyncio, resource, sys
+from combee.model import Endpoint
+from combee.model.wire import HttpReply
+
+async def main(url, most):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
+    endpoint = Endpoint(url, api_key_env=None)
+    replies = await asyncio.gather(*(endpoint.post(b"{}") for _ in range(300)))
+    print(sum(isinstance(reply, HttpReply) for reply in replies), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    await endpoint.aclose()
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+"""
+
+
+@pytest.mark.parametrize("most", [64, 2000])
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no such limit")
+async def test_more_calls_than_the_system_has_files_for_all_get_their_reply(serve: Any, most: int) -> None:
+    server = await serve(lambda _: [OK])
+    url = f"http://127.0.0.1:{server.port}/v1"
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-X", "dev", "-c", FEW_FILES, url, str(most), stdout=-1, stderr=-1
+    )
+    out, said = await child.communicate()
+    assert out.split() == [b"300", str(most).encode()], said.decode()
+    assert (server.connections < 64) is (most == 64)

@@ -1,6 +1,6 @@
 """Models as Combee sees them: a protocol, an HTTP client for any OpenAI-compatible endpoint, limits, a ledger, prices.
 
-`OpenAIModel` and what needs aiohttp is imported when it is first used.
+`OpenAIModel` and what goes over the network is imported when it is first used.
 """
 
 from __future__ import annotations

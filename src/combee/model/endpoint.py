@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ __all__ = ["Endpoint", "HttpReply", "Timeouts"]
 
 _LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 - a name to recognise, nothing is bound
 
+_PUBLIC = re.compile(r"(?i)accept.*|user-agent|x-title|(http-)?referer|.*version|.*organization|.*project|.*-beta")
 _SETTING = "the base URL (--base-url, or base_url in combee.toml)"
 _PROXY = "Check HTTPS_PROXY, HTTP_PROXY, NO_PROXY."
 _CERTIFICATES = "Point SSL_CERT_FILE at the certificates to trust; check http against https in the base URL."
@@ -38,7 +40,7 @@ class Endpoint:
         api_key_env: Environment variable that holds the key. A local endpoint needs none.
         api_key: The key itself, where it is not in the environment.
         key_header: Header for the key; `Authorization` gets "Bearer " before it (Azure: `api-key`).
-        headers: Further headers; their values are treated as secrets.
+        headers: Further headers; their values are treated as secrets, but for what names the caller or a version.
         timeouts: See `Timeouts`.
         ca_file: Certificates to trust in place of the system's.
 
@@ -212,13 +214,17 @@ def _split(url: str, variable: str) -> SplitResult:
 def _secrets(
     key: Secret | None, login: Secret | None, parts: SplitResult, headers: Mapping[str, str], proxy: ProxySetting | None
 ) -> list[Secret | None]:
-    """Return all that a reply or an error is not to quote; a version in the query is no secret, and may be a word."""
+    """Return all that a reply or an error is not to quote.
+
+    What says who asks or which version is meant is no secret, and may be a word that stands in many replies.
+    """
     logins = [login, proxy.login if proxy is not None else None]
     pairs = [pair.partition("=") for pair in parts.query.split("&")]
     return [
         key,
         proxy.password if proxy is not None else None,
         *(Secret(one.reveal().removeprefix("Basic ")) for one in logins if one is not None),
-        *(Secret(value) for value in (unquote(parts.password or ""), *headers.values())),
+        Secret(unquote(parts.password or "")),
+        *(Secret(value) for name, value in headers.items() if not _PUBLIC.fullmatch(name)),
         *(Secret(value) for name, _, value in pairs if "version" not in name.lower()),
     ]

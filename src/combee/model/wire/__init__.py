@@ -6,6 +6,7 @@ A call takes a quarter of the CPU that a general client takes; llhttp (by httpto
 from __future__ import annotations
 
 from combee.model.wire.connection import HttpReply, WireError
-from combee.model.wire.pool import Pool, Proxy, Route, Timeouts
+from combee.model.wire.connector import Proxy, Route
+from combee.model.wire.pool import Pool, Timeouts
 
 __all__ = ["HttpReply", "Pool", "Proxy", "Route", "Timeouts", "WireError"]

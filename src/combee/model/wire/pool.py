@@ -1,37 +1,24 @@
-"""Open connections to one place, reused; how one is opened: name, TCP, proxy, TLS.
+"""Open connections to one place, reused; as many as there are calls in flight, or as the system has files for.
 
-A pool belongs to the event loop that it is made in. Names are looked up once and not at each connection: hundreds of
-connections open at once, and the system's look-up takes a thread each.
+A pool belongs to the event loop that it is made in.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
-import socket
-import ssl
+import sys
 from collections import deque
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-from aiohappyeyeballs import start_connection
+from dataclasses import dataclass
 
 from combee.model.wire.connection import Connection, HttpReply, WireError
+from combee.model.wire.connector import Connector, Route
+from combee.model.wire.files import raise_file_limit
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from aiohappyeyeballs import AddrInfoType
-
-__all__ = ["Pool", "Proxy", "Route", "Timeouts"]
+__all__ = ["Pool", "Timeouts"]
 
 _KEPT = 30.0  # seconds that an unused connection stays open: servers close theirs after 60 or more
 _RESTED = 1.0  # seconds without a call after which servers may have closed what the loop did not look at
-_NAME_KEPT = 300.0  # seconds that the addresses of a name are believed
-_NEXT_ADDRESS = 0.25  # seconds after which the next address of a name is tried beside the first
-_NO_FILES = {errno.EMFILE, errno.ENFILE}
+_SPARE_FILES = 16  # left to the rest of the program once the limit was met
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,38 +33,20 @@ class Timeouts:
     total: float = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Proxy:
-    """A proxy on the way. `tunnel`: the prepared CONNECT request, where TLS goes through it to the host."""
-
-    host: str
-    port: int
-    tls: ssl.SSLContext | None = None
-    tunnel: bytes | None = field(default=None, repr=False)  # it holds the proxy's password
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where connections go. `tls` is None for plain HTTP."""
-
-    host: str
-    port: int
-    tls: ssl.SSLContext | None = None
-    proxy: Proxy | None = None
-
-
 class Pool:
     """Connections along one route; as many as there are calls in flight."""
 
     def __init__(self, route: Route, timeouts: Timeouts) -> None:
-        self._route = route
+        self._connector = Connector(route, min(timeouts.connect, timeouts.total))
         self._timeouts = timeouts
         self._loop = asyncio.get_running_loop()
         self._idle: deque[Connection] = deque()
         self._all: set[Connection] = set()
+        self._opening = 0
+        self._limits_raised = 0
+        self._most = sys.maxsize  # connections; found where the system's open files run out
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_closed = False
-        self._addresses: asyncio.Task[Sequence[AddrInfoType]] | None = None
-        self._looked_up = 0.0
 
     async def exchange(self, request: bytes) -> HttpReply:
         """Send a whole request and return the whole reply.
@@ -90,7 +59,7 @@ class Pool:
         if self._idle and now - self._idle[-1].idle_since > _RESTED:
             for _ in range(2):  # the loop may have been busy since: let it see first which ones were closed
                 await asyncio.sleep(0)
-        connection = self._take() or await self._open()
+        connection = self._take() or await self._opened(deadline)
         try:
             reply = await connection.exchange(request, deadline, self._timeouts.read)
         except BaseException:
@@ -106,6 +75,8 @@ class Pool:
             connection.abort()
         self._all.clear()
         self._idle.clear()
+        while self._waiting:
+            self._call_next()
 
     def _take(self) -> Connection | None:
         """Return the connection that was used last, so that those too many grow old."""
@@ -122,6 +93,7 @@ class Pool:
             return
         connection.idle_since = self._loop.time()
         self._idle.append(connection)
+        self._call_next()
         oldest = self._idle[0]
         if connection.idle_since - oldest.idle_since > _KEPT:  # one a call: they go as they came
             self._drop(self._idle.popleft())
@@ -129,123 +101,65 @@ class Pool:
     def _drop(self, connection: Connection) -> None:
         self._all.discard(connection)
         connection.abort()
+        self._call_next()
 
-    async def _open(self) -> Connection:
-        seconds = min(self._timeouts.connect, self._timeouts.total)
+    async def _opened(self, deadline: float) -> Connection:
+        """Return a new connection; where the system has no file left for it, one that comes free."""
+        while not self._is_closed:
+            if len(self._all) + self._opening < self._most:
+                limits = self._limits_raised
+                try:
+                    return await self._open()
+                except WireError as error:
+                    if error.stage != "files":
+                        raise
+                    if limits != self._limits_raised:
+                        continue
+                    if raise_file_limit():
+                        self._limits_raised += 1
+                        continue
+                    held = len(self._all) + self._opening
+                    if not held:
+                        raise
+                    self._most = max(1, held - _SPARE_FILES)
+            await self._one_free(deadline)
+            connection = self._take()
+            if connection is not None:
+                return connection
+        raise WireError("broken", "it was closed")
+
+    async def _one_free(self, deadline: float) -> None:
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(waiter)
         try:
-            async with asyncio.timeout(seconds):
-                connection = await self._connected()
-        except TimeoutError as error:
-            self._forget()
-            if error.errno:  # the system's own limit was the shorter one
-                raise self._unreached(error) from None
-            raise WireError("slow connect", f"none within {seconds:g} s") from None
-        if self._is_closed or not connection.is_reusable:
-            connection.abort()
-            raise WireError("connect", "it was closed at once")
-        self._all.add(connection)
-        return connection
-
-    async def _connected(self) -> Connection:
-        proxy = self._route.proxy
-        sock = await self._tcp()
-        try:
-            if proxy is None:
-                return await self._over(sock, self._route.tls, self._route.host)
-            first = await self._over(sock, proxy.tls, proxy.host)
-        except ssl.SSLError as error:
-            raise WireError("tls" if proxy is None else "proxy", _tls_reason(error)) from None
-        except OSError as error:
-            raise self._unreached(error) from None
-        return first if proxy.tunnel is None else await self._tunnel(first, proxy.tunnel)
-
-    async def _over(self, sock: socket.socket, tls: ssl.SSLContext | None, name: str) -> Connection:
-        """Return a connection on a connected socket."""
-        server = name.rstrip(".") if tls is not None else None
-        _, connection = await self._loop.create_connection(Connection, sock=sock, ssl=tls, server_hostname=server)
-        return connection
-
-    async def _tunnel(self, first: Connection, request: bytes) -> Connection:
-        """Return a connection through a proxy that was asked to connect to the host."""
-        try:
-            reply = await first.exchange(request, self._loop.time() + self._timeouts.connect, head_only=True)
-            if reply.status != 200:
-                raise WireError("proxy", f"HTTP {reply.status}")
-            return await self._inside(first)
+            async with asyncio.timeout_at(deadline):
+                await waiter
         except BaseException as error:
-            first.abort()
-            if isinstance(error, WireError) and error.stage != "tls":
-                raise WireError("proxy", error.reason) from None
+            if waiter.done() and not waiter.cancelled():
+                self._call_next()  # it was told in vain
+            if isinstance(error, TimeoutError):
+                raise WireError("files", "no connection came free in time") from None
             raise
 
-    async def _inside(self, first: Connection) -> Connection:
-        """Return a connection with TLS to the host over one through the proxy."""
-        outer, tls, host = first.transport, self._route.tls, self._route.host.rstrip(".")
-        if outer is None or tls is None:
-            raise WireError("proxy", "it closed the connection")
-        inner = Connection()
+    def _call_next(self) -> None:
+        """Tell the one who waits longest that a connection came free, or room for another one."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    async def _open(self) -> Connection:
+        connection = None
+        self._opening += 1
         try:
-            transport = await self._loop.start_tls(outer, inner, tls, server_hostname=host)
-        except ssl.SSLError as error:
-            raise WireError("tls", _tls_reason(error)) from None
-        except OSError as error:
-            raise WireError("proxy", _reason(error)) from None
-        if transport is None:
-            raise WireError("proxy", "it closed the connection")
-        inner.connection_made(transport)
-        return inner
-
-    async def _tcp(self) -> socket.socket:
-        """Return a connected socket to the host, or to the proxy."""
-        try:
-            addresses = await self._look_up()
-        except (OSError, ValueError):
-            raise WireError("name" if self._route.proxy is None else "proxy", "there is no such host") from None
-        try:
-            sock = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS, interleave=1, loop=self._loop)
-        except OSError as error:
-            if error.errno not in _NO_FILES:
-                self._forget()
-            raise self._unreached(error) from None
-        with suppress(OSError):  # where it is broken already, the first write says so
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if hasattr(socket, "TCP_KEEPIDLE"):  # a reply may take minutes without a byte, and routers forget
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
-        return sock
-
-    async def _look_up(self) -> Sequence[AddrInfoType]:
-        """Return the addresses: one look-up for all who wait, also where it fails or one of them gives up."""
-        found = self._addresses
-        if found is None or (found.done() and self._loop.time() - self._looked_up > _NAME_KEPT):
-            way = self._route.proxy or self._route
-            asked = self._loop.getaddrinfo(way.host, way.port, type=socket.SOCK_STREAM)
-            found = self._addresses = self._loop.create_task(asked)
-            found.add_done_callback(self._found)
-        return await asyncio.shield(found)
-
-    def _found(self, found: asyncio.Task[Sequence[AddrInfoType]]) -> None:
-        self._looked_up = self._loop.time()
-        if found.cancelled() or found.exception() is not None:
-            self._forget()
-
-    def _forget(self) -> None:
-        """Ask for the addresses again: it may have moved."""
-        if self._addresses is not None and self._addresses.done():
-            self._addresses = None
-
-    def _unreached(self, error: OSError) -> WireError:
-        if error.errno in _NO_FILES:
-            return WireError("files", _reason(error))
-        return WireError("connect" if self._route.proxy is None else "proxy", _reason(error))
-
-
-def _reason(error: OSError) -> str:
-    """Return why there is no connection, like `Connection refused`; asyncio's own text is of sockets."""
-    number = error.errno
-    return os.strerror(number) if number and number > 0 else str(error)[:300] or "it was closed"
-
-
-def _tls_reason(error: ssl.SSLError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate not trusted: {error.verify_message}"
-    return str(error.reason or error)
+            connection = await self._connector.open()
+            self._all.add(connection)
+        finally:
+            self._opening -= 1
+            if connection is None:
+                self._call_next()
+        if self._is_closed or not connection.is_reusable:
+            self._drop(connection)
+            raise WireError("connect", "it was closed at once")
+        return connection
