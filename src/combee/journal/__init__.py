@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from combee.journal.journal import Event, Journal
 from combee.journal.opening import JOURNAL_NAME
+from combee.journal.purchases import Loss, lost_before
 from combee.journal.scope import Address, MemoryScope, Place, Scope
 from combee.journal.store import Stats
 from combee.journal.values import JSON, JSONLike, canonical_json, clean_text, hash_json
@@ -17,6 +18,7 @@ __all__ = [
     "JSONLike",
     "Journal",
     "LabelMove",
+    "Loss",
     "MemoryScope",
     "Place",
     "Scope",
@@ -25,4 +27,5 @@ __all__ = [
     "canonical_json",
     "clean_text",
     "hash_json",
+    "lost_before",
 ]

@@ -1,7 +1,8 @@
 """Which results were being bought when a process died: a small file of keys, written before each purchase.
 
-A key that was begun, did not fail, and has no stored result was lost in flight or in the last commit window; when it is
-bought again, it is counted. Records have 17 bytes: `+` (begun) or `-` (failed), and the key.
+A key that was begun, did not fail, and has no stored result was lost in flight or in the last commit window, and may
+have been paid for. When it is bought again, whoever keeps the books asks `lost_before` and books it at what the second
+purchase takes: that costs nothing before. Records have 17 bytes: `+` (begun) or `-` (one begin undone), and the key.
 """
 
 from __future__ import annotations
@@ -9,60 +10,88 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Hashable
 from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 
 from combee.errors import StorageError
 
-__all__ = ["PURCHASES_NAME", "Purchases"]
+__all__ = ["LOSS", "PURCHASES_NAME", "Loss", "Purchases", "lost_before"]
 
 PURCHASES_NAME = "journal.open"
 _RECORD = 17
 _COMPACT = 65_536  # records after which the file is written anew with only what is open
 
 
+@dataclass(slots=True)
+class Loss:
+    """A purchase that earlier processes began `times` times and could not store; `booked` once somebody counted it."""
+
+    times: int
+    booked: bool = False
+
+
+LOSS: ContextVar[Loss | None] = ContextVar("loss", default=None)
+"""The loss behind the purchase that is under way in this context; `BoundScope.once` sets it."""
+
+
+def lost_before() -> Loss | None:
+    """Return the loss behind the purchase that is under way here, where earlier processes may have paid for it too."""
+    return LOSS.get()
+
+
 class Purchases:
-    """The open purchases of a run; `lost` are those that an earlier process left open."""
+    """The open purchases of a run; `lost` are those that earlier processes left open."""
 
     def __init__(self, run_dir: Path, stored: Callable[[bytes], bool]) -> None:
         self._path = run_dir / PURCHASES_NAME
         self._lock = threading.Lock()
-        self._lost = frozenset(key for key in _left_open(self._path) if not stored(key))
-        self._open: set[Hashable] = set(self._lost)
+        self._lost = {key: Loss(times) for key, times in _left_open(self._path).items() if not stored(key)}
+        # How often each is begun and not stored; a purchase killed twice may have been paid for twice.
+        self._open: dict[Hashable, int] = {key: loss.times for key, loss in self._lost.items()}
         self._records = 0
         self._descriptor = -1
         self._rewrite()
 
     @property
     def lost(self) -> int:
-        """How many results an earlier process had begun to buy and could not store."""
+        """How many results earlier processes had begun to buy and could not store."""
         return len(self._lost)
 
-    def was_lost(self, key: bytes) -> bool:
-        """Return whether an earlier process had begun to buy this result and could not store it."""
-        return key in self._lost
+    def loss(self, key: bytes) -> Loss | None:
+        """Return what earlier processes lost of this result, or None."""
+        return self._lost.get(key)
 
-    def begin(self, key: bytes) -> None:
-        """Note that a purchase begins."""
+    def begin(self, key: bytes) -> Loss | None:
+        """Note that a purchase begins; return what earlier processes lost of it."""
         with self._lock:
-            self._open.add(key)
+            self._open[key] = self._open.get(key, 0) + 1
             self._append(b"+" + key)
             if self._records >= max(_COMPACT, 2 * len(self._open)):
                 self._rewrite()
+        loss = self._lost.get(key) if self._lost else None
+        return None if loss is None or loss.booked else loss
 
     def fail(self, key: bytes) -> None:
-        """Note that a purchase gave nothing to store."""
+        """Note that a purchase gave nothing to store. What was lost before stays open until somebody booked it."""
         with self._lock:
-            self._open.discard(key)
+            loss = self._lost.get(key)
+            undone = self._open.get(key, 0) if loss is None or loss.booked else 1
+            self._open[key] = self._open.get(key, 0) - undone
+            if self._open[key] <= 0:
+                del self._open[key]
             # Who calls has a failure of its own to report; one key too many in the list is a smaller matter.
             with suppress(StorageError):
-                self._append(b"-" + key)
+                self._append((b"-" + key) * undone)
 
     def stored(self, keys: list[Hashable]) -> None:
         """Note that results are on disk. Costs no write: a key with a stored result is never counted as lost."""
         with self._lock:
-            self._open.difference_update(keys)
+            for key in keys:
+                self._open.pop(key, None)
 
     def close(self) -> None:
         """Leave only what is still open in the file. May be called again."""
@@ -83,7 +112,7 @@ class Purchases:
             raise _failed(self._path, error) from error
 
     def _rewrite(self) -> None:
-        data = b"".join(b"+" + key for key in self._open if isinstance(key, bytes))
+        data = b"".join((b"+" + key) * times for key, times in self._open.items() if isinstance(key, bytes))
         fresh = self._path.with_name(self._path.name + ".new")
         try:
             descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
@@ -98,7 +127,7 @@ class Purchases:
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = descriptor
-        self._records = len(self._open)
+        self._records = len(data) // _RECORD
 
 
 def _failed(path: Path, error: OSError) -> StorageError:
@@ -109,18 +138,14 @@ def _failed(path: Path, error: OSError) -> StorageError:
     return StorageError(f"{path} could not be written: {error.strerror}", hint=hint)
 
 
-def _left_open(path: Path) -> set[bytes]:
+def _left_open(path: Path) -> dict[bytes, int]:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return set()
+        return {}
     except OSError as error:
         raise _failed(path, error) from error
-    left: set[bytes] = set()
+    left: Counter[bytes] = Counter()
     for start in range(0, len(data) - _RECORD + 1, _RECORD):
-        key = data[start + 1 : start + _RECORD]
-        if data[start] == ord("+"):
-            left.add(key)
-        else:
-            left.discard(key)
-    return left
+        left[data[start + 1 : start + _RECORD]] += 1 if data[start] == ord("+") else -1
+    return {key: times for key, times in left.items() if times > 0}

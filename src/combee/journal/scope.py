@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from combee.journal.flights import Flights
+from combee.journal.purchases import LOSS, Loss
 from combee.journal.values import JSON, JSONLike, Spelled, canonical_json, clean_text, hash_json, parse_json
 
 __all__ = ["Address", "BoundScope", "MemoryScope", "Place", "Scope", "Store", "key_of"]
@@ -108,8 +109,8 @@ class Store(Protocol):
         """Return the stored text of a result."""
         ...
 
-    def begin(self, key: bytes) -> None:
-        """Note that a result is about to be bought; raise when it could not be stored."""
+    def begin(self, key: bytes) -> Loss | None:
+        """Note that a result is about to be bought; raise when it could not be stored. Return what was lost of it."""
         ...
 
     def fail(self, key: bytes) -> None:
@@ -157,13 +158,18 @@ class BoundScope:
 
         async def buy() -> str:
             nonlocal made
-            store.begin(key)
+            loss, outer = store.begin(key), LOSS.get()
+            if loss is not outer:  # also where a purchase inside a lost one is a new one
+                LOSS.set(loss)
             try:
                 made = await make()
                 text = canonical_json(made)
             except BaseException:
                 store.fail(key)
                 raise
+            finally:
+                if loss is not outer:
+                    LOSS.set(outer)
             store.keep(key, address, text)
             return text
 
@@ -198,7 +204,7 @@ class _MemoryStore:
         return self._results.get(key)
 
     def begin(self, key: bytes) -> None:
-        """Nothing to note: memory dies with the process."""
+        """Nothing to note and nothing lost: memory dies with the process."""
 
     def fail(self, key: bytes) -> None:
         """Nothing to note either."""

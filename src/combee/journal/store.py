@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 from combee.errors import UsageError
 from combee.journal.flights import Flights
-from combee.journal.purchases import Purchases
+from combee.journal.purchases import Loss, Purchases
 from combee.journal.scope import Address, Place, key_of
 from combee.journal.storage import Reader
 from combee.journal.writer import Insert, Writer
@@ -64,11 +64,11 @@ class FileStore:
             self._count("reused")
         return text
 
-    def begin(self, key: bytes) -> None:
+    def begin(self, key: bytes) -> Loss | None:
         """See `Store.begin`. Raises before anything is paid when the result could not be stored."""
         writer, purchases = self._writing()
         writer.check()
-        purchases.begin(key)
+        return purchases.begin(key)
 
     def fail(self, key: bytes) -> None:
         """See `Store.fail`."""
@@ -81,7 +81,7 @@ class FileStore:
         self._learn(key)
         writer.put(_RESULT, (key, *address.place.parts(), *what, text, time.time()), key=key, text=text)
         self._count("bought")
-        if purchases.was_lost(key):
+        if purchases.loss(key) is not None:
             self._count("bought_again")
 
     def find_decision(self, place: Place, name: str) -> str | None:

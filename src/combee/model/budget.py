@@ -1,7 +1,8 @@
 """Limits on a run: money, calls, tokens, minutes. They hold with hundreds of calls in flight.
 
 What a call may cost is reserved before it starts and settled after; where the reservations of calls in flight leave no
-room, the next call waits until they settle, and fails only when what was really spent leaves none.
+room, the next call waits until they settle, and fails only when what was really spent leaves none. A call that a killed
+process had under way counts once more: it may have been paid for then too.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from combee.errors import BudgetError, UsageError
+from combee.journal import lost_before
 from combee.model.types import Usage
 
 __all__ = ["Budget", "Reservation"]
@@ -19,10 +21,11 @@ __all__ = ["Budget", "Reservation"]
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What one call in flight may take: one call, tokens, US dollars."""
+    """What one call in flight may take: tokens, US dollars, and calls (more than one after a kill)."""
 
     tokens: int
     cost: float
+    calls: int = 1
 
 
 class Budget:
@@ -63,7 +66,7 @@ class Budget:
 
     @property
     def in_flight(self) -> int:
-        """Calls that hold a reservation."""
+        """Calls that are held by reservations."""
         return self._held
 
     def spent_before(self, *, cost: float = 0.0, calls: int = 0, tokens: int = 0, minutes: float = 0.0) -> None:
@@ -87,10 +90,14 @@ class Budget:
         """
         if self._started is None:
             self._started = time.monotonic()
-        tokens, price = expected.prompt + expected.completion, cost or 0.0
+        tokens, price, calls = expected.prompt + expected.completion, cost or 0.0, 1
+        loss = lost_before()
+        if loss is not None:
+            calls += loss.times
+            tokens, price = calls * tokens, calls * price
         while True:
-            self._check(tokens, price)
-            if self._fits(tokens, price):
+            self._check(tokens, price, calls)
+            if self._fits(tokens, price, calls):
                 break
             future = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
@@ -99,22 +106,25 @@ class Budget:
             except asyncio.CancelledError:
                 self._wake()
                 raise
-        self._held += 1
+        self._held += calls
         self._held_tokens += tokens
         self._held_cost += price
-        return Reservation(tokens, price)
+        return Reservation(tokens, price, calls)
 
     def settle(self, held: Reservation, usage: Usage | None, cost: float | None, *, counted: bool = True) -> None:
-        """Turn a reservation into what was really spent; not `counted` where the endpoint charged nothing."""
-        self._held -= 1
+        """Turn a reservation into what was really spent; not `counted` where the endpoint charged nothing.
+
+        A reservation for several calls counts as so many, each at what this one took.
+        """
+        self._held -= held.calls
         self._held_tokens -= held.tokens
         self._held_cost -= held.cost
         if counted:
-            self.calls += 1
+            self.calls += held.calls
         if usage is not None:
-            self.tokens += usage.prompt + usage.completion
+            self.tokens += held.calls * (usage.prompt + usage.completion)
         if cost is not None:
-            self.cost += cost
+            self.cost += held.calls * cost
         self._wake()
 
     def _wake(self) -> None:
@@ -124,32 +134,31 @@ class Budget:
             if not future.done():
                 future.set_result(None)
 
-    def _fits(self, tokens: int, cost: float) -> bool:
-        if self.max_calls is not None and self.calls + self._held + 1 > self.max_calls:
+    def _fits(self, tokens: int, cost: float, calls: int) -> bool:
+        if self.max_calls is not None and self.calls + self._held + calls > self.max_calls:
             return False
         if self.max_tokens is not None and self.tokens + self._held_tokens + tokens > self.max_tokens:
             return False
         return self.max_cost is None or self.cost + self._held_cost + cost <= self.max_cost + 1e-12
 
-    def _check(self, tokens: int, cost: float) -> None:
-        """Raise where no waiting can help: what is spent and this one call break a limit."""
+    def _check(self, tokens: int, cost: float, calls: int) -> None:
+        """Raise where no waiting can help: what is spent and this one reservation break a limit."""
+        after = "the next call may" if calls == 1 else "the next call, under way before when a process was killed, may"
         hint = "Raise the limit and run again: what was paid for is kept."
         if self.max_minutes is not None and self._started is not None:
             minutes = (time.monotonic() - self._started) / 60
             if minutes >= self.max_minutes:
                 raise BudgetError(f"the limit of {self.max_minutes:g} minutes is reached", hint=hint)
-        if self.max_calls is not None and self.calls + 1 > self.max_calls:
-            calls = "1 call" if self.max_calls == 1 else f"{self.max_calls} calls"
-            raise BudgetError(f"the limit of {calls} is reached", hint=hint)
+        if self.max_calls is not None and self.calls + calls > self.max_calls:
+            most = "1 call" if self.max_calls == 1 else f"{self.max_calls} calls"
+            raise BudgetError(f"the limit of {most} is reached", hint=hint)
         if self.max_tokens is not None and self.tokens + tokens > self.max_tokens:
             raise BudgetError(
-                f"the limit of {self.max_tokens} tokens is reached: {self.tokens} are used, "
-                f"the next call may take {tokens}",
+                f"the limit of {self.max_tokens} tokens is reached: {self.tokens} are used, {after} take {tokens}",
                 hint=hint,
             )
         if self.max_cost is not None and self.cost + cost > self.max_cost + 1e-12:
             raise BudgetError(
-                f"the limit of ${self.max_cost:g} is reached: ${self.cost:.4f} is spent, "
-                f"the next call may cost ${cost:.4f}",
+                f"the limit of ${self.max_cost:g} is reached: ${self.cost:.4f} is spent, {after} cost ${cost:.4f}",
                 hint=hint,
             )

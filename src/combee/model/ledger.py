@@ -1,20 +1,25 @@
 """Every attempt that reached an endpoint: what it was for, what it came to, what it took and cost.
 
 Tokens that an endpoint did not report are unknown, not 0: they are estimated from characters and marked so. Rows go to
-a sink (the journal) as they are made; sums are kept by role.
+a sink (the journal) as they are made; sums are kept by role. What a killed process had begun to buy is booked when it
+is bought again: at the same tokens and price, as maybe paid.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from combee.journal import Loss, lost_before
 from combee.journal.values import Spelled, atom
 from combee.model.outcome import Paid
 from combee.model.types import Request, Usage
 
-__all__ = ["CallRow", "Ledger", "Totals", "prompt_characters", "usage_to_json"]
+__all__ = ["LOST", "CallRow", "Ledger", "Totals", "prompt_characters", "usage_to_json"]
+
+LOST = "lost_at_a_kill"
+"""The outcome of a call that was under way when an earlier process was killed."""
 
 
 def usage_to_json(usage: Usage | None) -> Spelled | None:
@@ -32,7 +37,7 @@ def usage_to_json(usage: Usage | None) -> Spelled | None:
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """One attempt. `outcome` is "ok", a kind of `CallError`, or "cancelled"; times are seconds; `cost` US dollars.
+    """One attempt. `outcome`: "ok", a kind of `CallError`, "cancelled" or `LOST`. Times are seconds, `cost` US dollars.
 
     `tries` counts from 0 within the call. `usage` is None where nothing was charged or nothing is known; `paid` says
     whether the endpoint charged for the attempt ("unknown": the connection broke before it said).
@@ -157,13 +162,10 @@ class Ledger:
 
     def record(self, row: CallRow, characters: int = 0) -> None:
         """Add one row; `characters` are those of its prompt, from which the estimate learns."""
-        if self._rows is not None:
-            self._rows.append(row)
-        self.total.add(row)
-        totals = self.by_role.get(row.role)
-        if totals is None:
-            totals = self.by_role[row.role] = Totals()
-        totals.add(row)
+        loss = lost_before()
+        if loss is not None and row.paid != "no" and row.outcome != "cancelled":
+            self._book_lost(row, loss)
+        self._add(row)
         usage = row.usage
         if usage is not None and not usage.estimated:
             if characters and usage.prompt:
@@ -172,6 +174,23 @@ class Ledger:
             key = (row.model, row.role)
             seen, largest = self._completions.get(key, (0, 0))
             self._completions[key] = (seen + 1, max(largest, usage.completion))
+
+    def _book_lost(self, row: CallRow, loss: Loss) -> None:
+        """Book what killed processes may have paid for the same: their books end before it."""
+        usage = None if row.usage is None else replace(row.usage, estimated=True)
+        lost = replace(row, outcome=LOST, paid="unknown", usage=usage, queued=0.0, wire=0.0)
+        for _ in range(loss.times):
+            self._add(lost)
+        loss.booked = True
+
+    def _add(self, row: CallRow) -> None:
+        if self._rows is not None:
+            self._rows.append(row)
+        self.total.add(row)
+        totals = self.by_role.get(row.role)
+        if totals is None:
+            totals = self.by_role[row.role] = Totals()
+        totals.add(row)
         if self._sink is not None:
             self._sink(row.to_json())
 
