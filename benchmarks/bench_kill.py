@@ -1,7 +1,7 @@
 """`combee learn` killed with SIGKILL at 20 random moments and gone on with: what is bought again, by both books.
 
 The other side's book is the mock's: what it charged, and which questions it saw twice. Ours is the ledger in the
-journal, which misses exactly the calls whose answers never came home.
+journal: what came home, and as maybe paid what was under way at a kill. Together they must cover the mock's.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from combee.ace import Student, lesson_of
 from combee.journal import Journal
+from combee.model.ledger import LOST
 from combee.model.mock import MockConfig, MockServer, parse_latency
 from combee.tasks import load
 
@@ -52,7 +53,7 @@ async def measure(folder: Path) -> None:
             "--concurrency", str(AT_ONCE), "--max-in-flight", str(AT_ONCE), "--quiet",
         )  # fmt: skip
         await (await combee(folder, *learn, "--name", "whole")).wait()
-        calls = server.stats.paid
+        calls, tokens = server.stats.paid, server.stats.prompt + server.stats.completion
         asked.clear()
         for kill in range(KILLS):
             before = server.stats.requests
@@ -68,13 +69,21 @@ async def measure(folder: Path) -> None:
             await asyncio.sleep(0.2)
         await (await combee(folder, "resume", "runs/cut", "--quiet")).wait()
         paid = server.stats.paid - calls
+        charged = server.stats.prompt + server.stats.completion - tokens
     books = [(folder / "runs" / name / "playbook.json").read_bytes() for name in ("whole", "cut")]
     with Journal.open(folder / "runs" / "cut", create=False, read_only=True) as journal:
-        booked = len(list(journal.calls()))
+        kept = [cast("dict[str, Any]", row) for row in journal.calls()]
+    booked = sum(row["usage"]["prompt"] + row["usage"]["completion"] for row in kept)
+    lost = sum(row["outcome"] == LOST for row in kept)
     again = sum(asked.values()) - len(asked)
     print(f"a whole run asks {calls:,} questions; killed {KILLS} times, {AT_ONCE} calls in flight at most")
     print(f"charged by the mock {paid:,}, of which asked before {again} ({again / KILLS:.1f} a kill)")
-    print(f"missing in our ledger {paid - booked}; the same playbook, byte for byte: {books[0] == books[1]}")
+    print(
+        f"booked as paid {len(kept) - lost:,}, as maybe paid at a kill {lost}; tokens {booked:,} of {charged:,} charged"
+    )
+    print(f"the same playbook, byte for byte: {books[0] == books[1]}")
+    assert len(kept) - lost <= paid <= len(kept), "the books do not cover what was charged"
+    assert charged <= booked, "the books do not cover the tokens that were charged"
 
 
 def main() -> None:

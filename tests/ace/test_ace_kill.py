@@ -9,12 +9,13 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from combee.ace import Student, lesson_of
 from combee.journal import Journal
+from combee.model.ledger import LOST
 from combee.model.mock import MockConfig, MockServer, parse_latency
 from combee.tasks import load
 
@@ -73,6 +74,7 @@ async def test_a_killed_run_goes_on_to_the_same_book_and_buys_only_what_was_in_f
     async with MockServer(MockConfig(latency=parse_latency("0.04")), watched) as server:
         await finished(await combee(tmp_path, *learning(source, server.url, "whole")))
         all_calls = server.stats.paid
+        all_tokens = server.stats.prompt + server.stats.completion
         assert set(watched.asked.values()) == {1}
         watched.asked.clear()
         draw = random.Random(seed)
@@ -92,6 +94,7 @@ async def test_a_killed_run_goes_on_to_the_same_book_and_buys_only_what_was_in_f
             await asyncio.sleep(0.1)
         last = await finished(await combee(tmp_path, "resume", "runs/cut", "--json"))
         paid = server.stats.paid - all_calls
+        charged = server.stats.prompt + server.stats.completion - all_tokens
     whole, cut = ((tmp_path / "runs" / name / "playbook.json").read_bytes() for name in ("whole", "cut"))
     assert whole == cut
     assert len(watched.asked) == all_calls  # the same questions as without a kill
@@ -100,8 +103,13 @@ async def test_a_killed_run_goes_on_to_the_same_book_and_buys_only_what_was_in_f
     # The mock saw a question twice only where its answer was in flight, or in the last 20 ms before a kill.
     assert again <= in_flight
     with Journal.open(tmp_path / "runs" / "cut", create=False, read_only=True) as journal:
-        booked = len(list(journal.calls()))
-    # Our own book misses exactly the calls whose answers never came home.
-    assert paid - booked <= in_flight
-    assert all_calls <= booked <= paid
+        rows = [cast("dict[str, Any]", row) for row in journal.calls()]
+    booked = sum(row["usage"]["prompt"] + row["usage"]["completion"] for row in rows)
+    lost = sum(row["outcome"] == LOST for row in rows)
+    # Our book has every call whose answer came home, and as maybe paid those that were under way at a kill.
+    assert all_calls <= len(rows) - lost <= paid <= len(rows)
+    assert lost <= in_flight
+    assert charged <= booked  # an upper bound: what was begun may have waited for its turn
     assert last["calls"]["bought_again"] <= 2 * AT_ONCE
+    with Journal.open(tmp_path / "runs" / "cut") as journal:
+        assert journal.stats().lost == 0  # all of it was bought again, and booked

@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+from collections.abc import Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from combee.errors import BudgetError, UsageError
-from combee.model import Budget, Ledger, Message, Phase, Price, Request, Usage, estimate, find_price, parse_price
-from combee.model.ledger import CallRow
+from combee.errors import BudgetError, CallError, CallErrorKind, UsageError
+from combee.journal import JSON, Journal, Scope
+from combee.model import (
+    Budget,
+    Engine,
+    Fault,
+    JournaledModel,
+    Ledger,
+    Message,
+    Phase,
+    Price,
+    Request,
+    Response,
+    RetryPolicy,
+    Usage,
+    estimate,
+    find_price,
+    parse_price,
+)
+from combee.model.ledger import LOST, CallRow
 
 
 def test_a_price_is_dollars_per_million_and_cached_tokens_are_cheaper() -> None:
@@ -136,3 +159,150 @@ def test_a_budget_in_money_needs_all_prices() -> None:
     with pytest.raises(BudgetError, match="draft is not known"):
         estimate([*PHASES, Phase("draft", 1, 1, 1)], budget=Budget(max_cost=10))
     assert estimate([*PHASES, Phase("draft", 1, 1, 1)]).cost is None
+
+
+class Metered:
+    """A model behind an engine, with its own count of what it charges for."""
+
+    def __init__(self, journal: Journal, budget: Budget | None = None) -> None:
+        self.ledger = Ledger(journal.record_call)
+        self.budget = budget or Budget()
+        self.engine = Engine(ledger=self.ledger, budget=self.budget, retry=RetryPolicy(backoff=0.0))
+        self.charged = 0
+        self.answer: Response | Fault = Response("done", Usage(100, 20))
+        self.name = "m"
+
+    async def complete(self, request: Request) -> Response:
+        async def send(_: Request) -> Response | Fault:
+            if isinstance(self.answer, Fault):
+                return self.answer
+            self.charged += 1
+            return self.answer
+
+        return await self.engine.complete(request, send, model="m", price=Price(1.0, 1.0))
+
+
+DIES = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from combee.journal import Journal
+from combee.model import JournaledModel, Message, Request
+
+class Dies:
+    name = "m"
+
+    async def complete(self, request):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+journal = Journal.open(Path(sys.argv[1]))
+scope = journal.scope(seed=0, epoch=0, step=0)
+asked = Request((Message("user", "how many?"),), max_tokens=50, role="leaf", item="1")
+asyncio.run(JournaledModel(Dies(), scope).complete(asked))
+"""
+
+
+def killed(folder: Path, times: int = 1) -> None:
+    """Kill processes while they ask what `ASKED` asks."""
+    for _ in range(times):
+        subprocess.run([sys.executable, "-c", DIES, folder], check=False)
+
+
+def place(journal: Journal) -> Scope:
+    return journal.scope(seed=0, epoch=0, step=0)
+
+
+ASKED = Request((Message("user", "how many?"),), max_tokens=50, role="leaf", item="1")
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_what_was_in_flight_at_a_kill_is_booked_as_maybe_paid_when_it_is_bought_again(
+    tmp_path: Path, times: int
+) -> None:
+    killed(tmp_path, times)
+    with Journal.open(tmp_path) as journal:
+        assert journal.stats().lost == 1
+        model = Metered(journal)
+        asyncio.run(JournaledModel(model, place(journal)).complete(ASKED))
+        other = Request((Message("user", "and now?"),), role="leaf", item="2")
+        asyncio.run(JournaledModel(model, place(journal)).complete(other))
+        asyncio.run(JournaledModel(model, place(journal)).complete(ASKED))
+        rows = [(row.item, row.outcome, row.paid) for row in model.ledger]
+    assert rows == [("1", LOST, "unknown")] * times + [("1", "ok", "yes"), ("2", "ok", "yes")]
+    assert model.ledger.total.maybe_paid == times
+    assert model.ledger.total.tokens == (times + 2) * 120 == model.budget.tokens
+    assert model.ledger.total.cost == pytest.approx((times + 2) * 120e-6) == model.budget.cost
+    assert model.budget.calls == times + 2
+    with Journal.open(tmp_path) as journal:
+        assert journal.stats().lost == 0
+        assert len(list(journal.calls())) == times + 2
+
+
+def test_a_loss_stays_until_an_answer_shows_what_it_took(tmp_path: Path) -> None:
+    killed(tmp_path)
+    with Journal.open(tmp_path) as journal:
+        model = Metered(journal)
+        model.answer = Fault(CallErrorKind.AUTH, "who is there?")  # nobody is charged, so it shows nothing
+        with pytest.raises(CallError):
+            asyncio.run(JournaledModel(model, place(journal)).complete(ASKED))
+        assert model.ledger.total.maybe_paid == 0
+    with Journal.open(tmp_path) as journal:
+        assert journal.stats().lost == 1
+        model = Metered(journal)
+        model.answer = Fault(CallErrorKind.CONTENT_FILTER, "no", usage=Usage(7, 0))  # charged, and no result
+        for _ in range(2):
+            with pytest.raises(CallError):
+                asyncio.run(JournaledModel(model, place(journal)).complete(ASKED))
+        assert [row.outcome for row in model.ledger] == [LOST, "content_filter", "content_filter"]
+    with Journal.open(tmp_path) as journal:
+        assert journal.stats().lost == 0
+
+
+def test_a_limit_counts_what_was_in_flight_at_a_kill(tmp_path: Path) -> None:
+    killed(tmp_path)
+    with Journal.open(tmp_path) as journal:
+        model = Metered(journal, Budget(max_calls=1))
+        with pytest.raises(BudgetError, match="1 call"):
+            asyncio.run(JournaledModel(model, place(journal)).complete(ASKED))
+        assert model.charged == 0
+    with Journal.open(tmp_path) as journal:
+        model = Metered(journal, Budget(max_calls=2))
+        asyncio.run(JournaledModel(model, place(journal)).complete(ASKED))
+        assert model.budget.calls == 2
+
+
+def test_only_what_was_begun_is_lost_inside_a_lost_result(tmp_path: Path) -> None:
+    """A result that rests on two calls, the first of which came home before the kill and the second never began."""
+    program = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from combee.journal import Journal
+
+async def main(journal):
+    scope = journal.scope(seed=0, epoch=0, step=0)
+
+    async def first():
+        return 1
+
+    async def both():
+        await scope.once("leaf", "1", None, first)
+        journal.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    await scope.once("rollout", "t", None, both)
+
+asyncio.run(main(Journal.open(Path(sys.argv[1]))))
+"""
+    subprocess.run([sys.executable, "-c", program, tmp_path], check=False)
+    with Journal.open(tmp_path) as journal:
+        model, scope = Metered(journal), place(journal)
+
+        async def call(item: str) -> JSON:
+            return (await model.complete(replace(ASKED, item=item))).text
+
+        async def both() -> JSON:
+            await scope.once("leaf", "1", None, lambda: call("1"))
+            return await scope.once("leaf", "2", None, lambda: call("2"))
+
+        asyncio.run(cast("Coroutine[None, None, JSON]", scope.once("rollout", "t", None, both)))
+        assert journal.stats().lost == 1
+        assert [(row.item, row.outcome) for row in model.ledger] == [("2", "ok")]
