@@ -283,7 +283,31 @@ def test_a_brain_that_never_ends_is_stopped_and_reported(world: World) -> None:
     world.spawn("a")
     found = reply(swarm, swarm.ask(USER, "?", to="a"))
     assert found.kind == "report"
-    assert "no end" in found.body
+    assert "no end after 5 thoughts" in found.body
+    assert "max_steps in [options]" in found.body
+    assert "the last tool said: Nobody has read it." in found.body
+
+
+def test_a_brain_that_makes_one_wrong_call_again_and_again_is_stopped_before_its_thoughts_are_used_up(
+    world: World,
+) -> None:
+    swarm = Swarm(world, {"": ScriptedBrain(lambda _: Thought("hm", calls=(use("ok"),)))})
+    world.spawn("a", mode="serial")
+    found = reply(swarm, swarm.ask(USER, "?", to="a"))
+    assert found.kind == "report"
+    assert "the last 5 thoughts made the same call" in found.body
+    assert "there is no tool 'ok'" in found.body
+    assert totals(world).thoughts == 5
+
+
+def test_a_brain_whose_wrong_calls_differ_may_go_on(world: World) -> None:
+    def policy(view: View) -> Thought | str:
+        tries = sum(entry.role == "tool" for entry in view.entries)
+        return "found it" if tries == 7 else Thought(calls=(use("read", path=f"doc/{tries}"),))
+
+    world.spawn("a", mode="serial")
+    swarm = Swarm(world, {"": ScriptedBrain(policy)})
+    assert reply(swarm, swarm.ask(USER, "?", to="a")).body == "found it"
 
 
 @pytest.mark.parametrize("call", ['{"no json', "[1]", "{}", '{"path": "a", "more": "b"}'])

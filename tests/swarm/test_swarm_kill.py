@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from combee.swarm import World
+import pytest
+
+from combee.swarm import World, totals
+from combee.swarm.ledger import LOST
 
 HERE = Path(__file__).parent
 
@@ -76,3 +79,34 @@ def test_a_swarm_killed_again_and_again_ends_as_one_that_was_not(tmp_path: Path)
             assert len([row for row in answers if row[1] == "answer" and row[2].startswith("worker")]) == 30
             ends.append([(row[1], row[3]) for row in answers])
     assert sorted(ends[0]) == sorted(ends[1])
+
+
+def think(path: Path, how: str) -> int:
+    return subprocess.run([sys.executable, str(HERE / "thinker_to_kill.py"), str(path), how], check=False).returncode
+
+
+def test_a_thought_that_was_under_way_at_each_kill_is_booked_as_maybe_paid(tmp_path: Path) -> None:
+    path = tmp_path / "w.sqlite"
+    for _ in range(2):
+        assert think(path, "dies") == -signal.SIGKILL
+    with World.open(path, read_only=True) as world:
+        assert totals(world).thoughts == 0
+    assert think(path, "lives") == 0
+    with World.open(path, read_only=True) as world:
+        rows = world.rows("SELECT purpose, prompt, completion, estimated FROM spend ORDER BY id")
+        assert rows == [(LOST, 70, 5, 1), (LOST, 70, 5, 1), ("ask", 70, 5, 0)]
+        assert (totals(world).thoughts, totals(world).lost) == (3, 2)
+        assert world.rows("SELECT key FROM meta WHERE key LIKE 'thinks/%'") == []
+
+
+@pytest.mark.parametrize("way", ["fails", "limit"])
+def test_what_was_lost_at_a_kill_is_booked_also_where_the_next_thought_gives_nothing(tmp_path: Path, way: str) -> None:
+    path = tmp_path / "w.sqlite"
+    assert think(path, "dies") == -signal.SIGKILL
+    assert think(path, way) == 0
+    with World.open(path, read_only=True) as world:
+        assert totals(world).lost == (1 if way == "fails" else 0)  # a limit ends the run, not the message
+    if way == "limit":
+        assert think(path, "lives") == 0
+        with World.open(path, read_only=True) as world:
+            assert (totals(world).thoughts, totals(world).lost) == (2, 1)

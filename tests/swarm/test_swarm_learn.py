@@ -201,7 +201,9 @@ def test_it_goes_on_only_with_the_tasks_and_rounds_it_began_with(
     copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["swarm", "learn", str(copied / "swarm.toml"), "--rounds", "2"]) == 2
-    assert "learn changed since" in capsys.readouterr().err
+    assert "rounds changed since" in capsys.readouterr().err
+    assert run(["swarm", "learn", str(copied / "swarm.toml"), "--max-calls", "5"]) == 2
+    assert "--max-calls does nothing without a model that reflects" in capsys.readouterr().err
     file = copied / "tasks" / "train.jsonl"
     file.write_text("".join(file.read_text(encoding="utf-8").splitlines(keepends=True)[1:]), encoding="utf-8")
     assert run(["swarm", "learn", str(copied / "swarm.toml"), "--rounds", "3"]) == 2

@@ -9,7 +9,10 @@ from combee.swarm.mail import Mail
 from combee.swarm.window import Window, spoken
 from combee.swarm.world import AgentRow, World
 
-__all__ = ["Edge", "Totals", "charge", "edges", "totals"]
+__all__ = ["LOST", "Edge", "Totals", "charge", "edges", "totals"]
+
+LOST = "lost at a kill"
+"""The purpose of a thought that was under way when a process was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over a world."""
+    """Sums over a world. `lost` of the thoughts were under way when a process was killed: maybe paid."""
 
     messages: int
     carried: int
@@ -41,22 +44,31 @@ class Totals:
     fresh: int
     completion: int
     compactions: int
+    lost: int = 0
 
 
-def charge(world: World, agent: AgentRow, window: Window, mail: Mail, *, thought: Thought, purpose: str) -> None:
-    """Record what one thought took: as the model reports it, else as the window measures it."""
+def charge(
+    world: World, agent: AgentRow, window: Window, mail: Mail, *, thought: Thought, purpose: str, lost: int = 0
+) -> None:
+    """Record what one thought took: as the model reports it, else as the window measures it.
+
+    Killed processes had begun the same thought `lost` times; each may have taken as much.
+    """
     prompt, fresh = window.prompt()
     said = spoken(thought.text, thought.calls)
     usage = thought.usage
     if usage is not None:
         prompt, fresh, said = usage.prompt, min(fresh, usage.prompt - usage.cached), usage.completion
-    values = (agent.name, agent.incarnation, mail.id, mail.sender, mail.recipient, purpose, prompt, fresh, said)
+    who = (agent.name, agent.incarnation, mail.id, mail.sender, mail.recipient)
+    estimated = usage is None or usage.estimated
     sql = (
         "INSERT INTO spend (agent, incarnation, mail, sender, recipient, purpose, prompt, fresh, completion, estimated)"
         " VALUES (?,?,?,?,?,?,?,?,?,?)"
     )
     with world.step():
-        world.run(sql, *values, usage is None or usage.estimated)
+        for _ in range(lost):
+            world.run(sql, *who, LOST, prompt, fresh, said, True)
+        world.run(sql, *who, purpose, prompt, fresh, said, estimated)
 
 
 def edges(world: World) -> list[Edge]:
@@ -80,4 +92,5 @@ def totals(world: World) -> Totals:
     columns = "count(*), coalesce(sum(prompt), 0), coalesce(sum(fresh), 0), coalesce(sum(completion), 0)"
     paid = world.one(f"SELECT {columns} FROM spend") or (0, 0, 0, 0)  # noqa: S608 - a constant
     fired = world.one("SELECT count(*) FROM events WHERE kind = 'compacted'") or (0,)
-    return Totals(*mail, *paid, *fired)
+    lost = world.one("SELECT count(*) FROM spend WHERE purpose = ?", LOST) or (0,)
+    return Totals(*mail, *paid, *fired, *lost)

@@ -12,19 +12,21 @@ from combee.errors import CallError
 from combee.swarm.brain import View
 from combee.swarm.context import append
 from combee.swarm.endings import end, fail, full, relay
-from combee.swarm.ledger import charge
 from combee.swarm.lessons import lessons_entry
 from combee.swarm.mail import Mail, awaited, finish, get_mail
 from combee.swarm.routing import bounce
 from combee.swarm.tools import perform
 from combee.swarm.window import Call, Entry, Window
-from combee.swarm.work import Work, booked_in_any_case, make_room
+from combee.swarm.work import Work, begin_thought, book, booked_in_any_case, make_room
 from combee.swarm.world import AgentRow
 
 if TYPE_CHECKING:
     from combee.swarm.swarm import Swarm
 
 __all__ = ["handle"]
+
+
+_SAME_MISTAKE = 5  # thoughts in a row that make one call and get one error: the next ones would too, and are paid
 
 
 class _NoRoomError(Exception):
@@ -119,15 +121,14 @@ async def _think(work: Work) -> None:
     while True:
         if not await _use_tools(work):
             return
-        if work.step >= swarm.limits.max_steps:
-            fail(work, f"no end after {work.step} thoughts")
+        if (why := _no_end(work)) is not None:
+            fail(work, why)
             return
         view = View(work.agent, work.mail, work.current, tuple(work.window.entries), work.window.room(), swarm.tools)
-        if brain.slow:
-            swarm.world.flush()
+        begin_thought(work)
         with booked_in_any_case(work):
             thought = await brain.think(view)
-        charge(swarm.world, work.agent, work.window, work.mail, thought=thought, purpose=work.mail.kind)
+        book(work, thought, work.mail.kind)
         work.step += 1  # it is paid, whatever becomes of it
         said = Entry("assistant", thought.text, kind="thought", calls=thought.calls)
         fits = await make_room(work, said.tokens)
@@ -140,6 +141,37 @@ async def _think(work: Work) -> None:
             if not thought.calls:
                 end(work, thought.text)
                 return
+
+
+def _no_end(work: Work) -> str | None:
+    """Return why a message is given up: its thoughts are used up, or the last ones made one mistake again and again."""
+    most = work.swarm.limits.max_steps
+    results = [entry.text for entry in reversed(work.window.entries) if entry.role == "tool"]
+    stuck = len(results) >= _SAME_MISTAKE and results[0].startswith("error:") and _repeats(work.window)
+    if not stuck and work.step < most:
+        return None
+    said = f"; the last tool said: {results[0][:200]}" if results else ""
+    if stuck:
+        return f"no end in sight: the last {_SAME_MISTAKE} thoughts made the same call, which is none{said}"
+    how = "a thought that calls no tool would have ended it"
+    return f"no end after {work.step} thoughts: {how}, and max_steps in [options] says how many there may be{said}"
+
+
+def _repeats(window: Window) -> bool:
+    """Return whether the last thoughts all made the same calls and were told the same."""
+    turns: list[tuple[tuple[str, ...], ...]] = []
+    told: list[str] = []
+    for entry in reversed(window.entries):
+        if entry.role == "tool":
+            told.append(entry.text)
+        elif entry.kind == "thought" and told:
+            turns.append((tuple(f"{call.name} {call.arguments}" for call in entry.calls), tuple(told)))
+            told = []
+        else:
+            break
+        if len(turns) == _SAME_MISTAKE:
+            break
+    return len(turns) == _SAME_MISTAKE and len(set(turns)) == 1
 
 
 async def _use_tools(work: Work) -> bool:

@@ -101,8 +101,11 @@ def _claims(cells: _Cells, kinds: list[Slips], depth: int) -> tuple[Claim, ...]:
         ),
         judge(
             "At equal tokens checking saves more than it costs.",
-            "errors are frequent and chains long: it pays from depth "
-            + ", ".join(f"{pays[slips] or 'never'} (slips of {_name(slips)})" for slips in own)
+            "errors are frequent and chains long: "
+            + ", ".join(
+                f"slips of {_name(slips)}: " + (f"it pays from depth {pays[slips]}" if pays[slips] else "it never pays")
+                for slips in own
+            )
             + f"; a checked step takes {cells[own[0], CENTRE].tokens[-1] / cells[own[0], NONE].tokens[-1]:.1f} times "
             "the tokens",
             held=all(one == 1 for one in pays.values()), partly=any(pays.values()),
