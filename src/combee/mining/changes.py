@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from posixpath import basename
 
 from combee.mining.attempts import LOOKS, Attempt
 from combee.mining.shell import Part, without_heredocs, written_files
+from combee.mining.words import READERS
 
-__all__ = ["changed_files", "edits_in_place", "sets_up"]
+__all__ = ["acts", "changed_files", "changes_the_world", "edits_in_place", "sets_up", "world_changed"]
 
 _IN_PLACE = re.compile(r"-[nErsuz]*i.*|--in-place(?:=.*)?")
 _PATHS = ("path", "file_path", "filename")
@@ -19,6 +21,7 @@ _SETS_UP = re.compile(
     re.MULTILINE,
 )
 _GOES = re.compile(r"\s*cd(?:[ \t]+[^\s;&|]+)?\s*")
+_CHANGERS = frozenset({"mkdir", "touch", "chmod", "chown", "rm", "cp", "mv", "ln", "export", "source", "kill", "pkill"})
 
 
 def edits_in_place(part: Part) -> bool:
@@ -48,3 +51,21 @@ def sets_up(attempt: Attempt) -> bool:
     if command is None:
         return False
     return _SETS_UP.search(without_heredocs(command)) is not None or _GOES.fullmatch(command) is not None
+
+
+def changes_the_world(part: Part) -> bool:
+    """Whether a command may change something: it is none that only looks."""
+    return edits_in_place(part) or part.program not in READERS - _CHANGERS
+
+
+def acts(attempt: Attempt) -> list[Part]:
+    """Return the commands of a call that may change something."""
+    return [part for part in attempt.parts if changes_the_world(part)]
+
+
+def world_changed(between: Sequence[Attempt]) -> bool:
+    """Whether something other than the next call may have mended it."""
+    return any(
+        attempt.worked is not False and (acts(attempt) or changed_files(attempt) or sets_up(attempt))
+        for attempt in between
+    )

@@ -15,6 +15,7 @@ from combee.mining.attempts import Attempt
 from combee.mining.faults import is_instruction, quoted
 from combee.mining.finding import Finding
 from combee.mining.missing import installed
+from combee.mining.ways import core
 from combee.mining.words import READERS
 from combee.trace import Trace
 
@@ -42,7 +43,9 @@ class Outline:
     checks: int = 0
     """How many tests judged the run."""
     worked: frozenset[int] = frozenset()
-    """Hashes of the command lines that worked: enough to see that another run's failure is no rule."""
+    """Hashes of what was called and worked, in whatever way: enough to see that another run's failure is no rule."""
+    past: frozenset[str] = frozenset()
+    """Keys of failures that the run got past, or may have: of those it is not said that no run did."""
     tried: frozenset[str] = frozenset()
     """Programs and options that occur in any command of the run, whether they surely ran and worked or not."""
     installs: tuple[tuple[str, str], ...] = ()
@@ -51,8 +54,8 @@ class Outline:
     """Whether a call is recorded; some runs stopped before the agent began, of others only the end is known."""
 
 
-def outline(trace: Trace, row: Sequence[Attempt]) -> Outline:
-    """Return the outline of one run."""
+def outline(trace: Trace, row: Sequence[Attempt], past: Iterable[str] = ()) -> Outline:
+    """Return the outline of one run; `past` are the keys of failures that it got past."""
     outcome = trace.outcome
     passed = None if outcome is None or outcome.claimed else outcome.success
     good = [(attempt.step, part) for attempt in row if attempt.worked for part in attempt.parts if part.sure]
@@ -70,12 +73,13 @@ def outline(trace: Trace, row: Sequence[Attempt]) -> Outline:
                     seen.setdefault(f"{part.action} {word}", step)
     tests = () if outcome is None else tuple(sorted(name for name, good in outcome.tests.items() if not good))
     name = trace.meta.get("task_id", "")
-    lines = frozenset(hash(part.words) for _, part in good)
+    lines = frozenset(hash(core(part)) for _, part in good)
     tried = frozenset(word for attempt in row for word in _programs(attempt))
     made = tuple(installs.items())
     count = 0 if outcome is None else len(outcome.tests)
     key, actions = _task_key(trace), tuple(seen.items())
-    return Outline(trace.id, key, name, passed, actions, tests, count, lines, tried, made, began=bool(row))
+    seen_past = frozenset(past)
+    return Outline(trace.id, key, name, passed, actions, tests, count, lines, seen_past, tried, made, began=bool(row))
 
 
 def _programs(attempt: Attempt) -> set[str]:

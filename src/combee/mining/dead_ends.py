@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from posixpath import basename
 
 from combee.mining.attempts import Attempt
 from combee.mining.faults import Fault, quoted
@@ -12,7 +13,8 @@ from combee.mining.finding import Finding
 from combee.mining.missing import installed
 from combee.mining.repairs import culprit
 from combee.mining.shell import Part, written_files
-from combee.mining.words import READERS
+from combee.mining.ways import core, names, similar
+from combee.mining.words import CARRIERS, READERS
 
 __all__ = ["find_dead_ends", "find_errors", "find_unmended", "installs_in_one"]
 
@@ -22,6 +24,7 @@ _LONGEST_SHOWN = 240
 _GENERAL = frozenset({"python3", "node", "bash", "sh", "gcc", "g++", "make", "cargo", "ruby", "perl", "java"})
 _SPECIFIC = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception): .*['\"`(\d]|^ERROR: .{30}|^No space left")
 _TOLD = frozenset({"command", "module"})
+_MENDED = frozenset({"missing", "repair", "until", "shell", "hang"})
 
 
 def find_dead_ends(row: Sequence[Attempt]) -> list[Finding]:
@@ -31,6 +34,7 @@ def find_dead_ends(row: Sequence[Attempt]) -> list[Finding]:
     for attempt in row:
         if attempt.worked:
             worked |= {_thing(part, name) for part in attempt.parts for name in installed(part) or ("",)}
+            worked |= {basename(core(part)[0]) for part in attempt.parts}
         part, fault = _culprit(attempt)
         if part is not None and fault is not None:
             for name in installed(part) or ("",):
@@ -38,28 +42,60 @@ def find_dead_ends(row: Sequence[Attempt]) -> list[Finding]:
     found = [
         finding
         for (thing, sign), failures in tried.items()
-        if thing not in worked and (finding := _dead_end(thing, sign, failures)) is not None
+        if not {thing, basename(thing)} & worked and (finding := _dead_end(thing, sign, failures)) is not None
     ]
     return sorted(found, key=lambda finding: finding.steps)
 
 
-def find_unmended(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Finding]:
-    """Return failures of calls that the run did not write itself: of use where many runs have the very same."""
+def find_unmended(row: Sequence[Attempt], handled: Sequence[Finding]) -> tuple[list[Finding], set[str]]:
+    """Return failures of calls that the run did not write itself: of use where many runs have the very same.
+
+    With them come the keys of those that a run got past, or may have: of those it must not be said that no run did.
+    """
     told = _told(handled)
+    mended = {each.steps[0] for each in handled if each.kind in _MENDED and not each.key.endswith("/asks")}
     written = {name for attempt in row if attempt.command for name in written_files(attempt.command)}
-    good = {part.words for attempt in row if attempt.worked for part in attempt.parts}
     found: dict[str, Finding] = {}
+    came = {
+        name for attempt in row if attempt.worked is not False for part in attempt.parts for name in installed(part)
+    }
+    past: set[str] = set()
     for attempt in row:
         part, fault = _culprit(attempt)
-        if part is None or fault is None or attempt.step in told or part.words in good:
+        if part is None or fault is None:
             continue
         line = part.line
-        if any(name in line for name in written) or part.program in {"python3", "node"}:
-            continue
-        text = f"{quoted(line)} failed with {quoted(fault.line)} in run after run; no run got past it that way."
         key = f"unmended/{part.program} {line.removeprefix(part.words[0]).strip()}/{fault.signature}"
-        found.setdefault(key, Finding("unmended", key, text, (attempt.step,), hash(part.words)))
-    return list(found.values())
+        if attempt.step in told:
+            past |= {key} if attempt.step in mended else set()
+            continue
+        packages = installed(part)
+        if packages <= came if packages else any(_may_be_past(part, fault, other) for other in row):
+            past.add(key)
+        if not any(name in line for name in written) and part.program not in {"python3", "node"}:
+            text = f"{quoted(line)} failed with {quoted(fault.line)} in run after run; no run got past it that way."
+            found.setdefault(key, Finding("unmended", key, text, (attempt.step,), hash(core(part))))
+    return list(found.values()), past
+
+
+def _may_be_past(part: Part, fault: Fault, other: Attempt) -> bool:
+    """Whether a call did what a failed one was to do, or may have: in another way, or inside something that runs it."""
+    if other.command is None or (other.worked is False and other.fault and other.fault.signature == fault.signature):
+        return False
+    blamed = culprit(other) if other.worked is False else None
+    name, *rest = core(part)
+    for each in other.parts:
+        same = each is not blamed and names(core(each)[0], name) and part.verbs == each.verbs
+        if same and (similar(part, each) or set(rest) <= set(core(each))):
+            return True
+    carriers = [each for each in other.parts if each.program in CARRIERS and each is not blamed]
+    inside = (
+        other.command if not other.parts or "<<" in other.command else " ".join(f"{e.fed} {e.text}" for e in carriers)
+    )
+    if not carriers and other.parts:
+        return False
+    mentioned = re.search(rf"(?<![\w.-]){re.escape(basename(name))}(?![\w-])", inside)
+    return mentioned is not None and (not rest or any(word in inside for word in rest))
 
 
 def find_errors(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Finding]:

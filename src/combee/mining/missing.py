@@ -12,7 +12,9 @@ from combee.mining.changes import changed_files, sets_up
 from combee.mining.faults import Fault, quoted
 from combee.mining.finding import Finding
 from combee.mining.shell import Part, base_package, here_documents, parts
-from combee.mining.words import ALIKE, BRINGS, READERS
+from combee.mining.stand_ins import said, stand_in
+from combee.mining.ways import called, core, same_call
+from combee.mining.words import BRINGS, READERS
 
 __all__ = ["INSTALLERS", "find_absent", "find_missing", "installed"]
 
@@ -47,7 +49,7 @@ def find_missing(row: Sequence[Attempt]) -> list[Finding]:
         fault = attempt.fault
         if fault is None or fault.kind not in {"command", "module"} or fault.about in found:
             continue
-        finding = _brought(fault, place, row) or _alternative(fault, place, row) or _without(fault, place, row)
+        finding = _brought(fault, place, row) or stand_in(fault, place, row) or _without(fault, place, row)
         if finding is not None:
             found[fault.about] = finding
     return _joined(list(found.values()), row)
@@ -94,18 +96,10 @@ def _brought(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None
                 return Finding(
                     "missing",
                     f"missing/{fault.kind}/{fault.about}/{part.action}",
-                    f"{what} `{fault.about}` may be missing ({quoted(_said(fault))}): {quoted(command)} brought it.",
+                    f"{what} `{fault.about}` may be missing ({quoted(said(fault))}): {quoted(command)} brought it.",
                     (row[place].step, attempt.step, proof),
                 )
     return None
-
-
-def _said(fault: Fault) -> str:
-    if fault.kind == "command":
-        return f"{fault.about}: command not found"
-    if "requires the" in fault.line:
-        return f"requires the {fault.about} library but it was not found"
-    return f"No module named '{fault.about}'"
 
 
 def _named(fault: Fault, part: Part) -> bool:
@@ -134,37 +128,13 @@ def _used(fault: Fault, first: Attempt, rest: Sequence[Attempt], part: Part) -> 
         if attempt.worked is not True:
             continue
         if fault.kind == "command":
-            uses = [each for each in attempt.parts if each.program == fault.about and each.sure]
+            uses = [each for each in attempt.parts if _uses(each, fault.about)]
         else:
             pattern = re.compile(rf"\b(?:import|from)\s+{re.escape(fault.about)}\b")
             uses = [each for each in attempt.parts if pattern.search(attempt.command or "")]
             uses = [each for each in uses if each.program in {"python3", "python"} and each.sure]
         if uses and (distance or any(each is not part for each in uses)):
             return attempt.step
-    return None
-
-
-def _alternative(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None:
-    """Return another program of the same kind that did the same soon after: `wget URL` for a missing `curl`."""
-    if fault.kind != "command":
-        return None
-    if fault.about == "sudo":
-        return _without_sudo(fault, place, row)
-    wanted = [part for part in row[place].parts if part.program == fault.about]
-    for attempt in row[place + 1 : place + 4] if wanted else ():
-        if attempt.worked is not True or attempt.fault is not None:
-            continue
-        for part in attempt.parts:
-            alike = any({fault.about, part.program} <= group for group in ALIKE)
-            shared = wanted[0].targets & part.targets or not wanted[0].targets or not part.targets
-            if alike and shared and part.program != fault.about and len(part.text) <= 120:
-                return Finding(
-                    "missing",
-                    f"missing/command/{fault.about}/{part.program}",
-                    f"The program `{fault.about}` may be missing ({quoted(_said(fault))}): `{part.program}` stood "
-                    f"in for it, as in {quoted(part.line, 120)}.",
-                    (row[place].step, attempt.step),
-                )
     return None
 
 
@@ -180,7 +150,7 @@ def _without(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None
             return None
         if attempt.command == first.command and attempt.worked and changed and len(first.command or "") <= 100:
             text = (
-                f"The Python module `{fault.about}` may be missing ({quoted(_said(fault))}): with the code changed to "
+                f"The Python module `{fault.about}` may be missing ({quoted(said(fault))}): with the code changed to "
                 f"do without it, {quoted(first.command or '')} worked."
             )
             return Finding("missing", f"without/{fault.kind}/{fault.about}", text, (first.step, attempt.step))
@@ -203,55 +173,55 @@ def _scripts(attempt: Attempt) -> set[str]:
     return set(map(basename, found))
 
 
-def _without_sudo(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None:
-    actions = {part.action for part in row[place].parts if part.text.startswith("sudo ")}
-    for attempt in row[place + 1 : place + 4]:
-        hit = [part for part in attempt.parts if part.action in actions and not part.text.startswith("sudo ")]
-        if hit and attempt.worked and hit[0].sure:
-            return Finding(
-                "missing",
-                "missing/command/sudo/none",
-                f"The program `sudo` may be missing ({quoted(_said(fault))}) where the agent is root: the same command "
-                f"without it worked, as in {quoted(hit[0].line, 100)}.",
-                (row[place].step, attempt.step),
-            )
-    return None
+def find_absent(row: Sequence[Attempt], handled: Sequence[Finding]) -> tuple[list[Finding], set[str]]:
+    """Return what was missing and what nothing in the run brought: of use where many runs say so.
 
-
-def find_absent(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Finding]:
-    """Return what was missing and what nothing in the run brought: of use where many runs say so."""
-    told = {"/".join(finding.key.split("/")[1:3]) for finding in handled}
+    With them come the keys of what the run did get past, or may have: then it must not be said that no run did.
+    """
+    past = {f"absent/{'/'.join(finding.key.split('/')[1:3])}" for finding in handled}
     found: dict[str, Finding] = {}
     for place, attempt in enumerate(row):
         fault = attempt.fault
         if fault is None or fault.kind not in {"command", "module"}:
             continue
+        key = f"absent/{fault.kind}/{fault.about}"
         if _got_past(fault, attempt, row[place + 1 :]):
-            told.add(f"{fault.kind}/{fault.about}")
-            found.pop(f"{fault.kind}/{fault.about}", None)
-        name = f"{fault.kind}/{fault.about}"
-        if name in told or name in found or not _asked_for(fault, attempt):
+            past.add(key)
+        if key in found or not _asked_for(fault, attempt):
             continue
         what = "program" if fault.kind == "command" else "Python module"
         text = (
-            f"The {what} `{fault.about}` was missing ({quoted(_said(fault))}) in run after run, and none of them "
+            f"The {what} `{fault.about}` was missing ({quoted(said(fault))}) in run after run, and none of them "
             "brought it: plan without it."
         )
-        found[name] = Finding("absent", f"absent/{name}", text, (attempt.step,))
-    return list(found.values())
+        found[key] = Finding("absent", key, text, (attempt.step,))
+    return [each for key, each in found.items() if key not in past], past
 
 
-def _got_past(fault: Fault, first: Attempt, later: Sequence[Attempt]) -> bool:
-    """Whether the same call worked later in the run, or the program that was missing did, whatever brought it."""
+def _got_past(fault: Fault, first: Attempt, others: Sequence[Attempt]) -> bool:
+    """Whether the same call may have worked in the run, in whatever way, or the program that was missing did.
+
+    A call whose end is not known may have worked: what is said of all runs must be sure.
+    """
+    if fault.kind == "command":
+        wanted = [part for part in first.parts if called(part, fault.about) or fault.about in part.typed]
+    else:
+        wanted = [part for part in first.parts if part.program == "python3"]
     return any(
-        other.worked
+        other.worked is not False
         and other.fault is None
         and (
             (first.command is not None and other.command == first.command)
-            or (fault.kind == "command" and any(part.program == fault.about and part.sure for part in other.parts))
+            or any(same_call(mine, part) and part.sure for mine in wanted for part in other.parts)
+            or (fault.kind == "command" and any(_uses(part, fault.about) for part in other.parts))
         )
-        for other in later
+        for other in others
     )
+
+
+def _uses(part: Part, program: str) -> bool:
+    """Whether a part calls a program, by this name, from a path or by a launcher."""
+    return part.sure and (called(part, program) or basename(core(part)[0]) == basename(program))
 
 
 def _asked_for(fault: Fault, attempt: Attempt) -> bool:
@@ -260,6 +230,6 @@ def _asked_for(fault: Fault, attempt: Attempt) -> bool:
         if fault.about in here_documents(attempt.command or ""):
             return False  # the end word of a here-document, read as a command
         given = [part for part in attempt.parts if attempt.worked is False and part.program not in READERS]
-        called = any(part.program == fault.about for part in attempt.parts)
-        return called or any(fault.about in part.words for part in given)
+        itself = any(called(part, fault.about) for part in attempt.parts)
+        return itself or any(fault.about in part.typed for part in given)
     return attempt.worked is False and any(part.program == "python3" for part in attempt.parts)

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from posixpath import basename
 
 from combee.mining.attempts import Attempt
-from combee.mining.changes import changed_files, edits_in_place, sets_up
+from combee.mining.changes import acts, changed_files, changes_the_world, edits_in_place, sets_up, world_changed
 from combee.mining.faults import Fault, quotable, quoted
 from combee.mining.finding import Finding
 from combee.mining.missing import INSTALLERS, installed
-from combee.mining.shell import Part
+from combee.mining.shell import Part, program_name
+from combee.mining.ways import core, folder, names, same_call, similar
 from combee.mining.words import ALIKE, READERS, RUNNERS
 
 __all__ = ["culprit", "find_repairs"]
@@ -24,8 +25,9 @@ __all__ = ["culprit", "find_repairs"]
 _WINDOW = 8
 _MOST_CHANGED = 4
 _LONGEST = 200
+_QUOTES = re.compile(r"[\"'\\]")
+_FILE = re.compile(r"/|\.[A-Za-z]\w{0,5}$")
 _HANDLED = frozenset({"command", "module"})  # told by `missing`
-_CHANGERS = frozenset({"mkdir", "touch", "chmod", "chown", "rm", "cp", "mv", "ln", "export", "source", "kill", "pkill"})
 
 
 def culprit(attempt: Attempt) -> Part | None:
@@ -64,122 +66,145 @@ def find_repairs(row: Sequence[Attempt]) -> list[Finding]:
 def _shell(place: int, row: Sequence[Attempt], fault: Fault) -> Finding | None:
     part = culprit(row[place])
     if part is None or len(part.text) > _LONGEST or "\n" in part.text:
-        return None
+        return _requoted(place, row, fault)
     for offset, attempt in enumerate(row[place + 1 : place + 1 + _WINDOW], place + 1):
         if attempt.command is None or attempt.worked is None:
             continue
         same = [each for each in attempt.parts if _alike(part, each) and _same_intent(part, each)]
         if attempt.worked is False:
-            if any(each.words == part.words for each in same):
-                return None  # it failed again as it was: the next failure is looked at on its own
+            if any(same_call(each, part) for each in same):
+                return None  # it failed again, whatever led to it: the next failure is looked at on its own
             continue
         same = [each for each in same if each.sure and len(each.text) <= _LONGEST and "\n" not in each.text]
         if not same or (attempt.fault is not None and attempt.fault.signature == fault.signature):
             continue
-        if same[0].words == part.words:
+        if same[0].typed == part.typed and not _elsewhere(row[place], part, attempt, same[0]):
             return _until(place, offset, row, part, fault)
         return _changed(place, offset, row, part, same[0], fault)
-    return None
+    return _requoted(place, row, fault)
 
 
 def _alike(one: Part, other: Part) -> bool:
+    mine, theirs = core(one), core(other)
+    if mine and theirs and names(mine[0], theirs[0]) and mine[0] not in RUNNERS:
+        return one.verbs == other.verbs or not (one.verbs and other.verbs)
     return one.action == other.action or any({one.program, other.program} <= group for group in ALIKE)
 
 
 def _same_intent(one: Part, other: Part) -> bool:
-    if one.words == other.words:
+    if same_call(one, other):
         return True
     mine, theirs = installed(one), installed(other)
     if mine or theirs:
         return bool(mine & theirs)
-    if one.program in RUNNERS:
-        return bool(one.arguments[:1]) and one.arguments[:1] == other.arguments[:1] and one.arguments[0] != "-c"
-    a, b = list(one.arguments), list(other.arguments)
-    if not a and not b:
-        return True
-    return difflib.SequenceMatcher(None, a, b, autojunk=False).ratio() >= 0.4 or bool(
-        one.targets and one.targets == other.targets
-    )
+    if RUNNERS & {core(one)[0], core(other)[0]}:  # the code stands in the call
+        return one.arguments[:1] == other.arguments[:1] and one.arguments[:1] not in {(), ("-c",), ("-e",), ("-r",)}
+    if RUNNERS & {one.program, other.program}:
+        return names(core(one)[0], core(other)[0])
+    return similar(one, other)
+
+
+def _elsewhere(first: Attempt, part: Part, later: Attempt, fix: Part) -> str:
+    """Return the folder into which the later line went before the call, where the first line went nowhere."""
+    return folder(later, fix) if not folder(first, part) else ""
 
 
 def _changes(one: Part, other: Part) -> tuple[list[str], list[str]]:
-    """Return the words that were taken out, and those that were put in."""
+    """Return the words that were taken out, and those that were put in, with what stands before the call."""
     out: list[str] = []
     into: list[str] = []
-    matcher = difflib.SequenceMatcher(None, one.words, other.words, autojunk=False)
+    matcher = difflib.SequenceMatcher(None, one.typed, other.typed, autojunk=False)
     for tag, a, b, c, d in matcher.get_opcodes():
         if tag != "equal":
-            out += one.words[a:b]
-            into += other.words[c:d]
+            out += one.typed[a:b]
+            into += other.typed[c:d]
     return out, into
 
 
 def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
     place: int, offset: int, row: Sequence[Attempt], part: Part, fix: Part, fault: Fault
 ) -> Finding | None:
-    if (
-        not (quotable(part.text) and quotable(fix.text))
-        or part.program in READERS
-        or (fault.kind == "timeout" and len(fix.text) > 120)
-    ):
+    if part.program in READERS or (fault.kind == "timeout" and len(fix.text) > 120):
         return None
     out, into = _changes(part, fix)
-    if not 0 < len(out) + len(into) <= _MOST_CHANGED or _only_names(part, out, into):
+    if (out or into) and _means_nothing(part, fix):
+        return None
+    goes = _elsewhere(row[place], part, row[offset], fix)
+    into += ["cd", goes] if goes else []
+    if not 0 < len(out) + len(into) <= _MOST_CHANGED:
         return None
     fewer = installed(part) - installed(fix)
     if fewer and installed(fix) and not any(name in fault.line for name in fewer):
         return None  # a part of the packages came: that says nothing of the others
-    if _world_changed(row[place + 1 : offset]):
+    if world_changed(row[place + 1 : offset]):
         return None
+    shown = f"cd {goes} && {fix.text}" if goes else fix.text
     change = " ".join([*(f"-{word}" for word in out), *(f"+{word}" for word in into)])
+    return _repaired(row[place], row[offset], (part.action, part.text, shown), fault, change)
+
+
+def _repaired(first: Attempt, later: Attempt, said: tuple[str, str, str], fault: Fault, change: str) -> Finding | None:
+    action, failed, worked = said
+    if not (quotable(failed) and quotable(worked)):
+        return None
     return Finding(
         "repair",
-        f"repair/{part.action}/{fault.signature}/{change}",
-        f"{quoted(part.text)} failed with {quoted(fault.line)}; {quoted(fix.text)} worked.",
-        (row[place].step, row[offset].step),
+        f"repair/{action}/{fault.signature}/{change}",
+        f"{quoted(failed)} failed with {quoted(fault.line)}; {quoted(worked)} worked.",
+        (first.step, later.step),
     )
 
 
-def _only_names(part: Part, out: list[str], into: list[str]) -> bool:
-    """Whether only the name of a file or a script was changed: another thing was called, not the same one better."""
-    options = [word for word in (*out, *into) if word.startswith("-")]
-    return part.program in RUNNERS and not options
+def _requoted(place: int, row: Sequence[Attempt], fault: Fault) -> Finding | None:
+    """Return that the next call was the same line with other quotes, and worked."""
+    first, later = row[place], next(iter(row[place + 1 : place + 2]), None)
+    if later is None or not later.worked or later.fault is not None or not first.command or not later.command:
+        return None
+    if max(len(first.command), len(later.command)) > _LONGEST or not _QUOTES.search(later.command):
+        return None
+    if first.command == later.command or _QUOTES.sub("", first.command) != _QUOTES.sub("", later.command):
+        return None
+    return _repaired(first, later, ("quotes", first.command, later.command), fault, later.command)
 
 
-def _world_changed(between: Sequence[Attempt]) -> bool:
-    """Whether something other than the call may have mended it."""
-    return any(
-        attempt.worked is not False and (_acts(attempt) or changed_files(attempt) or sets_up(attempt))
-        for attempt in between
-    )
+def _means_nothing(part: Part, fix: Part) -> bool:
+    """Whether a change of words says nothing: another spelling of a program, or another file given to a script.
+
+    An option, its value (`--workers 8`) and what stands before the call (`HOST=db`, `sudo`) do say something.
+    """
+    if same_call(part, fix):
+        return _spelled(part) == _spelled(fix)
+    if not RUNNERS & {part.program, fix.program}:
+        return False
+    one, other = core(part), core(fix)
+    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    changed = [(one, at) for tag, a, b, _, _ in matcher.get_opcodes() if tag != "equal" for at in range(a, b)]
+    changed += [(other, at) for tag, _, _, c, d in matcher.get_opcodes() if tag != "equal" for at in range(c, d)]
+    if any(words[at].startswith("-") for words, at in changed):
+        return False
+    return not all(at and words[at - 1].startswith("-") and not _FILE.search(words[at]) for words, at in changed)
 
 
-def _acts(attempt: Attempt) -> list[Part]:
-    if attempt.command is None:
-        return []
-    return [part for part in attempt.parts if _changes_the_world(part)]
-
-
-def _changes_the_world(part: Part) -> bool:
-    return edits_in_place(part) or part.program not in READERS - _CHANGERS
+def _spelled(part: Part) -> list[str]:
+    return [word if "/" in word else program_name(word) for word in part.typed]
 
 
 def _writes(attempt: Attempt) -> bool:
     """Whether a call changed something other than by a command that can be named (`sed -i`, `export`)."""
     named = {basename(part.words[-1]) for part in attempt.parts if edits_in_place(part)}
-    return bool(changed_files(attempt) - named) or (sets_up(attempt) and not _acts(attempt))
+    return bool(changed_files(attempt) - named) or (sets_up(attempt) and not acts(attempt))
 
 
 def _until(place: int, offset: int, row: Sequence[Attempt], part: Part, fault: Fault) -> Finding | None:
     """The same call failed and then worked: a lesson where one command stands between, and no file was written."""
     between = [attempt for attempt in row[place + 1 : offset] if attempt.worked is not False]
-    acts: list[Part] = [act for attempt in between for act in _acts(attempt)]
+    done: list[Part] = [act for attempt in between for act in acts(attempt)]
     here = list(row[offset].parts)
-    acts += filter(_changes_the_world, here[: [each.words for each in here].index(part.words)])
+    done += filter(changes_the_world, here[: [each.words for each in here].index(part.words)])
     wrote = any(attempt.command is None or _writes(attempt) for attempt in between)
-    if wrote or len(acts) != 1 or len(acts[0].text) > _LONGEST or not quotable(acts[0].text):
+    if wrote or len(done) != 1 or len(done[0].text) > _LONGEST or not quotable(done[0].text):
         return None
-    act = acts[0]
+    act = done[0]
     if act.words == part.words or act.program in RUNNERS - {"bash"}:
         return None
     if act.action in INSTALLERS and not installed(act):

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from posixpath import basename
 
-from combee.mining.words import KEYWORDS, TWO_WORDS, WITH_VERB
+from combee.mining.words import KEYWORDS, TWO_WORDS, WITH_VERB, WRAPPERS
 
 __all__ = ["Part", "base_package", "here_documents", "parts", "program_name", "without_heredocs", "written_files"]
 
 _HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_][\w.-]*+)\1")
 _WRITES = re.compile(r"(?<![0-9&<>])>{1,2}[ \t]*([\w./~+-]+)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_WRAPPERS = frozenset({"sudo", "nohup", "exec", "time", "stdbuf", "nice", "setsid", "unbuffer", "command", "env"})
+_MATTER = frozenset({"sudo", "doas", "env"})
 _SAME = {
     "python": "python3",
     "pip3": "pip",
@@ -37,8 +37,9 @@ _MOST = 4000
 class Part:
     """One simple command.
 
-    `words` are without wrappers (sudo, env) and assignments; `text` is as typed; `sure` says that the exit code of the
-    whole line speaks for this part too; `fed` is what stands before it in a pipe; `background` says that `&` follows.
+    `words` are without wrappers (sudo, env) and assignments; `typed` has those of them that may matter; `text` is as
+    typed; `sure` says that the exit code of the whole line speaks for this part too; `fed` is what stands before it in
+    a pipe; `background` says that `&` follows.
     """
 
     text: str
@@ -46,6 +47,7 @@ class Part:
     sure: bool
     fed: str = ""
     background: bool = False
+    typed: tuple[str, ...] = ()
 
     @property
     def program(self) -> str:
@@ -144,9 +146,9 @@ def parts(command: str) -> tuple[Part, ...]:
         sure.append(chained)
     fed = ""
     for (text, _), joint, vouched in zip(pieces, after, reversed(sure), strict=True):
-        words = _words(text)
+        typed, words = _words(text)
         if words:
-            found.append(Part(text.strip(), words, vouched, fed, joint == "&"))
+            found.append(Part(text.strip(), words, vouched, fed, joint == "&", typed))
         fed = text.strip() if joint == "|" else ""
     if any(part.program in KEYWORDS for part in found):
         return ()  # loops and conditions: what ran is not known
@@ -207,22 +209,31 @@ def _joint(command: str, at: int) -> str:
     return char if char in "|;&\n" else ""
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _words(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the words of a simple command with the wrappers and variables that may matter, and without any."""
     try:
         words = shlex.split(text, comments=True)
     except ValueError:
-        return ()
+        return (), ()
     words = [word for word in words if not re.fullmatch(r"(?:\d?>{1,2}|<|&>|\d>&\d|<<\w*)", word)]
+    before: list[str] = []
+    wrapper = ""
     while words:
         name = basename(words[0])
-        if _ASSIGNMENT.match(words[0]) or name in _WRAPPERS:
-            words = words[1:]
-        elif name == "timeout":
-            words = words[2:] if len(words) > 2 else []
-        elif words[0].startswith("-"):
-            words = words[1:]
-        else:
+        taken = 1
+        if name in WRAPPERS:
+            wrapper = name
+        elif words[0].startswith("-") and wrapper:
+            taken = 2 if words[0] in WRAPPERS[wrapper] else 1
+        elif wrapper == "timeout":
+            wrapper = "exec"  # the time, given once
+            taken = 1
+        elif not _ASSIGNMENT.match(words[0]):
             break
+        if wrapper in _MATTER or _ASSIGNMENT.match(words[0]):
+            before += words[:taken]
+        words = words[taken:]
+    typed = (*before, *words)
     if words[:3] and program_name(words[0]) == "python3" and words[1:3] == ["-m", "pip"]:
         words = ["pip", *words[3:]]
-    return tuple(words)
+    return typed, tuple(words)

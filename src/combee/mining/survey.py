@@ -51,9 +51,10 @@ def findings(trace: Trace) -> tuple[tuple[Finding, ...], Outline]:
     """Return what one run teaches by itself, and its outline for comparing it with others."""
     row = attempts(trace)
     missing = find_missing(row)
+    absent, past = find_absent(row, missing)
     found = [
         *missing,
-        *find_absent(row, missing),
+        *absent,
         *find_repairs(row),
         *find_quoting(row),
         *find_hangs(row),
@@ -61,10 +62,11 @@ def findings(trace: Trace) -> tuple[tuple[Finding, ...], Outline]:
         *find_dead_ends(row),
         *find_corrections(trace),
     ]
-    found += find_unmended(row, found)
+    unmended, more = find_unmended(row, found)
+    found += unmended
     found += find_errors(row, found)
     found += find_slow(row, trace.meta.get("task_id", ""), found)
-    return tuple(found[:_MOST_A_RUN]), outline(trace, row)
+    return tuple(found[:_MOST_A_RUN]), outline(trace, row, past | more)
 
 
 def survey(traces: Iterable[Trace]) -> Survey:
@@ -91,6 +93,7 @@ def _true_across(
 ) -> dict[str, tuple[Finding, ...]]:
     """Drop what another run proves wrong; a dead end that another run got past becomes a repair."""
     worked: set[int] = set().union(*(run.worked for run in outlines))
+    past: set[str] = set().union(*(run.past for run in outlines))
     installs: dict[str, str] = {}
     for thing, line in (pair for run in outlines for pair in run.installs):
         installs[thing] = min(installs.get(thing, line), line, key=lambda each: (len(each), each))
@@ -102,6 +105,8 @@ def _true_across(
             return replace(mended, steps=each.steps)
         if each.kind == "dead_end" and (thing := each.key.split("/")[1]) in installs:
             return _got_past(each, thing, installs[thing])
+        if each.key in past:
+            return None
         program = hash(each.key.split("/", 1)[1].split(" ")[0])
         return None if each.kind == "unmended" and (each.line in worked or program in feedable) else each
 

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-__all__ = ["ALIKE", "BRINGS", "KEYWORDS", "READERS", "RUNNERS", "TWO_WORDS", "WITH_VERB"]
+__all__ = [
+    "ALIKE",
+    "BRINGS",
+    "CARRIERS",
+    "CODE",
+    "INTERPRETERS",
+    "KEYWORDS",
+    "LAUNCHERS",
+    "READERS",
+    "RUNNERS",
+    "TWO_WORDS",
+    "WITH_VERB",
+    "WRAPPERS",
+]
 
 _READERS = """
 [ awk cat cd clear command diff dir du echo env export false file find fold grep egrep head history id jobs
@@ -17,6 +30,34 @@ READERS = frozenset(_READERS.split())
 
 RUNNERS = frozenset({"python3", "node", "bash", "sh", "ruby", "perl", "java"})
 """Programs that run a script: their first argument is what is called."""
+
+INTERPRETERS = RUNNERS - {"java"} | {"zsh", "dash", "ksh", "php", "source", "."}
+"""Programs whose first argument that is no option is the script that is called."""
+
+_LAUNCHERS = """
+npx; bunx; pnpx; npm exec; pnpm exec; pnpm dlx; yarn exec; yarn dlx; bundle exec; uv run; uvx; pipx run; poetry run
+pipenv run; pdm run; hatch run; rye run; conda run; mamba run; micromamba run; xvfb-run; winpty; wine; busybox; rlwrap
+docker exec; docker-compose exec; podman exec; kubectl exec
+"""
+LAUNCHERS = frozenset(tuple(each.split()) for each in _LAUNCHERS.strip().replace("\n", ";").split(";"))
+"""What stands before a call and runs it elsewhere or with other packages."""
+
+_CARRIERS = """
+su ssh xargs script tmux screen expect runuser gosu parallel watch find docker podman kubectl at flock strace make
+"""
+CARRIERS = INTERPRETERS | frozenset(_CARRIERS.split())
+"""Programs in whose arguments another call may stand that they run."""
+
+WRAPPERS = {
+    "sudo": frozenset({"-u", "-g", "-h", "-p", "-C", "-U"}),
+    "doas": frozenset({"-u", "-C"}),
+    "env": frozenset({"-u", "-C"}),
+    "nice": frozenset({"-n"}),
+    "stdbuf": frozenset({"-i", "-o", "-e"}),
+    "timeout": frozenset({"-s", "-k"}),
+    **dict.fromkeys(("nohup", "exec", "time", "setsid", "unbuffer", "command"), frozenset[str]()),
+}
+"""Programs that run the rest of the line as it is, with those of their options that take a word."""
 
 _WITH_VERB = """
 git pip apt-get npm yarn pnpm cargo go docker kubectl conda mamba uv poetry systemctl service aws gcloud az
@@ -59,9 +100,44 @@ pkill killall kill
 gcc g++ cc c++ clang tcc
 rsync cp scp
 which command type
+rg grep egrep ag ack
+fd fdfind find
+bat batcat cat
+gawk awk mawk
+shasum sha256sum
+md5 md5sum
+gmake make
+gtar tar
+gsed sed
+mamba conda micromamba
+npm yarn pnpm
 """
 ALIKE = tuple(frozenset(line.split()) for line in _ALIKE.strip().splitlines())
 """Programs that can stand in for each other."""
+
+_CODE = """
+curl urllib requests http.client httpx aiohttp fetch
+wget urllib requests http.client httpx aiohttp fetch
+jq json JSON
+yq yaml
+unzip zipfile shutil
+zip zipfile shutil
+7z zipfile py7zr
+tar tarfile
+gunzip gzip
+zcat gzip
+sqlite3 sqlite3
+xxd binascii hex open
+hexdump binascii hex open
+md5sum hashlib
+sha256sum hashlib
+nc socket
+telnet socket
+dig gethostbyname getaddrinfo
+nslookup gethostbyname getaddrinfo
+"""
+CODE = {line.split()[0]: tuple(line.split()[1:]) for line in _CODE.strip().splitlines()}
+"""What a line of Python, Node or another language uses that does what the program does."""
 
 _BRINGS = """
 cv2 opencv-python opencv-python-headless

@@ -1,0 +1,138 @@
+"""One call said in many ways: by an interpreter or a launcher, with `sudo` or a variable before it, from a folder.
+
+`core` is what is called in the end, whatever leads to it: of `./a.sh x`, `bash a.sh x` and `sudo sh ./a.sh x` it is
+`a.sh x`; of `python -m pytest -q`, `npx`, `uv run` and `docker exec db` what follows them. Only reads, runs nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+from functools import lru_cache
+from posixpath import basename, normpath
+
+from combee.mining.attempts import Attempt
+from combee.mining.shell import Part, program_name
+from combee.mining.words import INTERPRETERS, LAUNCHERS
+
+__all__ = ["called", "core", "folder", "in_another_way", "names", "same_call", "similar"]
+
+_INLINE = frozenset({"-c", "-e", "-r", "-E"})
+_VALUED = frozenset({"-n", "-p", "-e", "-u", "-w", "--name", "--prefix", "--env", "--user", "--workdir", "--with"})
+_NAMES_A_PLACE = frozenset({("docker", "exec"), ("docker-compose", "exec"), ("podman", "exec"), ("kubectl", "exec")})
+_LIKE = 0.4
+
+
+def core(part: Part) -> tuple[str, ...]:
+    """Return the words of what a part calls in the end; the first is a name or a path without `./` and `.exe`."""
+    return _core(part.words)
+
+
+@lru_cache(maxsize=8192)
+def _core(given: tuple[str, ...]) -> tuple[str, ...]:
+    words = list(given)
+    for _ in range(4):
+        inner = _inside(words)
+        if inner is None:
+            break
+        words = inner
+    if not words:
+        return ()
+    return (_name(words[0]), *words[1:])
+
+
+def _name(word: str) -> str:
+    word = word.removesuffix(".exe") or word
+    return normpath(word) if "/" in word else program_name(word)
+
+
+def _inside(words: list[str]) -> list[str] | None:
+    """Return what an interpreter or a launcher runs, or None where the words are the call itself."""
+    if len(words) < 2:
+        return None
+    name = basename(words[0]).removesuffix(".exe")
+    if (name, words[1]) in {("docker", "compose"), ("uv", "pip")}:
+        return ["docker-compose" if name == "docker" else "pip", *words[2:]]
+    if program_name(name) in INTERPRETERS:
+        return _script(words[1:])
+    for length in (2, 1):
+        if (name, *words[1:length]) in LAUNCHERS:
+            inner = _past_options(words[length:])
+            if (name, *words[1:length]) in _NAMES_A_PLACE:
+                inner = [word for word in inner[1:] if word != "--"]
+            return inner or None
+    return None
+
+
+def _script(rest: list[str]) -> list[str] | None:
+    """Return the script or the module with its arguments; None where the code stands in the call itself."""
+    for at, word in enumerate(rest):
+        if word in _INLINE:
+            return None
+        if word == "-m":
+            module = rest[at + 1 : at + 2]
+            return [f"{each.replace('.', '/')}.py" if "." in each else each for each in module] + rest[at + 2 :] or None
+        if not word.startswith("-"):
+            return rest[at:]
+    return None
+
+
+def _past_options(rest: list[str]) -> list[str]:
+    at = 0
+    while at < len(rest) and rest[at].startswith("-"):
+        at += 2 if rest[at] in _VALUED else 1
+    return rest[at:]
+
+
+def names(one: str, other: str) -> bool:
+    """Whether two first words may name the same thing: the same path, or one without its folder."""
+    bare = ("/" not in one or "/" not in other) and ".." not in {one[:2], other[:2]}
+    return one == other or (bare and basename(one) == basename(other))
+
+
+def called(part: Part, program: str) -> bool:
+    """Whether a part calls a program by this very name; its spellings (python3 for python) do not count."""
+    return bool(part.words) and basename(part.words[0]) == basename(program)
+
+
+def same_call(one: Part, other: Part) -> bool:
+    """Whether two parts call the same with the same arguments, in whatever way."""
+    mine, theirs = core(one), core(other)
+    return bool(mine and theirs) and mine[1:] == theirs[1:] and names(mine[0], theirs[0])
+
+
+def similar(one: Part, other: Part) -> bool:
+    """Whether two parts that call the same thing mean the same: most arguments, or all that are no options."""
+    a, b = list(core(one)[1:]), list(core(other)[1:])
+    if not a and not b:
+        return True
+    mine, theirs = ({word for word in words if not word.startswith("-")} for words in (a, b))
+    alike = difflib.SequenceMatcher(None, a, b, autojunk=False).ratio() >= _LIKE
+    return alike or bool(mine and mine == theirs)
+
+
+def folder(attempt: Attempt, part: Part) -> str:
+    """Return the folder into which the line goes before a part of it; empty where it goes nowhere."""
+    found = ""
+    for each in attempt.parts:
+        if each is part:
+            break
+        if each.program == "cd" and len(each.words) == 2:
+            found = each.words[1]
+    return found
+
+
+def in_another_way(first: Attempt, part: Part, later: Attempt) -> tuple[Part, str] | None:
+    """Return the part of a later call that is the same call in another way, with its text; None where it is not.
+
+    Another way is one with other words before what is called (`sudo`, `npx`, `HOST=db`), or from another folder.
+    """
+    where = folder(first, part)
+    for each in later.parts:
+        if not each.sure or not same_call(part, each):
+            continue
+        goes = folder(later, each)
+        if goes and goes != where:
+            return (each, f"cd {goes} && {each.text}") if not where else None
+        if each.typed != part.typed:
+            return each, each.text
+    return None
