@@ -18,6 +18,7 @@ from combee.model.mock.answer import Answer, Answerer
 from combee.model.mock.config import MockConfig
 from combee.model.mock.script import Scripted
 from combee.model.mock.stats import MockStats
+from combee.model.wire.files import raise_file_limit
 
 __all__ = ["MockServer", "serve"]
 
@@ -149,6 +150,7 @@ class MockServer:
             UsageError: The port is taken.
         """
         loop = asyncio.get_running_loop()
+        raise_file_limit()  # each client's connection is a file
         try:
             self._server = await loop.create_server(lambda: _Connection(self), "127.0.0.1", self._port, backlog=4096)
         except OSError as error:
