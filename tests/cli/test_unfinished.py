@@ -104,6 +104,15 @@ async def paid(server: MockServer, upto: int, process: asyncio.subprocess.Proces
         await asyncio.sleep(0.002)
 
 
+def result_of(printed: str) -> dict[str, Any]:
+    """What a command found; what it took differs after a kill."""
+    return {
+        name: value
+        for name, value in json.loads(printed).items()
+        if name not in {"model", "model_calls"} or isinstance(value, str)
+    }
+
+
 @pytest.mark.parametrize("name", list(COMMANDS))
 async def test_a_killed_command_goes_on_to_the_same_end_and_pays_only_for_what_was_in_flight(
     name: str, capsys: pytest.CaptureFixture[str]
@@ -118,7 +127,7 @@ async def test_a_killed_command_goes_on_to_the_same_end_and_pays_only_for_what_w
         before = server.stats.paid
         capsys.readouterr()
         assert await combee(*command) == 0
-        whole, all_calls = (capsys.readouterr().out, made()), server.stats.paid - before
+        whole, all_calls = (result_of(capsys.readouterr().out), made()), server.stats.paid - before
         assert not UNFINISHED.exists()
         assert set(answering.asked.values()) == {1}
         answering.asked.clear()
@@ -133,7 +142,7 @@ async def test_a_killed_command_goes_on_to_the_same_end_and_pays_only_for_what_w
         assert await combee(*command) == 0
         bought = server.stats.paid - before
     told = capsys.readouterr()
-    assert (told.out, made()) == whole
+    assert (result_of(told.out), made()) == whole
     assert not UNFINISHED.exists()
     assert all_calls // 2 <= at_kill < all_calls
     assert "Going on where it stopped" in told.err
@@ -225,3 +234,11 @@ def test_what_lies_where_answers_are_to_be_kept_is_said_before_anything_is_paid_
     folder = Path(message.split()[0])
     assert f"Or take {folder} away" in told(folder)
     assert f"Or take {folder} away" in told(folder / "journal.sqlite")
+
+
+async def test_a_refine_whose_calls_all_gave_nothing_has_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    async with MockServer(MockConfig(), lambda _: "no") as server:
+        settings(server.url)
+        assert await combee(*COMMANDS["refine"][0]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["failed"] == len(told["clusters"]) == 12

@@ -43,7 +43,9 @@ LEARN = (
 
 
 UNASKED = "nothing was named to learn from: these are the built-in practice tasks (your own: `combee learn FILE`)"
-MODEL_ONLY = ("prompts", "reflection_rounds", "max_cost", "max_calls", "max_tokens")
+MODEL_ONLY = (
+    "prompts", "reflection_rounds", "max_cost", "max_calls", "max_tokens", "base_url", "api_key_env", "max_in_flight",
+)  # fmt: skip
 
 
 def _no_idle_options(options: Mapping[str, Any], kind: str) -> None:

@@ -18,7 +18,7 @@ from combee.cli.rundir import find_run, open_book
 from combee.cli.spec import RunSpec
 from combee.cli.unfinished import kept_until_the_end, told_what_is_kept
 from combee.cli.words import counted
-from combee.errors import UsageError
+from combee.errors import RunError, UsageError
 from combee.files import real_path
 from combee.journal import Journal, Scope
 from combee.learn import delta_to_json
@@ -41,14 +41,18 @@ LABEL = "refined"
 @click.option("--out", type=Place(), help="File to write. [FILE itself; for a run only its journal]")
 @click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
-def command(what: str | None, **options: Any) -> None:
-    """Refine the playbook of WHAT: a run (default: the latest; the result gets the label `refined`), or a file."""
+def command(what: str | None, **options: Any) -> int:
+    """Refine the playbook of WHAT: a run (default: the latest; the result gets the label `refined`), or a file.
+
+    The exit code is 1 where the model answered for no cluster.
+    """
     spec = _spec(what, options)
     if what is not None and (Path(what).is_file() or Path(what).suffix in {".json", ".md", ".txt"}):
         found = _of_file(Path(what), spec, options)
     else:
         found = _of_run(what, spec, options)
     _print(found, as_json=options["as_json"])
+    return RunError.exit_code if found.failed and found.failed == len(found.clusters) else 0
 
 
 def _spec(what: str | None, options: dict[str, Any]) -> RunSpec:
@@ -142,6 +146,7 @@ def _print(found: Refined, *, as_json: bool) -> None:
             "tokens_before": found.tokens_before,
             "tokens_after": found.tokens_after,
             "rewritten": len(rewritten),
+            "failed": found.failed,
             "clusters": [asdict(cluster) for cluster in found.clusters],
         }
         click.echo(json.dumps(data, ensure_ascii=False))

@@ -44,6 +44,8 @@ from combee.tasks import Fields, TaskSet, load
 
 __all__ = ["Parts", "learn_in_rounds", "parts_of"]
 
+_MODEL_ONLY = ("prompts", "max_cost", "max_calls", "max_tokens", "max_minutes", "base_url", "max_in_flight")
+
 
 def _tasks_of(described: SwarmFile, seed: int) -> TaskSet:
     """Return the tasks of a description."""
@@ -102,6 +104,10 @@ def parts_of(described: SwarmFile, options: Mapping[str, Any]) -> Parts:
         config, agent=tables["agent"] | {"kind": kind}, model=tables["model"], budget=tables["budget"],
         prices=tables["prices"], learn={"seed": options["seed"]},
     )  # fmt: skip
+    idle = [name for name in _MODEL_ONLY if options.get(name) is not None]
+    if kind != "ace" and idle:
+        hint = "Add --model NAME. What limits the agents stands in the file, below [budget]."
+        raise UsageError(f"--{idle[0].replace('_', '-')} does nothing without a model that reflects.", hint=hint)
     tasks = _tasks_of(described, options["seed"] or 0)
     size = min(int(described.learn.get("batch", len(tasks.train))), len(tasks.train))
     rounds = options["rounds"] or int(described.learn.get("rounds", 3))
@@ -157,10 +163,18 @@ def _same_run(journal: Journal, parts: Parts) -> None:
     if "tasks" in changed and _but_sizes(known.get("learn")) == _but_sizes(settings["learn"]):
         changed.remove("learn")  # its batches are as large as there are tasks
     if changed:
+        names = [name for key in changed for name in (_differing(known.get(key), settings[key]) or [key])]
         raise UsageError(
-            f"{' and '.join(changed)} changed since this swarm began to learn",
+            f"{' and '.join(names)} changed since this swarm began to learn",
             hint=f"Put it back, or take the folder {parts.described.learned} away to begin anew.",
         )
+
+
+def _differing(old: JSON, new: JSON) -> list[str]:
+    """Return the settings of [learn] that are not as they were, by the names that users give."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return []
+    return [{"epochs": "rounds"}.get(key, key) for key in new if old.get(key) != new[key] and key != "eval_every"]
 
 
 def _but_sizes(learn: JSON) -> JSON:
