@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -83,7 +84,7 @@ async def test_learn_eval_and_show_with_a_model(capsys: pytest.CaptureFixture[st
         (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "-1"), "x>0"),
         (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "1"), "--price"),
         (("--base-url", "http://127.0.0.1:9/v1", "--price", "cheap"), "not a price"),
-        (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "11"), "one step takes about 12 calls"),
+        (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "11"), "one step takes about 14 calls"),
         (("--base-url", "http://127.0.0.1:9/v1", "--prompts", "nowhere"), "no folder of prompts"),
         (("--base-url", "http://127.0.0.1:9/v1", "--max-in-flight", "0"), "max-in-flight"),
     ],
@@ -182,11 +183,15 @@ async def test_a_gate_without_its_endpoint_does_not_judge_and_says_why(capsys: p
         assert await combee(*learn(server.url, "--name", "a")) == 0
         first = journal_versions("a")[0].digest
         capsys.readouterr()
-        assert await combee("gate", "a", "--baseline", "last") == 0
-        assert capsys.readouterr().out.startswith("passed (no power): ")
+        assert await combee("gate", "a", "--baseline", first[:12]) == 0
+        told = capsys.readouterr().out
+        assert told.startswith("passed (no power): ")
+        assert re.search(r"^model +4 calls this time, [\d,]+ tokens, at an unknown price$", told, re.MULTILINE)
         assert await combee("gate", "a", "--version", first[:12], "--baseline", "last") == 1
         assert capsys.readouterr().out.startswith("FAILED: ")
-    assert await combee("gate", "a", "--baseline", "last") == 1
+    assert await combee("gate", "a", "--baseline", "last") == 0
+    assert capsys.readouterr().out.startswith("passed (the same playbook): ")  # that costs nothing
+    assert await combee("gate", "a", "--baseline", first[:12]) == 1
     out = capsys.readouterr().out
     assert out.startswith("NOT JUDGED: ")
     assert "Connection refused" in out
@@ -269,7 +274,7 @@ async def test_a_role_may_have_its_own_model_prompts_and_budget(capsys: pytest.C
             f'[agent]\nkind = "ace"\nprompts = "prompts"\n[model]\nname = "strong"\nbase_url = "{server.url}"\n'
             '[model.generator]\nname = "cheap"\n[budget.reflector]\nmax_calls = 3\n',
         )
-        assert await combee("learn", "gauges.jsonl", *SPLIT, "--name", "r", "--quiet", "--json") == 0
+        assert await combee("learn", "gauges.jsonl", *SPLIT, "--batch", "2", "--name", "r", "--quiet", "--json") == 0
     assert json.loads(capsys.readouterr().out)["reason"] == "budget"
     with Journal.open(Path("runs/r"), create=False, read_only=True) as journal:
         rows = [(row["role"], row["model"]) for row in journal.calls() if isinstance(row, dict)]

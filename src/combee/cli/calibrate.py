@@ -15,9 +15,11 @@ import click
 
 from combee.aggregate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
 from combee.cli.config import read_config
-from combee.cli.model_options import model_options, tables_of
+from combee.cli.dryrun import refuse_beyond
+from combee.cli.model_options import budget_options, model_options, tables_of
 from combee.cli.options import Number, Place
 from combee.cli.spec import RunSpec, make_agent
+from combee.cli.spent import spent, spent_lines
 from combee.cli.unfinished import kept_until_the_end
 from combee.cli.words import counted, typed
 from combee.errors import UsageError
@@ -36,6 +38,8 @@ REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
 
 @click.command(name="calibrate")
 @model_options
+@budget_options
+@click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")
 @click.option("--forget", type=Number(0, min_open=True), help="The embedded curator with this m0.")
 @click.option("--sizes", default=" ".join(map(str, SIZES)), show_default=True, help="Facts in a call.")
 @click.option("--repeats", type=click.IntRange(1), default=10, show_default=True, help="Calls of each size.")
@@ -62,6 +66,14 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
     )
     name = model_of(spec)
     drawn = plot or Path(f"combee-calibration-{re.sub(r'[^A-Za-z0-9.-]+', '-', name).strip('-')}.svg")
+    with_model = spec.agent.get("kind") == "ace"
+    if with_model:
+        _check_budget(spec, price)
+    if options["dry_run"]:
+        click.echo(
+            _wanted(spec, price) if with_model else "The embedded curator calls no model: 0 calls, 0 tokens, $0."
+        )
+        return
     earlier = known_calibrations().get(name)  # where the result goes is looked at before it is paid for
     for place in (Path(CALIBRATIONS), drawn):
         place_for(place)
@@ -83,7 +95,7 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
             await agent.aclose()
 
     with kept_until_the_end("calibrate", agent.models, agent.prompts) as answers:
-        if spec.agent.get("kind") == "ace":
+        if with_model:
             _agree(spec, price, answers.found, yes=yes, as_json=as_json)
         found = run_sync(measure(answers.scope))
         kept = keep_calibration(name, cast("Mapping[str, Any]", found.to_json()))
@@ -92,6 +104,7 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
     if as_json:
         data: dict[str, JSON] = {"model": name, "result": found.to_json(), "file": str(kept), "plot": str(drawn)}
         data["replaced"] = cast("JSON", earlier)
+        data["model_calls"] = spent(agent.models)
         click.echo(json.dumps(data, ensure_ascii=False))
         return
     click.echo(name + (": simulated forgetting" if options["forget"] is not None else ""))
@@ -100,6 +113,8 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
     if earlier is not None and earlier != found.to_json():
         click.echo(f"in place of an earlier result for {name}: {_size(earlier)}, now {_size(found.to_json())}")
     click.echo(f"kept in {kept} (`{typed('learn')}` {use}), drawn in {drawn}")
+    for line in spent_lines(agent.models):
+        click.echo(line)
 
 
 def _size(result: Any) -> str:
@@ -146,6 +161,7 @@ def _spec(options: Mapping[str, Any]) -> RunSpec:
         config,
         agent={"prompts": tables["agent"]["prompts"], "kind": kind, "forget": options["forget"]},
         model=tables["model"],
+        budget=tables["budget"],
         prices=tables["prices"],
         learn={"seed": options["seed"]},
     )
@@ -158,8 +174,21 @@ def _sizes(text: str) -> tuple[int, ...]:
         raise UsageError(f"{text!r} are no sizes.", hint='Give whole numbers, such as "1 2 4 8 16".') from None
 
 
-def _agree(spec: RunSpec, price: CalibrationPrice, found: int, *, yes: bool, as_json: bool) -> None:
-    """Say what the calls take and cost, and ask for leave unless they are free."""
+def _check_budget(spec: RunSpec, price: CalibrationPrice) -> None:
+    """Refuse limits that do not reach for all calls."""
+    from combee.ace import price_of, settings_of
+    from combee.model import Phase
+
+    one = settings_of(spec.model, "curator")
+    asked, back = price.tokens // price.calls, price.facts * REPLY_TOKENS // price.calls
+    known = price_of(one.name, one.base_url, spec.prices)
+    phase = Phase("calibration", price.calls, asked, back, price=known)
+    for limits in (spec.budget, spec.budget.get("curator") or {}):
+        refuse_beyond([phase], limits, one.max_output_tokens, "the calibration")
+
+
+def _wanted(spec: RunSpec, price: CalibrationPrice, found: int = 0) -> str:
+    """Say what the calls take and cost."""
     from combee.ace import price_of, settings_of
 
     settings = settings_of(spec.model, "curator")
@@ -167,11 +196,18 @@ def _agree(spec: RunSpec, price: CalibrationPrice, found: int, *, yes: bool, as_
     reply = price.facts * REPLY_TOKENS
     text = f"{price.calls:,} calls, about {price.tokens:,} tokens to {settings.name} and {reply:,} back"
     text += f" ({counted(found, 'call')} of them answered already)" if found else ""
-    if known is not None and known.prompt == known.completion == 0:
-        click.echo(f"{text}: free ({known.source}).", err=True)
+    if known is None:
+        return f"This buys {text}; its price is not known."
+    cost = (price.tokens * known.prompt + reply * known.completion) / 1e6
+    return f"This buys {text}; about ${cost:.2f} ({known.source})." if cost else f"{text}: free ({known.source})."
+
+
+def _agree(spec: RunSpec, price: CalibrationPrice, found: int, *, yes: bool, as_json: bool) -> None:
+    """Say what the calls take and cost, and ask for leave unless they are free."""
+    wanted = _wanted(spec, price, found)
+    click.echo(wanted, err=True)
+    if not wanted.startswith("This buys"):
         return
-    cost = f"; about ${(price.tokens * known.prompt + reply * known.completion) / 1e6:.2f}" if known else ""
-    click.echo(f"This buys {text}{cost or '; its price is not known'}.", err=True)
     if yes:
         return
     if as_json or not sys.stdin.isatty():

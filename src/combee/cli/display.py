@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from combee.cli.words import counted, with_program
+from combee.errors import CombeeError
 from combee.learn import (
     Alerted,
     BatchChosen,
@@ -41,6 +43,9 @@ class Display:
     def observe(self, event: Event) -> None:
         """Take one event."""
 
+    def shorten(self, error: CombeeError) -> None:
+        """Take out of an error that ends the run what was said of a sample right before it."""
+
     def close(self) -> None:
         """Leave the screen tidy."""
 
@@ -68,6 +73,12 @@ class Tally:
                 return f"sample {event.sample} failed: {event.error}"
         return None
 
+    def shorten(self, error: CombeeError) -> None:
+        """Leave of an error that repeats a reason said already only where to look."""
+        cause = error.message.removeprefix("stopped: ")
+        if any(reason.startswith(cause) for reason in self._reasons):
+            error.message = "stopped: no call can succeed, for the reason above"
+
     def __str__(self) -> str:
         failed = f", {len(self._failed)} failed" if self._failed else ""
         return f"{self.done}/{self.all} samples{failed}"
@@ -76,7 +87,8 @@ class Tally:
 class PlainDisplay(Display):
     """One line at most every two seconds, and every warning, on standard error."""
 
-    def __init__(self) -> None:
+    def __init__(self, faults: Callable[[], int] = lambda: 0) -> None:
+        self._faults = faults
         self._last = time.monotonic()
         self._tally = Tally()
 
@@ -85,9 +97,13 @@ class PlainDisplay(Display):
         if isinstance(event, StepFinished | Validated):
             if time.monotonic() - self._last >= PLAIN_EVERY_SECONDS:
                 self._last = time.monotonic()
-                self._print(f"{self._tally} · {describe(event)}")
+                self._print(_with_faults(f"{self._tally} · {describe(event)}", self._faults()))
         elif said := self._tally.take(event) if isinstance(event, RunStarted | SampleDone) else describe_warning(event):
             self._print(said)
+
+    def shorten(self, error: CombeeError) -> None:
+        """Take out what was said above."""
+        self._tally.shorten(error)
 
     def _print(self, line: str) -> None:
         sys.stderr.write(with_program(line) + "\n")
@@ -97,7 +113,7 @@ class PlainDisplay(Display):
 class RichDisplay(Display):
     """One progress bar with the state of the book beside it."""
 
-    def __init__(self) -> None:
+    def __init__(self, faults: Callable[[], int] = lambda: 0) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -110,6 +126,7 @@ class RichDisplay(Display):
             console=Console(stderr=True),
             transient=True,
         )
+        self._faults = faults
         self._tally = Tally()
         self._bar = self._progress.add_task("", total=None)
         self._progress.start()
@@ -117,21 +134,29 @@ class RichDisplay(Display):
     def observe(self, event: Event) -> None:
         """Move the bar or change the text beside it."""
         if isinstance(event, StepFinished | Validated):
-            self._progress.update(self._bar, description=describe(event))
+            self._progress.update(self._bar, description=_with_faults(describe(event), self._faults()))
         elif said := self._tally.take(event) if isinstance(event, RunStarted | SampleDone) else describe_warning(event):
             self._progress.console.print(with_program(said), markup=False, highlight=False)
         self._progress.update(self._bar, total=self._tally.all or None, completed=self._tally.done)
+
+    def shorten(self, error: CombeeError) -> None:
+        """Take out what was said above."""
+        self._tally.shorten(error)
 
     def close(self) -> None:
         """Take the bar off the screen."""
         self._progress.stop()
 
 
-def make_display(*, quiet: bool) -> Display:
-    """Return the display that fits standard error."""
+def make_display(*, quiet: bool, faults: Callable[[], int] = lambda: 0) -> Display:
+    """Return the display that fits standard error; `faults` counts the calls so far that gave nothing."""
     if quiet:
         return Display()
-    return RichDisplay() if sys.stderr.isatty() else PlainDisplay()
+    return RichDisplay(faults) if sys.stderr.isatty() else PlainDisplay(faults)
+
+
+def _with_faults(text: str, number: int) -> str:
+    return f"{text} · {counted(number, 'call')} gave nothing" if number else text
 
 
 def describe(event: StepFinished | Validated) -> str:

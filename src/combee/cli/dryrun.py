@@ -1,12 +1,15 @@
-"""`combee learn --dry-run`: what a run would take, by phase; and the refusal of a budget that reaches for nothing."""
+"""What a command would take, by phase (`--dry-run`), and the refusal of a budget too small for its first step.
+
+Both stand on one estimate, so what a dry run refuses is refused by the run too, before anything is paid.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,85 +17,247 @@ from combee.cli.model_options import price_advice
 from combee.cli.spec import RunSpec, load_tasks
 from combee.cli.words import counted
 from combee.errors import BudgetError, UsageError
-from combee.playbook import count_tokens, load, tokens
-from combee.tasks import TaskSet
+from combee.learn import Task
+from combee.playbook import Playbook, count_tokens, load, tokens
 
-__all__ = ["check_budget", "print_estimate"]
+if TYPE_CHECKING:
+    from combee.ace import ModelSettings, Workload
+    from combee.model import Estimate, Phase
+
+__all__ = ["check_budget", "check_scoring", "print_estimate", "print_scoring", "refuse_beyond", "work_of"]
+
+_ROLE = {"rollout": "generator", "reflection": "reflector", "aggregation": "curator", "top call": "curator"}
+_SMALLER_BATCH = "Raise the limit, or take a smaller batch; a run that cannot finish a step learns nothing."
+_RAISE = "Raise the limit: without all of its calls the command has no result."
 
 
-def _workload(spec: RunSpec, tasks: TaskSet) -> Any:
+def work_of(spec: RunSpec, samples: Sequence[int], validation: int = 0) -> Workload:
+    """Return what a run is to do; `samples` are the tokens of what it learns from, one number a sample."""
     from combee.ace import Workload
 
-    asked = [count_tokens(task.question) for task in tasks.train] or [0]
     return Workload(
-        samples=len(tasks.train),
-        validation=len(tasks.val),
-        question_tokens=sum(asked) // len(asked),
+        samples=len(samples),
+        validation=validation,
+        question_tokens=sum(samples) // max(1, len(samples)),
         book_tokens=0 if spec.start is None else tokens(load(spec.start)),
         rounds=spec.agent.get("reflection_rounds") or 1,
     )
 
 
-def check_budget(spec: RunSpec) -> None:
-    """Refuse a budget of zero or less, and one that cannot pay for the first step of a run with a model."""
+def _work_on_tasks(spec: RunSpec) -> Workload:
+    tasks = load_tasks(spec)
+    return work_of(spec, [count_tokens(task.question) for task in tasks.train], len(tasks.val))
+
+
+def check_budget(spec: RunSpec, work: Workload | None = None) -> None:
+    """Refuse a budget of zero or less, and one that cannot pay for the first step of a run with a model.
+
+    Args:
+        spec: The run.
+        work: Recorded runs to learn from; None: the tasks of the run.
+
+    Raises:
+        UsageError: A limit of the run or of a role is below what one step takes.
+    """
     from combee.ace import budget_of, refuse_too_small
+    from combee.ace.budgets import ROLES
 
     budget_of(spec.budget)
-    if spec.agent.get("kind") == "ace":
-        with _as_usage():
-            refuse_too_small(_workload(spec, load_tasks(spec)), spec.learn_config(), spec.budget)
+    config = spec.learn_config()
+    if spec.agent.get("kind") != "ace" or not spec.budget:
+        return
+    if spec.agent.get("method") == "gepa":
+        with _as_usage("one step", _SMALLER_BATCH):
+            refuse_too_small(_work_on_tasks(spec), config, spec.budget)
+        return
+    # A run that finds its batch size begins with small ones.
+    first = dataclasses.replace(config, batch=min(config.candidates or (1,))) if config.batch == "auto" else config
+    found = _learning(spec, work, first)
+    settings = _settings(spec)
+    step = [
+        _a_step(phase, found.steps, settings[_ROLE[phase.name]], spec) for phase in found.phases if phase.name in _ROLE
+    ]
+    longest = max(one.max_output_tokens for one in settings.values())
+    refuse_beyond(step, spec.budget, longest, "one step", _SMALLER_BATCH)
+    for role in ROLES:
+        own = [phase for phase in step if _ROLE[phase.name] == role]
+        if own and spec.budget.get(role):
+            refuse_beyond(
+                own, spec.budget[role], settings[role].max_output_tokens, f"[budget.{role}]: one step", _SMALLER_BATCH
+            )
+
+
+def _a_step(phase: Any, steps: int, one: ModelSettings, spec: RunSpec) -> Phase:
+    from combee.ace import price_of
+    from combee.model import Phase
+
+    return Phase(
+        phase.name,
+        phase.calls // steps,
+        phase.prompt // max(1, phase.calls),
+        phase.completion // max(1, phase.calls),
+        phase.seconds / steps,
+        price=price_of(one.name, one.base_url, spec.prices),
+    )
+
+
+def refuse_beyond(
+    phases: Sequence[Phase], limits: Mapping[str, Any], longest: int, what: str, hint: str = _RAISE
+) -> None:
+    """Refuse limits that are below what `phases` take together, each of them one wave of calls.
+
+    One of the calls is counted with the `longest` reply it may get: a limit is held against that before a call begins.
+
+    Raises:
+        UsageError: It names the limit and what is needed.
+    """
+    from combee.ace import budget_of
+    from combee.model import estimate
+
+    dearest = max(
+        phases, key=lambda phase: (longest - phase.completion) * (phase.price.completion if phase.price else 1)
+    )
+    last = dataclasses.replace(dearest, calls=1, completion=max(longest, dearest.completion))
+    rest = [dataclasses.replace(phase, calls=phase.calls - (phase is dearest)) for phase in phases]
+    with _as_usage(what, hint):
+        waves = max(phase.calls for phase in phases)
+        estimate([*rest, last], concurrency=waves, budget=budget_of(limits))
 
 
 @contextmanager
-def _as_usage() -> Iterator[None]:
+def _as_usage(what: str, hint: str) -> Iterator[None]:
     """A limit that is too low is a wrong option: nothing was done yet that could have failed."""
     try:
         yield
     except BudgetError as error:
-        raise UsageError(error.message, hint=error.hint) from error
+        message = error.message
+        if not message.startswith("one step"):  # an unknown price, with how it is given
+            raise UsageError(message, hint=error.hint) from error
+        raise UsageError(what + message.removeprefix("one step"), hint=hint) from error
 
 
-def print_estimate(spec: RunSpec, *, as_json: bool) -> None:
-    """Print what the run would take. Needs no key and calls nothing; what a model costs may be unknown.
-
-    Raises:
-        UsageError: The budget does not reach for one step.
-    """
-    from combee.ace import ASSUMED, Prompts, budget_of, estimate_learning, price_of, settings_of
+def _settings(spec: RunSpec) -> dict[str, ModelSettings]:
+    from combee.ace import settings_of
     from combee.ace.budgets import ROLES
 
-    budget = budget_of(spec.budget)
+    return {role: settings_of(spec.model, role) for role in ROLES}
+
+
+def _learning(spec: RunSpec, work: Workload | None, config: Any = None) -> Estimate:
+    """Return what a run would take; of recorded runs none is run again."""
+    from combee.ace import Prompts, estimate_learning
+    from combee.model import Estimate
+
+    found = estimate_learning(
+        work or _work_on_tasks(spec),
+        config or spec.learn_config(),
+        _settings(spec),
+        prices=spec.prices,
+        prompts=Prompts.load(spec.agent.get("prompts")),
+    )
+    return found if work is None else Estimate(found.steps, tuple(p for p in found.phases if p.name != "rollout"))
+
+
+def print_estimate(
+    spec: RunSpec, *, as_json: bool, work: Workload | None = None, more: Mapping[str, Any] | None = None
+) -> None:
+    """Print what the run would take. Needs no key and calls nothing; what a model costs may be unknown.
+
+    Args:
+        spec: The run.
+        as_json: Print one object.
+        work: Recorded runs to learn from; None: the tasks of the run.
+        more: What else the JSON says.
+
+    Raises:
+        UsageError: The budget does not reach for one step, or no model is named.
+    """
+    from combee.ace import ASSUMED, budget_of
+
+    budget_of(spec.budget)
+    if spec.agent.get("kind") != "ace":
+        told = "The embedded agent calls no model: 0 calls, 0 tokens, $0."
+        click.echo(json.dumps({"calls": 0, **(more or {})}) if as_json else told)
+        return
+    done = work or _work_on_tasks(spec)
+    found = _learning(spec, work)
+    check_budget(spec, work)
+    rest = f", {done.validation} for validation" if work is None else ""
+    head = f"{counted(done.samples, 'sample')} in {counted(found.steps, 'step')}{rest}."
+    _print(found, spec, head, ASSUMED, as_json=as_json, more={"steps": found.steps, **(more or {})})
+
+
+def _print(found: Estimate, spec: RunSpec, head: str, assumed: str, *, as_json: bool, more: Mapping[str, Any]) -> None:
+    from combee.ace import price_of
+
+    known = {one.name: price_of(one.name, one.base_url, spec.prices) for one in _settings(spec).values()}
+    unpriced = sorted(name for name, price in known.items() if price is None)
+    prices = {name: price for name, price in sorted(known.items()) if price is not None}
+    if as_json:
+        phases = [dataclasses.asdict(phase) for phase in found.phases]
+        data: dict[str, Any] = {**more, "calls": found.calls, "tokens": found.tokens, "cost": found.cost}
+        data |= {"minutes": found.minutes, "phases": phases, "unpriced": unpriced, "assumed": assumed}
+        data["prices"] = {name: [price.prompt, price.completion, price.source] for name, price in prices.items()}
+        click.echo(json.dumps(data))
+        return
+    click.echo(head)
+    click.echo(found.table())
+    click.echo(assumed)
+    for name, price in prices.items():
+        click.echo(
+            f"Price of {name}: {price.prompt:g}/{price.completion:g} dollars per million tokens ({price.source})."
+        )
+    for name in unpriced:
+        click.echo(f"The price of {name} is not known. {price_advice(name)}")
+
+
+def _scoring(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Playbook]) -> list[Phase]:
+    """Return what it takes to score each of `books` on all tasks with an answer."""
+    from combee.ace import Prompts, price_of
+    from combee.ace.estimate import ANSWER
+    from combee.model import Phase
+
+    asked = [count_tokens(task.question) for task in tasks if task.target is not None]
+    prompt = Prompts.load(spec.agent.get("prompts")).by_name["generator"]
+    fixed = count_tokens(prompt.system + prompt.user) + sum(asked) // max(1, len(asked))
+    one = _settings(spec)["generator"]
+    price = price_of(one.name, one.base_url, spec.prices)
+    view = spec.learn_config().view_tokens
+    return [
+        Phase(name, len(asked), fixed + min(tokens(book), view or tokens(book)), ANSWER, price=price)
+        for name, book in books.items()
+    ]
+
+
+def check_scoring(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Playbook]) -> None:
+    """Refuse a budget that does not reach for scoring all of `books`.
+
+    Raises:
+        UsageError: A limit of the run or of the generator is too low.
+    """
+    if spec.agent.get("kind") != "ace" or not spec.budget:
+        return
+    phases = _scoring(spec, tasks, books)
+    longest = _settings(spec)["generator"].max_output_tokens
+    refuse_beyond(phases, spec.budget, longest, "this command")
+    if spec.budget.get("generator"):
+        refuse_beyond(phases, spec.budget["generator"], longest, "[budget.generator]: this command")
+
+
+def print_scoring(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Playbook], *, as_json: bool) -> None:
+    """Print what it would take to score `books`; calls nothing.
+
+    Raises:
+        UsageError: The budget does not reach for it.
+    """
+    from combee.ace.estimate import ANSWER, SECONDS
+    from combee.model import estimate
+
     if spec.agent.get("kind") != "ace":
         click.echo(json.dumps({"calls": 0}) if as_json else "The embedded agent calls no model: 0 calls, 0 tokens, $0.")
         return
-    tasks = load_tasks(spec)
-    work = _workload(spec, tasks)
-    settings = {role: settings_of(spec.model, role) for role in ROLES}
-    with _as_usage():
-        found = estimate_learning(
-            work,
-            spec.learn_config(),
-            settings,
-            budget=budget,
-            prices=spec.prices,
-            prompts=Prompts.load(spec.agent.get("prompts")),
-        )
-    unpriced = sorted({one.name for one in settings.values() if price_of(one.name, one.base_url, spec.prices) is None})
-    if as_json:
-        phases = [asdict(phase) for phase in found.phases]
-        data: dict[str, Any] = {
-            "steps": found.steps,
-            "calls": found.calls,
-            "tokens": found.tokens,
-            "cost": found.cost,
-        }
-        data |= {"minutes": found.minutes, "phases": phases, "unpriced": unpriced, "assumed": ASSUMED}
-        click.echo(json.dumps(data))
-        return
-    click.echo(
-        f"{counted(work.samples, 'sample')} in {counted(found.steps, 'step')}, {work.validation} for validation."
-    )
-    click.echo(found.table())
-    click.echo(ASSUMED)
-    for name in unpriced:
-        click.echo(f"The price of {name} is not known. {price_advice(name)}")
+    check_scoring(spec, tasks, books)
+    found = estimate(_scoring(spec, tasks, books), concurrency=spec.learn_config().concurrency)
+    head = f"{counted(found.calls, 'answer')} to score {counted(len(books), 'playbook')}."
+    assumed = f"Assumed: an answer of {ANSWER} tokens, {SECONDS:g} s a call. No retries, no cached prompts."
+    _print(found, spec, head, assumed, as_json=as_json, more={})

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import random
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from combee.cli.config import read_config
+from combee.cli.dryrun import check_scoring, print_scoring
 from combee.cli.kept import kept_spec
-from combee.cli.options import Place, task_options
+from combee.cli.mending import for_scoring, mend_options, mended
+from combee.cli.model_options import budget_options
+from combee.cli.options import task_options
 from combee.cli.rundir import find_run, open_book
-from combee.cli.spec import Prepared, RunSpec, prepare
+from combee.cli.spec import Prepared, RunSpec, load_tasks, prepare
+from combee.cli.spent import spent, spent_lines
 from combee.cli.unfinished import scores_kept
 from combee.cli.words import counted, typed, with_program
 from combee.errors import RunError, UsageError
 from combee.journal import Journal, Scope
-from combee.learn import Evaluation, Score
+from combee.learn import Evaluation
 from combee.playbook import Playbook
+from combee.report.interval import interval, share_text
 from combee.runner import run_sync
 
 __all__ = ["command"]
@@ -32,19 +36,32 @@ __all__ = ["command"]
 @task_options
 @click.option("--split", type=click.Choice(["train", "val", "test"]), default="test", show_default=True)
 @click.option("--version", default="best", show_default=True, help="A label (best, last, stable) or a digest.")
-@click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
+@mend_options
+@budget_options
+@click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(what: str | None, source: str | None, split: str, version: str, **options: Any) -> int:
-    """Score the playbook of WHAT (a run or a file) on SOURCE (default: the run's own tasks), learning nothing."""
+    """Score the playbook of WHAT (a run or a file) on SOURCE (default: the run's own tasks), learning nothing.
+
+    Every task is answered twice: with the playbook and without one. Limits count this command, not the run; without an
+    option they are those below [budget] in combee.toml.
+    """
     if what is not None and source is None and Path(what).suffix in {".jsonl", ".csv"}:
         raise UsageError(
             f"{what} is a file of tasks; eval takes RUN [TASKS].", hint=f"Write: {typed('eval', 'RUN', what)}"
         )
     book, name = open_book(what, version)
-    prepared = prepare(_spec(what, source, options))
-    tasks = {"train": prepared.tasks.train, "val": prepared.tasks.val, "test": prepared.tasks.test}[split]
+    spec = _spec(what, source, options)
+    found = load_tasks(spec)
+    tasks = {"train": found.train, "val": found.val, "test": found.test}[split]
     if not any(task.target is not None for task in tasks):
-        raise UsageError(f"{prepared.tasks.name} has no {split} tasks with an answer.", hint="Choose another --split.")
+        raise UsageError(f"{found.name} has no {split} tasks with an answer.", hint="Choose another --split.")
+    books = {"with it": book, "without": Playbook()}
+    if options["dry_run"]:
+        print_scoring(spec, tasks, books, as_json=options["as_json"])
+        return 0
+    check_scoring(spec, tasks, books)
+    prepared = prepare(spec)
 
     async def both(scope: Scope) -> tuple[Evaluation, Evaluation]:
         try:
@@ -71,22 +88,12 @@ def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> RunS
         with Journal.open(folder, create=False, read_only=True) as journal:
             kept = kept_spec(journal, folder)
         tasks = dict(kept.tasks) | {key: value for key, value in given.items() if value is not None}
-        return RunSpec(tasks=tasks, agent=kept.agent, model=kept.model, learn=kept.learn, prices=kept.prices)
-    return RunSpec.of(read_config(options["config_path"]), tasks=given)
-
-
-def interval(scores: Sequence[Score], *, resamples: int = 1000) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of the accuracy, drawn over tasks: parts of one task are not independent."""
-    draw = random.Random(0)
-    shares = []
-    for _ in range(resamples):
-        sample = draw.choices(scores, k=len(scores))
-        shares.append(sum(score.hits for score in sample) / sum(score.total for score in sample))
-    shares.sort()
-    return shares[int(0.025 * resamples)], shares[int(0.975 * resamples) - 1]
+        return for_scoring(dataclasses.replace(kept, tasks=tasks, guard={}, start=None), options)
+    return mended(RunSpec.of(read_config(options["config_path"]), tasks=given), {**options, "config_path": None})
 
 
 def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without: Evaluation, *, as_json: bool) -> None:
+    rows = [(score.hits, score.total) for score in found.scores.values()]
     if as_json:
         data = {
             "playbook": name,
@@ -96,19 +103,19 @@ def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without
             "hits": found.hits,
             "total": found.total,
             "without_playbook": without.accuracy,
+            "interval": list(interval(rows)) if rows else None,
             "errors": found.errors,
             "about": prepared.tasks.about,
+            "model": spent(prepared.agent.models),
         }
         click.echo(json.dumps(data, ensure_ascii=False))
         return
     if found.total:
-        low, high = interval(list(found.scores.values()))
-        click.echo(
-            f"{prepared.tasks.name}, {split}: {found.accuracy:.3f} ({found.hits} of {found.total}; "
-            f"95 % interval {low:.3f} to {high:.3f}) with {name}"
-        )
+        click.echo(f"{prepared.tasks.name}, {split}: {found.accuracy:.3f} ({share_text(rows)}) with {name}")
     if without.accuracy is not None:
         click.echo(f"without a playbook: {without.accuracy:.3f}")
+    for line in spent_lines(prepared.agent.models):
+        click.echo(line)
     for task, error in list(found.errors.items())[:5]:
         click.echo(with_program(f"not scored: {task}: {error}"), err=True)
     if found.errors:
@@ -116,4 +123,4 @@ def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without
             f"{counted(len(found.errors), 'task')} could not be scored: do not compare this score with others.",
             err=True,
         )
-    click.echo(f"note: {prepared.tasks.about}")
+    click.echo(f"note: {prepared.tasks.about}", err=True)

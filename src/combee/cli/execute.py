@@ -10,11 +10,14 @@ from typing import cast
 
 import click
 
+from combee.ace.budgets import ROLES
 from combee.cli.display import Display, make_display
 from combee.cli.gepa_run import METHOD, check_gepa, learn_by_gepa
 from combee.cli.main import INTERRUPTED
-from combee.cli.rundir import JOURNAL
+from combee.cli.mending import how_to_go_on
+from combee.cli.rundir import JOURNAL, has_results
 from combee.cli.spec import Prepared
+from combee.cli.spent import faults_of, maybe_paid, spent, spent_lines
 from combee.cli.words import counted, typed
 from combee.errors import CombeeError, RunError, UsageError
 from combee.journal import JSON, Journal
@@ -51,7 +54,9 @@ def execute(prepared: Prepared, folder: Path, *, quiet: bool, as_json: bool) -> 
     by_gepa = prepared.spec.agent.get("method") == METHOD
     if by_gepa:
         check_gepa(prepared)
-    with Journal.open(folder) as journal, make_display(quiet=quiet or as_json) as display:
+    models = prepared.agent.models
+    display = make_display(quiet=quiet or as_json, faults=lambda: sum(faults_of(models).values()))
+    with Journal.open(folder) as journal, display:
         journal.set_meta(SPEC_KEY, prepared.spec.to_json())
         _same_data(journal, prepared)
         prepared.agent.attach(journal)
@@ -65,11 +70,14 @@ def execute(prepared: Prepared, folder: Path, *, quiet: bool, as_json: bool) -> 
             display.close()
             if as_json:
                 click.echo(json.dumps(_stopped(journal, folder, prepared), ensure_ascii=False))
-            click.echo(f"Stopped; nothing is lost. Go on with: {typed('resume', folder)}", err=True)
+            lost = maybe_paid(models)
+            click.echo(f"Stopped; every answer is kept.{lost} Go on with: {typed('resume', folder)}", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from stop
         except RunError as error:
-            kept = f"What is done is kept. Once that is mended, go on with: {typed('resume', folder)}"
-            error.hint = f"{error.hint}\n  {kept}" if error.hint else kept
+            told = how_to_go_on(error, prepared.spec, folder, kept=has_results(journal))
+            told += maybe_paid(models)
+            error.hint = f"{error.hint}\n  {told}" if error.hint else told
+            display.shorten(error)
             raise
         _write_books(folder, result)
         stats = journal.stats()
@@ -138,16 +146,6 @@ def _batch(result: LearnResult) -> JSON:
     return cast("JSON", asdict(announcement(len(result.steps), result.choice)))
 
 
-def _spent(prepared: Prepared) -> dict[str, JSON] | None:
-    """Return what models were asked and charged in this process; None where none is called."""
-    models = prepared.agent.models
-    if models is None:
-        return None
-    total = models.ledger.total
-    unpriced = total.unpriced > 0
-    return {"calls": total.calls, "tokens": total.tokens, "cost": None if unpriced else total.cost}
-
-
 def _stopped(journal: Journal, folder: Path, prepared: Prepared) -> dict[str, JSON]:
     """Return what a run that was stopped came to, from its journal; samples are given up at the end only."""
     labels = journal.labels()
@@ -166,7 +164,7 @@ def _stopped(journal: Journal, folder: Path, prepared: Prepared) -> dict[str, JS
         "validation": {name: validated[-1][name] for name in ("hits", "total")} if validated else None,
         "calls": {"bought": stats.bought, "reused": stats.reused, "bought_again": stats.bought_again},
         "batch": None,
-        "model": _spent(prepared),
+        "model": spent(prepared.agent.models),
     }
 
 
@@ -186,7 +184,7 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
             "validation": None if validation is None else {"hits": validation.hits, "total": validation.total},
             "calls": {"bought": done.bought, "reused": done.reused, "bought_again": done.bought_again},
             "batch": _batch(result),
-            "model": _spent(done.prepared),
+            "model": spent(done.prepared.agent.models),
         }
         click.echo(json.dumps(summary | dict(more or {}), ensure_ascii=False))
         return
@@ -204,10 +202,7 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
         each = " (one figure an epoch)" if len(shares) > 1 else ""
         lines.append(f"training   {' → '.join(shares)} before learning from each sample{each}")
     lines.append(f"work       {done.bought} results made, {done.reused} taken from the journal")
-    spent = _spent(done.prepared)
-    if spent is not None:
-        cost = "at an unknown price" if spent["cost"] is None else f"${spent['cost']:.4f}"
-        lines.append(f"model      {_counted(spent, 'call')} this time, {_counted(spent, 'token')}, {cost}")
+    lines += spent_lines(done.prepared.agent.models)
     if result.choice is not None:
         first, *rest = explain(result.choice).split("\n")
         lines += [f"pace       {first}", *(f"           {line}" for line in rest)]
@@ -216,10 +211,6 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
     lines.append(f"report     {done.folder / REPORT_NAME}")
     lines.append(f"next       {_next(done)}")
     click.echo("\n".join(lines))
-
-
-def _counted(spent: Mapping[str, JSON], noun: str) -> str:
-    return counted(cast("int", spent[f"{noun}s"]), noun)
 
 
 def _training(result: LearnResult) -> list[str]:
@@ -238,7 +229,23 @@ def _size(book: Playbook) -> str:
 
 def _next(done: Finished) -> str:
     """Return the commands that are of use now: an empty book is not shown, and traces have no tasks to score."""
-    if not done.result.best:
-        return "the playbook is empty; what came of each step stands in the report"
-    more = ("eval",) if done.prepared.tasks.kind != "traces" else ("export", "--to", "skill")
-    return f"{typed('show', done.folder)} · {typed(*more, done.folder)}"
+    steps = [] if (more := _raised(done)) is None else [more]
+    if done.result.best:
+        use = ("eval",) if done.prepared.tasks.kind != "traces" else ("export", "--to", "skill")
+        steps += [typed("show", done.folder), typed(*use, done.folder)]
+    return " · ".join(steps) or "the playbook is empty; what came of each step stands in the report"
+
+
+def _raised(done: Finished) -> str | None:
+    """Return the command that goes on with twice the limit that ended the run; None where no such limit did."""
+    models = done.prepared.agent.models
+    if done.result.reason is not FinishReason.BUDGET or models is None:
+        return None
+    words = {"max_calls": " call", "max_tokens": " tokens", "max_minutes": " minutes", "max_cost": "$"}
+    limits, reached = done.prepared.spec.budget, done.result.detail.partition(" is reached")[0]
+    ended = [name for name, word in words.items() if limits.get(name) is not None and word in reached]
+    if not ended:  # a limit of one role, which no option raises
+        return typed("resume", done.folder, "--config", "combee.toml") if any(limits.get(r) for r in ROLES) else None
+    twice = 2 * limits[ended[0]]
+    shown = twice if isinstance(twice, int) else f"{twice:g}"
+    return typed("resume", done.folder, f"--{ended[0].replace('_', '-')}", shown)

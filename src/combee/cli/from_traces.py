@@ -7,7 +7,6 @@ Two passes. The first reads everything once, one trace at a time, and keeps it r
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from typing import Any, cast
 
 import click
 
+from combee.cli.dryrun import check_budget, print_estimate, work_of
 from combee.cli.execute import Finished, execute, print_finished
 from combee.cli.rundir import new_run, refuse_device
 from combee.cli.spec import Prepared, RunSpec, judge_of, make_agent
@@ -43,6 +43,7 @@ __all__ = [
 
 KEPT = "traces.jsonl"
 _SHOWN = 10
+_MOST_READ = 8000  # tokens of one trace that a reflector is shown
 
 
 def patterns_of(texts: tuple[str, ...]) -> dict[str, str]:
@@ -100,12 +101,18 @@ def learn_from_traces(spec: RunSpec, options: Mapping[str, Any]) -> None:
     folder = new_run(options["name"], options["out"], f"traces-{spec.learn_config().aggregate}")
     make_agent(spec)  # what is wrong with the settings is said before anything is read or written
     folder.mkdir(parents=True, exist_ok=True)
-    kept = keep(_shown(result, quiet=quiet), folder / KEPT, redactor)
+    sizes: list[int] = []
+    kept = keep(_shown(result, sizes, quiet=quiet), folder / KEPT, redactor)
     if not kept.traces:
         (folder / KEPT).unlink()
         raise RunError(
             f"No trace could be read from {path}.", hint="\n  ".join(map(str, result.report.skipped[:_SHOWN])) or None
         )
+    try:
+        check_budget(spec, work_of(spec, sizes))
+    except UsageError:
+        (folder / KEPT).unlink()
+        raise
     facts = shown_report(result.report, kept.redacted, kept.twice)
     if not quiet:
         click.echo("\n".join(_lines(facts, redacted=redactor is not None)), err=True)
@@ -161,9 +168,10 @@ def _no_tasks(stored: TraceFile) -> TaskSet:
     return TaskSet("traces", "traces", (), (), (), Exact(), about=f"{len(stored)} recorded runs")
 
 
-def _shown(traces: Iterator[Trace], *, quiet: bool) -> Iterator[Trace]:
-    """Pass traces on; say now and then how many there were, where a person waits."""
+def _shown(traces: Iterator[Trace], sizes: list[int], *, quiet: bool) -> Iterator[Trace]:
+    """Pass traces on and note their sizes; say now and then how many there were, where a person waits."""
     for number, trace in enumerate(traces, 1):
+        sizes.append(min(count_tokens(trace), _MOST_READ))
         if not quiet and number % 500 == 0:
             click.echo(f"read {number} traces", err=True)
         yield trace
@@ -231,15 +239,8 @@ def _top_lines(done: Finished) -> list[str]:
 
 
 def _print_dry_run(spec: RunSpec, report: Report, traces: Iterator[Trace], *, as_json: bool) -> None:
-    count = tokens = 0
-    for trace in traces:
-        count, tokens = count + 1, tokens + min(count_tokens(trace), 8000)
-    model = spec.agent.get("kind") == "ace"
-    config = spec.learn_config()
-    calls = 0 if not model else count + -(-count // config.max_items)
-    data: dict[str, JSON] = {"traces": count, "tokens": tokens, "calls": calls, "formats": dict(report.formats)}
-    if as_json:
-        click.echo(json.dumps(data))
-        return
-    click.echo(f"{count} traces, about {tokens} tokens as a reflector reads them.")
-    click.echo(f"About {calls} calls." if model else "The embedded reflector calls no model: 0 calls, $0.")
+    sizes = [min(count_tokens(trace), _MOST_READ) for trace in traces]
+    if not as_json:
+        click.echo(f"{counted(len(sizes), 'trace')}, about {sum(sizes):,} tokens as a reflector reads them.")
+    more = {"traces": len(sizes), "trace_tokens": sum(sizes), "formats": dict(report.formats)}
+    print_estimate(spec, as_json=as_json, work=work_of(spec, sizes), more=more)

@@ -8,26 +8,31 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import click
 
+from combee.cli.dryrun import check_scoring, print_scoring
 from combee.cli.kept import kept_spec
+from combee.cli.mending import for_scoring, mend_options
+from combee.cli.model_options import budget_options
 from combee.cli.options import Number
 from combee.cli.rundir import all_runs, find_run, open_book
-from combee.cli.spec import Prepared, prepare
+from combee.cli.spec import Prepared, held_out, load_tasks, prepare
+from combee.cli.spent import spent_lines
 from combee.cli.unfinished import scores_kept
 from combee.cli.words import with_program
 from combee.errors import RunError, UsageError, did_you_mean
-from combee.guard import Gate, GateLimits, Metrics, find_secrets, gate
+from combee.guard import Gate, GateLimits, LeakIndex, Metrics, Trial, compare, find_secrets, gate
 from combee.journal import JSON, Journal, Scope
 from combee.learn import Task
-from combee.playbook import Playbook, from_json, tokens
+from combee.playbook import Playbook, digest, from_json, tokens
+from combee.report.interval import share_text
 from combee.runner import run_sync
 
 __all__ = ["command"]
 
-NO_POWER = "no power:"  # as the paired test says it
+_WEAK = 0.2  # a smallest drop found above this is said beside the word `passed`
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,50 +59,89 @@ class _Scored:
 @click.option("--split", type=click.Choice(["val", "test"]), default="val", show_default=True)
 @click.option("--max-drop", type=Number(0, 1), default=0.05, show_default=True, help="Largest drop allowed.")
 @click.option("--alpha", type=Number(0, 1), default=0.05, show_default=True, help="Level of the paired test.")
+@mend_options
+@budget_options
+@click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
-def command(run: str | None, *, baseline: str, version: str, split: str, as_json: bool, **limits: float) -> int:
+def command(run: str | None, *, baseline: str, version: str, split: str, as_json: bool, **options: Any) -> int:
     """Score RUN (default: the latest) and a baseline on the same held-out tasks.
 
     Prints `passed` and exits with 0; prints `FAILED` and exits with 1 where RUN is worse; prints `NOT JUDGED`, with the
-    first error, and exits with 1 where an outside failure (no endpoint, no key) left too few scores to compare.
+    first error, and exits with 1 where an outside failure (no endpoint, no key) left too few scores to compare. Limits
+    count this command, not the run; without an option they are those below [budget] in combee.toml.
     """
-    checked = GateLimits(alpha=limits["alpha"], max_drop=limits["max_drop"])
+    checked = GateLimits(alpha=options["alpha"], max_drop=options["max_drop"])
     folder = find_run(run)
     with Journal.open(folder, create=False, read_only=True) as journal:
-        spec = kept_spec(journal, folder)
+        spec = for_scoring(kept_spec(journal, folder), options)
         new = _version(journal, folder, version)
         old = _baseline(journal, folder, baseline)
-    prepared = prepare(spec)
-    tasks = [task for task in getattr(prepared.tasks, split) if task.target is not None]
+    found = load_tasks(spec)
+    tasks = [task for task in getattr(found, split) if task.target is not None]
     if not tasks:
-        raise UsageError(f"{prepared.tasks.name} has no {split} tasks with an answer.", hint="Choose another --split.")
+        raise UsageError(f"{found.name} has no {split} tasks with an answer.", hint="Choose another --split.")
+    if digest(new.book) == digest(old.book):
+        return _same(new, old, held_out(found), split, as_json=as_json)
+    books = {"the run": new.book, "the baseline": old.book}
+    if options["dry_run"]:
+        print_scoring(spec, tasks, books, as_json=as_json)
+        return 0
+    check_scoring(spec, tasks, books)
+    prepared = prepare(spec)
     with scores_kept("gate", prepared) as answers:
         try:
             new_scored, old_scored = run_sync(_both(prepared, tuple(tasks), (new, old), answers.scope))
         except RunError as error:
             new_scored = old_scored = _Scored(Metrics(), str(error))
         answers.complete = new_scored.error is None and old_scored.error is None
-        outcome = gate(new_scored.metrics, old_scored.metrics, checked)
-        fault = new_scored.error or old_scored.error
-        scored = new_scored.metrics.rows.keys() & old_scored.metrics.rows.keys()
-        if fault is not None and not outcome.passed and len(tasks) - len(scored) > checked.max_missing * len(tasks):
-            outcome = Gate(False, (f"the first error: {fault}",), outcome.reasons)
-            verdict = "NOT JUDGED"
-        else:
-            verdict = "passed" if outcome.passed else "FAILED"
+        outcome, verdict = _judged(new_scored, old_scored, len(tasks), checked)
         _print(verdict, outcome, (new, new_scored.metrics), (old, old_scored.metrics), split, as_json=as_json)
+        for line in () if as_json else spent_lines(prepared.agent.models):
+            click.echo(line)
     return 0 if outcome.passed else 1
 
 
+def _same(new: _Side, old: _Side, index: LeakIndex | None, split: str, *, as_json: bool) -> int:
+    """Judge a playbook against itself: nothing is bought for that, but what must not stand in it still counts."""
+    bad = _violations(new.book, index)
+    reasons = (f"{bad} bullets hold a leak or a secret",) if bad else ()
+    outcome = Gate(not bad, reasons, ("both are the same playbook: nothing was scored",))
+    _print(
+        "FAILED" if bad else "passed (the same playbook)",
+        outcome,
+        (new, Metrics()),
+        (old, Metrics()),
+        split,
+        as_json=as_json,
+    )
+    return 1 if bad else 0
+
+
+def _judged(new: _Scored, old: _Scored, tasks: int, limits: GateLimits) -> tuple[Gate, str]:
+    """Return the outcome and the word for it."""
+    outcome = gate(new.metrics, old.metrics, limits)
+    fault = new.error or old.error
+    scored = new.metrics.rows.keys() & old.metrics.rows.keys()
+    if fault is not None and not outcome.passed and tasks - len(scored) > limits.max_missing * tasks:
+        return Gate(False, (f"the first error: {fault}",), outcome.reasons), "NOT JUDGED"
+    if not outcome.passed:
+        return outcome, "FAILED"
+    smallest = compare(Trial("the baseline", new.metrics.rows, old.metrics.rows), limits.alpha).smallest
+    if smallest is None:
+        return outcome, "passed (no power)"  # it could not have failed by the test
+    if smallest > _WEAK:
+        return outcome, f"passed (weak: a loss under {100 * smallest:.0f} points can stay unseen)"
+    return outcome, "passed"
+
+
 def _version(journal: Journal, folder: Path, name: str) -> _Side:
-    digest = journal.resolve(name)
-    return _Side(f"{folder}@{name}", from_json(journal.text(digest)), _coverage(journal))
+    return _Side(f"{folder}@{name}", from_json(journal.text(journal.resolve(name))), _coverage(journal))
 
 
 def _baseline(journal: Journal, folder: Path, name: str) -> _Side:
     """Return what the name stands for: first a label or version of the run, then a file or a run."""
     try:
-        digest = journal.resolve(name)
+        version = journal.resolve(name)
     except UsageError as error:
         runs = {run.name for run in all_runs()}
         stem = name.rsplit("@", 1)[0]
@@ -108,7 +152,7 @@ def _baseline(journal: Journal, folder: Path, name: str) -> _Side:
             ) from error
         book, shown = open_book(name, "last")
         return _Side(shown, book)
-    return _Side(f"{folder}@{name}", from_json(journal.text(digest)))
+    return _Side(f"{folder}@{name}", from_json(journal.text(version)))
 
 
 def _coverage(journal: Journal) -> float | None:
@@ -130,16 +174,19 @@ async def _both(
 async def _measured(prepared: Prepared, tasks: tuple[Task, ...], side: _Side, scope: Scope) -> _Scored:
     found = await prepared.score(tasks, side.book, scope)
     index = prepared.judge.held_out
-    bad = [b for b in side.book if find_secrets(b.text) or (index is not None and index.find(b.text))]
     metrics = Metrics(
         rows={task: (score.hits, score.total) for task, score in found.scores.items()},
         errors=len(found.errors),
         coverage=side.coverage,
         entries=len(side.book),
         tokens=tokens(side.book),
-        violations=len(bad),
+        violations=_violations(side.book, index),
     )
     return _Scored(metrics, next(iter(found.errors.values()), None))
+
+
+def _violations(book: Playbook, index: LeakIndex | None) -> int:
+    return sum(1 for b in book if find_secrets(b.text) or (index is not None and index.find(b.text)))
 
 
 def _print(
@@ -154,7 +201,7 @@ def _print(
     if as_json:
         data: dict[str, JSON] = {
             "passed": outcome.passed,
-            "verdict": verdict,
+            "verdict": verdict.partition(" (")[0],
             "reasons": list(outcome.reasons),
             "notes": list(outcome.notes),
             "split": split,
@@ -163,10 +210,11 @@ def _print(
         }
         click.echo(json.dumps(data, ensure_ascii=False))
         return
-    if outcome.passed and any(NO_POWER in note for note in outcome.notes):
-        verdict += " (no power)"  # it could not have failed by the test
     click.echo(f"{verdict}: {new[0].name} against {old[0].name} on {split}")
     for reason in outcome.reasons:
         click.echo(with_program(f"! {reason}"))
     for note in outcome.notes:
         click.echo(f"  {note}")
+    for side, metrics in (new, old):
+        if metrics.rows:
+            click.echo(f"  {metrics.accuracy:.3f} ({share_text(list(metrics.rows.values()))}) with {side.name}")

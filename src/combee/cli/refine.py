@@ -16,6 +16,7 @@ from combee.cli.model_options import budget_options, model_options, refuse_unkno
 from combee.cli.options import Number, Place
 from combee.cli.rundir import find_run, open_book
 from combee.cli.spec import RunSpec
+from combee.cli.spent import spent, spent_lines
 from combee.cli.unfinished import kept_until_the_end, told_what_is_kept
 from combee.cli.words import counted
 from combee.errors import RunError, UsageError
@@ -48,10 +49,10 @@ def command(what: str | None, **options: Any) -> int:
     """
     spec = _spec(what, options)
     if what is not None and (Path(what).is_file() or Path(what).suffix in {".json", ".md", ".txt"}):
-        found = _of_file(Path(what), spec, options)
+        found, models = _of_file(Path(what), spec, options)
     else:
-        found = _of_run(what, spec, options)
-    _print(found, as_json=options["as_json"])
+        found, models = _of_run(what, spec, options)
+    _print(found, models, as_json=options["as_json"])
     return RunError.exit_code if found.failed and found.failed == len(found.clusters) else 0
 
 
@@ -81,7 +82,7 @@ def _run_name(what: str | None) -> str | None:
     return what.rsplit("@", 1)[0] or None if what else None
 
 
-def _of_file(path: Path, spec: RunSpec, options: dict[str, Any]) -> Refined:
+def _of_file(path: Path, spec: RunSpec, options: dict[str, Any]) -> tuple[Refined, Models]:
     check_place(options["out"] or path)
     book, _ = open_book(str(path))
     models = open_models(spec.model, budget=spec.budget, prices=spec.prices)
@@ -89,10 +90,10 @@ def _of_file(path: Path, spec: RunSpec, options: dict[str, Any]) -> Refined:
         found = _refined(book, models, spec, options, answers.scope)
         save(found.playbook, options["out"] or path)
         answers.complete = not found.failed
-    return found
+    return found, models
 
 
-def _of_run(what: str | None, spec: RunSpec, options: dict[str, Any]) -> Refined:
+def _of_run(what: str | None, spec: RunSpec, options: dict[str, Any]) -> tuple[Refined, Models]:
     if options["out"] is not None:
         check_place(options["out"])
     book, _ = open_book(what)
@@ -102,7 +103,7 @@ def _of_run(what: str | None, spec: RunSpec, options: dict[str, Any]) -> Refined
         models.attach(journal, goes_on=False)
         newest = max((bullet.created for bullet in book), default=0)
         scope = journal.scope(seed=0, epoch=0, step=newest, run=LABEL)
-        with told_what_is_kept(folder, lambda: journal.stats().bought):
+        with told_what_is_kept(folder, lambda: journal.stats().bought, models):
             found = _refined(book, models, spec, options, scope)
         if found.delta.operations:
             name = journal.add_version(
@@ -115,7 +116,7 @@ def _of_run(what: str | None, spec: RunSpec, options: dict[str, Any]) -> Refined
             journal.label(LABEL, name, note="combee refine")
     if options["out"] is not None:
         save(found.playbook, options["out"])
-    return found
+    return found, models
 
 
 def _refined(book: Playbook, models: Models, spec: RunSpec, options: dict[str, Any], scope: Scope) -> Refined:
@@ -138,7 +139,7 @@ def _refined(book: Playbook, models: Models, spec: RunSpec, options: dict[str, A
     return run_sync(work())
 
 
-def _print(found: Refined, *, as_json: bool) -> None:
+def _print(found: Refined, models: Models, *, as_json: bool) -> None:
     rewritten = [cluster for cluster in found.clusters if cluster.result == "rewritten"]
     if as_json:
         data = {
@@ -148,6 +149,7 @@ def _print(found: Refined, *, as_json: bool) -> None:
             "rewritten": len(rewritten),
             "failed": found.failed,
             "clusters": [asdict(cluster) for cluster in found.clusters],
+            "model": spent(models),
         }
         click.echo(json.dumps(data, ensure_ascii=False))
         return
@@ -155,6 +157,8 @@ def _print(found: Refined, *, as_json: bool) -> None:
         f"{len(rewritten)} of {counted(len(found.clusters), 'cluster')} rewritten, {len(found.playbook)} entries"
     )
     click.echo(f"tokens {found.tokens_before} → {found.tokens_after}")
+    for line in spent_lines(models):
+        click.echo(line)
     alike: dict[str, list[str]] = {}
     for cluster in found.clusters:
         alike.setdefault(cluster.result, []).append(", ".join(cluster.ids))

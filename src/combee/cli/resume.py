@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
+from typing import Any
 
 import click
 
 from combee.cli.execute import execute, print_finished
 from combee.cli.kept import kept_spec
+from combee.cli.mending import mend_options, mended, refuse_another_model
 from combee.cli.model_options import budget_options
 from combee.cli.rundir import find_run
 from combee.cli.spec import prepare
@@ -18,17 +19,22 @@ __all__ = ["command"]
 
 @click.command(name="resume")
 @click.argument("run", required=False)
+@click.option("--model", "model_name", metavar="NAME", help="Another model, for a run that keeps no results yet.")
+@mend_options
 @budget_options
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def command(run: str | None, quiet: bool, as_json: bool, **limits: float | None) -> None:
+def command(run: str | None, quiet: bool, as_json: bool, **options: Any) -> None:
     """Go on with RUN (default: the latest). Settings come from the run itself; stored results are not bought again.
 
-    Limits count what the whole run takes, not what is left; without a new one the old one holds.
+    What was wrong can be put right: endpoint, key, pace, price. The run keeps the new setting. Limits count what the
+    whole run takes, not what is left; without a new one the old one holds.
     """
     folder = find_run(run)
     with Journal.open(folder, create=False, read_only=True) as journal:
-        spec = kept_spec(journal, folder)
-    raised = {name: limit for name, limit in limits.items() if limit is not None}
-    prepared = prepare(dataclasses.replace(spec, budget=dict(spec.budget) | raised), folder)
+        old = kept_spec(journal, folder)
+        results = sum(1 for _ in journal.results())
+    spec = mended(old, options)
+    refuse_another_model(old, spec, results)
+    prepared = prepare(spec, folder)
     print_finished(execute(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)

@@ -11,7 +11,7 @@ from combee.errors import CombeeError, DataError, StorageError, UsageError, did_
 from combee.journal import Journal
 from combee.playbook import Playbook, from_json, load
 
-__all__ = ["RUNS", "all_runs", "changed_at", "find_run", "new_run", "open_book", "refuse_device"]
+__all__ = ["RUNS", "all_runs", "changed_at", "find_run", "has_results", "new_run", "open_book", "refuse_device"]
 
 RUNS = Path("runs")
 JOURNAL = "journal.sqlite"
@@ -19,7 +19,10 @@ _LONGEST_NAME = 200
 
 
 def new_run(name: str | None, out: Path | None, prefix: str) -> Path:
-    """Return the folder of a new run; it is made when the journal is opened. Raises `UsageError` if it is taken."""
+    """Return the folder of a new run; it is made when the journal is opened. Raises `UsageError` if it is taken.
+
+    What a run that never got a result left there is taken away.
+    """
     if out is not None:
         folder = out
     else:
@@ -44,6 +47,8 @@ def new_run(name: str | None, out: Path | None, prefix: str) -> Path:
         )
     if is_file:
         raise UsageError(f"{folder} is a file.", hint="Choose another folder with --out.")
+    if (folder / JOURNAL).exists():
+        _clear(folder)
     return folder
 
 
@@ -58,12 +63,32 @@ def _check_name(name: str) -> None:
 
 
 def _begun(folder: Path) -> bool:
-    """Say whether the journal holds anything: one that was killed before its first commit must not block its name."""
+    """Say whether the journal holds anything of worth: one without a result and a paid call must not block its name.
+
+    A run of a command that failed before it got an answer, of a wrong URL say, is such a one.
+    """
     try:
         with Journal.open(folder, create=False, read_only=True) as journal:
-            return any(True for _ in journal.events()) or bool(journal.versions()) or journal.meta("spec") is not None
+            if journal.meta("spec") is None:
+                return any(True for _ in journal.events()) or bool(journal.versions())
+            return has_results(journal)
     except CombeeError:
         return True
+
+
+def has_results(journal: Journal) -> bool:
+    """Say whether a run holds a result, or a call that was or may have been paid for."""
+    if any(True for _ in journal.results()):
+        return True
+    return any(not isinstance(row, dict) or row.get("paid") != "no" for row in journal.calls())
+
+
+def _clear(folder: Path) -> None:
+    """Take away the journal of a run that holds nothing. Raises `LockedError` where it is at work just now."""
+    with Journal.open(folder, create=False):
+        pass
+    for path in (*folder.glob(f"{JOURNAL}*"), folder / "journal.open"):
+        path.unlink(missing_ok=True)
 
 
 def _unusable(path: Path, error: OSError | ValueError) -> UsageError:

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from combee.cli.mending import PACE
+from combee.cli.spent import maybe_paid
 from combee.cli.words import counted
-from combee.errors import LockedError, RunError, StorageError, UsageError
+from combee.errors import BudgetError, LockedError, RunError, StorageError, UsageError
 from combee.journal import JSON, Journal, MemoryScope, Scope, hash_json
 
 if TYPE_CHECKING:
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["UNFINISHED", "Answers", "kept_until_the_end", "scores_kept", "told_what_is_kept"]
 
 UNFINISHED = Path("combee-unfinished")
-# How fast a model is called, and with whose key: an answer does not depend on it, and a failure is mended there.
-_PACE = {"max_in_flight", "requests_per_minute", "tokens_per_minute", "timeout", "api_key_env"}
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ def kept_until_the_end(command: str, models: Models | None, about: JSON) -> Iter
             return found + journal.stats().bought
 
         try:
-            with told_what_is_kept(folder, kept):
+            with told_what_is_kept(folder, kept, models):
                 yield answers
         except BrokenPipeError:  # a reader that has seen enough
             raise
@@ -95,19 +95,22 @@ def scores_kept(command: str, prepared: Prepared) -> AbstractContextManager[Answ
 
 
 @contextmanager
-def told_what_is_kept(folder: Path, kept: Callable[[], int]) -> Iterator[None]:
+def told_what_is_kept(folder: Path, kept: Callable[[], int], models: Models) -> Iterator[None]:
     """Say of a command that is stopped, or fails, how it goes on: by the same command, with what `folder` keeps."""
     try:
         yield
     except BrokenPipeError:
         raise
     except (KeyboardInterrupt, OSError):  # Ctrl-C; a standard output that is full or closed
+        if lost := maybe_paid(models):
+            click.echo(f"Stopped.{lost}", err=True)
         if kept():
             click.echo(f"No answer is lost: the same command goes on with those kept in {folder}.", err=True)
         raise
     except RunError as error:
         if kept():
-            told = f"What was answered is kept in {folder}: the same command goes on with it."
+            how = " with a higher limit" if isinstance(error, BudgetError) else ""
+            told = f"What was answered is kept in {folder}: the same command{how} goes on with it."
             error.hint = f"{error.hint}\n  {told}" if error.hint else told
         raise
 
@@ -130,7 +133,7 @@ def _without_pace(model: JSON) -> JSON:
     """Return settings of models, and of single roles, without those that change no answer."""
     if not isinstance(model, dict):
         return model
-    return {key: value if key == "extra" else _without_pace(value) for key, value in model.items() if key not in _PACE}
+    return {key: value if key == "extra" else _without_pace(value) for key, value in model.items() if key not in PACE}
 
 
 def _names(models: Models) -> JSON:
