@@ -24,6 +24,7 @@ __all__ = ["MockServer", "serve"]
 
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 411: "Length Required"}
 _LARGEST = 64 * 1024 * 1024
+_TLS = b"\x16"  # how a TLS handshake begins
 
 
 def _head(status: int, length: int, content_type: str, extra: Mapping[str, str]) -> bytes:
@@ -71,6 +72,10 @@ class _Connection(asyncio.Protocol):
         if self._busy or self._transport is None:
             return
         end = self._buffer.find(b"\r\n\r\n")
+        if self._buffer.startswith(_TLS):  # as a real server would: else the client waits for its handshake
+            self._buffer.clear()
+            self._reply(Answer.error(400, "this is http, not https"))
+            return
         if end < 0:
             return
         first, *lines = bytes(self._buffer[:end]).decode("latin-1").split("\r\n")
