@@ -6,6 +6,7 @@ command, its error and its fix is not said.
 
 from __future__ import annotations
 
+from combee.mining.attempts import failed_calls
 from combee.mining.curator import MiningCurator
 from combee.mining.reflector import MiningReflector
 from combee.mining.stored import Kept, StoredRuns, StoredTrace, TraceFile, keep, safe, vote_trace
@@ -18,6 +19,7 @@ __all__ = [
     "StoredRuns",
     "StoredTrace",
     "TraceFile",
+    "failed_calls",
     "findings",
     "keep",
     "safe",

@@ -10,19 +10,21 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from posixpath import basename
 
-from combee.mining.faults import Fault, fault_of, last_line, printed
+from combee.mining.faults import Fault, fault_of, last_line, own_fault, printed
+from combee.mining.replies import reply_error, unwrapped
 from combee.mining.shell import Part, parts
 from combee.mining.words import READERS
 from combee.trace import Step, ToolCall, Trace, failed
 
-__all__ = ["LOOKS", "Attempt", "attempts"]
+__all__ = ["LOOKS", "Attempt", "attempts", "failed_calls"]
 
 LOOKS = re.compile(
-    r"(?!.*(?:replace|write|edit|insert))(?:(?i:read|open|view|cat|show|grep|search|find|list|glob|get|fetch)(?![a-z])|"
-    r"(?i:ls)$)"
+    r"(?!.*(?:replace|write|edit|insert))(?:[\w-]{1,40}?(?:__|[./:])){0,3}"
+    r"(?:(?i:read|open|view|cat|show|grep|search|find|list|glob|get|fetch)(?![a-z])|(?i:ls)$)"
 )
-"""Tools that are no shell and only show something, by the beginning of their names."""
+"""Tools that are no shell and only show something, by the beginning of their names (after a server's: `mcp__fs__`)."""
 
 _SHELL = re.compile(
     r"bash|shell|terminal|exec|execute_bash|run_command|run_shell_command|local_shell|swe_agent_action|command|"
@@ -62,7 +64,7 @@ class Attempt:
     @cached_property
     def fault(self) -> Fault | None:
         """What the output says went wrong; an output can hold one although the call as a whole worked."""
-        found = fault_of(self.output)
+        found = _fault(self.output, self.command)
         if found is not None and self.command is not None and _only_shows(self.command, found):
             return None
         return last_line(self.output) if found is None and self.worked is False else found
@@ -102,6 +104,11 @@ def attempts(trace: Trace) -> tuple[Attempt, ...]:
     return tuple(_attempts(trace, answers))
 
 
+def failed_calls(trace: Trace) -> int:
+    """Return how many calls of a trace surely failed: the same rule by which lessons are found."""
+    return sum(attempt.worked is False for attempt in attempts(trace))
+
+
 def _attempts(trace: Trace, answers: dict[str, Step]) -> Iterator[Attempt]:
     used: dict[str, int] = {}
     for place, step in enumerate(trace.steps):
@@ -114,10 +121,10 @@ def _attempts(trace: Trace, answers: dict[str, Step]) -> Iterator[Attempt]:
             command = _command(call)
             if command is not None and _STARTS_AN_AGENT.match(command.strip()):
                 continue  # the line that starts the recorded agent itself
-            output = "" if result is None else result.text[-_LONGEST:]
+            output, code = ("", None) if result is None else unwrapped(result.text[-_LONGEST:])
             command = command and command[:_LONGEST]
             tool = "edit" if command is None and '"raw_action": "edit ' in call.arguments[:40] else call.name
-            worked = None if result is None else _worked(result, command, tool)
+            worked = None if result is None else _worked(result, command, tool, code)
             yield Attempt(step.index, tool, call.arguments[:_LONGEST], command, output, worked, step.agent)
 
 
@@ -138,21 +145,31 @@ def _command(call: ToolCall) -> str | None:
     return text if _SHELL.fullmatch(call.name) else None
 
 
-def _worked(result: Step, command: str | None, tool: str) -> bool | None:
+def _fault(output: str, command: str | None) -> Fault | None:
+    found = fault_of(output)
+    if found is None and command is not None:
+        return own_fault(output, {basename(word) for part in parts(command) for word in part.words[:2]})
+    return found
+
+
+def _worked(result: Step, command: str | None, tool: str, code_beside: int | None) -> bool | None:
     """Return how a call ended: by the recorded flag, an exit code, or the sign of a failure in the output."""
     if result.is_error is not None:
         return not result.is_error
+    if code_beside is not None:
+        return code_beside == 0
     code = next((match[1] or match[2] for match in _EXIT.finditer(result.text[:400] + result.text[-400:])), None)
     if code is not None:
         return code == "0"
     told = _NUMBERED.sub("", result.text)  # the lines of a file that a tool shows are not its own words
-    found = fault_of(told)
+    found = _fault(told, command)
     if found is None:
         return None if failed(replace(result, text=told)) else True
     if told.count("\n") > _SHORT and found.kind != "timeout" and not _ends_with(told, found):
         return None  # a long output may hold any text
     if command is None:  # a tool that reads says first that it could not; what comes later is what it read
-        return None if LOOKS.match(tool) and found.line not in " ".join(told.split())[: 2 * len(found.line)] else False
+        first = found.line in " ".join(told.split())[: 2 * len(found.line)] or reply_error(told)[1]
+        return None if LOOKS.match(tool) and not first else False
     return None if _only_shows(command, found) else False
 
 

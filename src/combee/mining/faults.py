@@ -7,14 +7,28 @@ quoted, since what stands in a trace is data.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["Fault", "fault_of", "is_instruction", "last_line", "printed", "quotable", "quoted", "signature"]
+from combee.mining.replies import reply_error
+
+__all__ = [
+    "Fault",
+    "fault_of",
+    "is_instruction",
+    "last_line",
+    "own_fault",
+    "printed",
+    "quotable",
+    "quoted",
+    "signature",
+]
 
 _OUTPUT = re.compile(r"<output>\n?(.*?)(?:</output>|\Z)", re.DOTALL)
 _LONGEST = 160
 _SEARCHED = 20_000
+_SAYS_SOMETHING = r"(?!\W*(?:(?:none|null|false|ok)\W*$|(?:no|0) errors?\b))(?=.*[A-Za-z]{2})"
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "disk",
@@ -52,12 +66,19 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("exception", re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt): .+$", re.MULTILINE)),
     ("compiler", re.compile(r"^[^\s:]{1,120}:\d+:(?:\d+:)? (?:fatal )?error: .+$", re.MULTILINE)),
     ("compiler", re.compile(r"^.{0,200}\bundefined reference to .+$", re.MULTILINE)),
-    ("compiler", re.compile(r"^error(?:\[E\d+\])?: .+$", re.MULTILINE)),
+    ("compiler", re.compile(rf"^error(?:\[E\d+\])?: {_SAYS_SOMETHING}.+$", re.MULTILINE)),
     ("tool", re.compile(r"^E: .+$", re.MULTILINE)),
     ("tool", re.compile(r"^[\w./+-]{1,80}: (?:fatal )?error: .+$", re.MULTILINE)),
-    ("tool", re.compile(r"^(?:fatal|ERROR|Error|error|npm ERR!|npm error|make): .*\w.*$", re.MULTILINE)),
+    ("tool", re.compile(r"^npm (?:ERR!|error) (?!(?:code|errno|syscall|path|dest|A complete) ).*\w.*$", re.MULTILINE)),
+    (
+        "tool",
+        re.compile(rf"^(?:fatal|FATAL(?: ERROR)?|ERROR|Error|error|make): {_SAYS_SOMETHING}.*$", re.MULTILINE),
+    ),
     ("tool", re.compile(r"^.{0,60}?An error occurred \(\w+\).*$", re.MULTILINE)),
-    ("tool", re.compile(r"^.{0,120}?\"error\": \"[^\"]{3,300}\"", re.MULTILINE)),
+    (
+        "tool",
+        re.compile(r"^.{0,120}?(?P<said>\"error\": ?\"(?!none\"|null\")(?:[^\"\\\n]|\\.){3,300}\")", re.MULTILINE),
+    ),
     ("tool", re.compile(r"^[\w./+-]{1,40}: (?:error: )?.{0,120}?(?:No such file or directory|[Pp]ermission denied|"
                         r"[Cc]onnection refused|invalid|unrecognized|unknown|[Cc]annot|[Cc]ould not|[Uu]nable to|"
                         r"not (?:found|a|an|installed|supported|permitted)|failed|missing|unexpected).*$",
@@ -147,6 +168,18 @@ def last_line(output: str) -> Fault | None:
     return Fault("tool", " ".join(line.split()))
 
 
+def own_fault(output: str, programs: Iterable[str]) -> Fault | None:
+    """Return the error that a program states in its own name without a colon before it: `vllm error: ...`."""
+    names = "|".join(re.escape(name) for name in programs if re.fullmatch(r"[\w.+-]{2,40}", name))
+    if not names:
+        return None
+    said = re.search(
+        rf"^(?:{names})(?:\[\d+\])?:? (?i:fatal |fatal error|error): .*[A-Za-z]{{3}}.*$", printed(output), re.MULTILINE
+    )
+    line = "" if said is None else " ".join(said[0].split())
+    return Fault("tool", line) if line and not is_instruction(line) else None
+
+
 @lru_cache(maxsize=8192)
 def fault_of(output: str) -> Fault | None:
     """Return what an output says went wrong, or None where no line of a known shape says it."""
@@ -154,6 +187,9 @@ def fault_of(output: str) -> Fault | None:
     if _TIMEOUT.match(output) or _TIMED_OUT.search(ends):
         return Fault("timeout", "timed out and was killed")
     text = printed(output)
+    is_json, said = reply_error(text)
+    if is_json:
+        return Fault("tool", said) if said and not is_instruction(said) else None
     if len(text) > _SEARCHED:
         text = text[: _SEARCHED // 2] + "\n" + text[-_SEARCHED // 2 :]
     for kind, pattern in _KINDS:
