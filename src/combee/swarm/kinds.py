@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from combee.errors import UsageError, did_you_mean
-from combee.model import Budget, Engine, Model, parse_price
+from combee.model import Budget, Engine, Model, find_price, parse_price
 from combee.swarm.brain import Brain, Policy, ScriptedBrain
 from combee.swarm.lookup import first_words, lookup
 from combee.swarm.model_brain import ModelBrain, summary_by
@@ -27,8 +27,8 @@ def brain_of(
     """Return the brain of the tables [model] and [budget], and who writes summaries when a window is full.
 
     Raises:
-        UsageError: There is no such kind, or a setting of it is missing or cannot be used.
-        BudgetError: A limit in money meets a model without a price.
+        UsageError: There is no such kind, a setting of it is missing or cannot be used, or a limit in money meets a
+            model without a price.
     """
     kind, name = model.get("kind", "lookup"), model.get("name", "")
     if budget and kind != "endpoint":
@@ -63,6 +63,10 @@ def _client(model: Mapping[str, Any], budget: Mapping[str, Any]) -> Model:
     name = model["name"]
     price = parse_price(model["price"]) if "price" in model else None
     limits = Budget(**budget)
+    in_money = budget.get("max_cost") is not None
+    if in_money and price is None and not is_local(name) and find_price(name, model.get("base_url", "")) is None:
+        hint = 'Write it below [model], in dollars per million tokens: price = "0.27/1.10"; "0/0" for one that is free.'
+        raise UsageError(f"the price of {name!r} is not known, so max_cost cannot be held", hint=hint)
     if is_local(name):
         return LocalModel(name=name, engine=Engine(limiter=Limiter(SLOTS), budget=limits), price=price)
     key = model.get("api_key_env", "OPENAI_API_KEY")
