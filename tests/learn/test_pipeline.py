@@ -196,7 +196,7 @@ async def test_a_run_whose_aggregation_stays_broken_ends_and_goes_on_when_it_is_
     config = LearnConfig(batch=20, give_up_after=2, aggregate=how, guard=False)
     for _ in range(2):
         with Journal.open(tmp_path) as journal, pytest.raises(RunError, match="2 steps in a row"):
-            await run(tags, LexicalGenerator(), config, curator=curator, journal=journal)
+            await run(tags, Slow(0), config, curator=curator, journal=journal)
     curator.failing = 0
     later = Slow(0)
     with Journal.open(tmp_path) as journal:

@@ -7,13 +7,14 @@ be laid out early, and they do not depend on what an agent calls its reflections
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
-from combee.errors import CallError
+from combee.errors import CallError, RunError
 from combee.journal import JSON, Scope
 from combee.learn.events import Event, SampleDone
 from combee.learn.roles import Reflection
@@ -24,6 +25,8 @@ from combee.runner import Runner
 __all__ = ["Arrival", "Intake", "MapStoppedError", "Ticket", "decided", "reflection_name"]
 
 S = TypeVar("S", bound=Sample)
+
+_REASONS = 3  # that an error names
 
 
 class _NotDecidedError(Exception):
@@ -76,12 +79,16 @@ class Arrival(Generic[S]):
 
 
 class Intake(Generic[S]):
-    """The samples under way in one run. A sample that the journal says failed here is not called again."""
+    """The samples under way in one run. A sample that the journal says failed here is not called again.
+
+    `reasons` counts why samples failed.
+    """
 
     def __init__(
         self, sample_map: SampleMap[S], runner: Runner, *, limit: int, observe: Callable[[Event], None]
     ) -> None:
         self.pending: dict[str, Ticket[S]] = {}
+        self.reasons: Counter[str] = Counter()
         self._map = sample_map
         self._runner = runner
         self._limit = limit
@@ -131,6 +138,14 @@ class Intake(Generic[S]):
             pump.cancel()
         await asyncio.gather(*pumps, return_exceptions=True)
 
+    def nothing_worked(self, samples: int) -> RunError:
+        """Return the error of a run in which no sample could be worked on; it names the most frequent reasons."""
+        reasons = [f"{why} ({times} times)" if times > 1 else why for why, times in self.reasons.most_common(_REASONS)]
+        if more := len(self.reasons) - len(reasons):
+            reasons.append(f"and {more} more {'reasons' if more > 1 else 'reason'}")
+        which = f"None of the {samples} samples could" if samples > 1 else "The only sample could not"
+        return RunError(f"{which} be worked on: {'; '.join(reasons)}")
+
     def _taken(self, arrival: Arrival[S]) -> Arrival[S]:
         del self.pending[arrival.ticket.name]
         return arrival
@@ -157,6 +172,8 @@ class Intake(Generic[S]):
 
     def _deliver(self, arrival: Arrival[S]) -> None:
         ticket, sampled = arrival.ticket, arrival.sampled
+        if arrival.error is not None:
+            self.reasons[arrival.error] += 1
         score = sampled.score if sampled else None
         reflection = sampled.reflection if sampled else None
         hits, total = (score.hits, score.total) if score else (0, 0)

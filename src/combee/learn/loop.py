@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from combee.errors import BudgetError, CombeeError, RunError, UsageError
+from combee.errors import BudgetError, CombeeError, UsageError
 from combee.journal import Journal, MemoryScope, Scope
 from combee.learn.batching import Batching, announcement
 from combee.learn.config import LearnConfig
@@ -34,6 +34,7 @@ from combee.learn.judge import Judge, Validate
 from combee.learn.record import Recorder
 from combee.learn.reduce import Reduced, Reducer
 from combee.learn.roles import Curator, Reflection
+from combee.learn.sameness import refuse_another_run
 from combee.learn.sampling import Sample, SampleMap
 from combee.learn.step import Clock, Gathering, Mapped
 from combee.pace import Choice
@@ -77,7 +78,7 @@ async def learn(
     """Learn from all samples and return the books.
 
     Raises:
-        UsageError: No samples, or two with one id.
+        UsageError: No samples, two with one id, or a journal of a run that began with others or with other settings.
         RunError: Nothing at all could be worked on, or a fault that makes going on pointless; what was learned is kept.
     """
     if not samples:
@@ -86,6 +87,7 @@ async def learn(
         raise UsageError("Two samples have the same id.", hint="Give every row an id of its own.")
     runner = runner if runner is not None else LocalRunner(config.concurrency)
     book = start if start is not None else Playbook()
+    refuse_another_run(journal, samples, config, parts=(sample_map, curator), start=book)
     judge = judge if judge is not None else Judge(enabled=config.guard)
     judge.begin(book)
     recorder = Recorder(config, journal, observe)
@@ -183,7 +185,7 @@ class _Loop(Generic[S]):
                 await self._validate_at(epoch)
         await self._validate_at(self.config.epochs - 1, at_end=True)
         if not self.worked:
-            raise RunError(f"None of the {len(samples)} samples could be worked on.", hint="The lines above say why.")
+            raise self.intake.nothing_worked(len(samples))
 
     async def _one_step(self, epoch: int, queue: deque[tuple[S, int]], batching: Batching) -> list[tuple[S, int]]:
         """Take a minibatch from the queue and learn from it; return the samples to try again later."""
