@@ -204,7 +204,7 @@ async def test_a_gate_without_its_endpoint_does_not_judge_and_says_why(capsys: p
     [
         (MockConfig(key="right-key-123"), "wrong-key-456", "does not accept the key"),
         (MockConfig(models=("other",)), None, "does not exist"),
-        (MockConfig(schema="ignore", json_mode="ignore"), None, "None of the 6 samples"),
+        (MockConfig(schema="ignore", json_mode="ignore"), None, "6 samples could be worked on"),
     ],
 )
 async def test_an_endpoint_that_refuses_ends_the_run_with_a_reason_and_never_shows_the_key(

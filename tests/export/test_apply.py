@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.errors import StorageError, UsageError
-from combee.export import BEGIN, END, File, changes, diff_of, put_block, write
+from combee.export import BEGIN, END, File, changes, diff_of, export, put_block, write
+from combee.playbook import Bullet, Playbook
 
 BLOCK = f"{BEGIN}\n## OTHERS\n[m-00001] helpful=0 harmful=0 :: x\n{END}\n"
 BODIES = st.text(alphabet="ab #\n\r", max_size=60).map(str.encode)
@@ -98,3 +99,15 @@ def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> Non
     tmp_path.chmod(0o500)
     with pytest.raises(StorageError, match="cannot be written"):
         write(found, tmp_path)
+
+
+def test_what_says_how_to_read_the_lessons_comes_in_once_and_is_the_files_own_then() -> None:
+    first = export(Playbook((Bullet("m-00001", "OTHERS", "x"),), 1), "agents")[0].text
+    newer = export(Playbook((Bullet("m-00001", "OTHERS", "y"),), 1), "agents")[0].text
+    legend = first[: first.index(BEGIN)]
+    assert "how often a lesson helped" in legend
+    for body in (b"", b"Mine.\n"):
+        once = put_block(body, first)
+        assert put_block(once, newer) == put_block(body, newer)
+        own = once.replace(legend.encode(), b"In my words.\n")
+        assert put_block(own, newer).startswith(own[: own.index(BEGIN.encode())])

@@ -142,7 +142,7 @@ def test_the_explanation_names_everything_that_led_to_the_size() -> None:
     assert "b* = (alpha*A/tau)^(1/(alpha+1)) = 15.81" in text
     assert "4: b* = 31.6" in text
     fixed = explain(choose(fit_curve([2], [1.0]), 100))
-    assert fixed.startswith("batch 16 (fixed)\n! fixed batch size 16: 1 usable batch sizes")
+    assert fixed.startswith("batch 16 (fixed)\n! fixed batch size 16: 1 usable batch size;")
 
 
 @given(

@@ -58,9 +58,17 @@ class Tally:
         self.all = 0
         self._failed: set[str] = set()
         self._reasons: set[str] = set()
+        self._warning: str | None = None
 
-    def take(self, event: RunStarted | SampleDone) -> str | None:
-        """Count one event; returns what to say of it: each reason of a failure once, and not more than a few."""
+    def take(self, event: Event) -> str | None:
+        """Count one event; returns what to say of it: each reason of a failure once, and not more than a few.
+
+        A warning that repeats the one before, as a second try of a step brings it, is not said again.
+        """
+        if not isinstance(event, RunStarted | SampleDone):
+            said = describe_warning(event)
+            again, self._warning = said == self._warning, said or self._warning
+            return None if again else said
         if isinstance(event, RunStarted):
             self.all = event.samples
         elif not event.error:
@@ -98,7 +106,7 @@ class PlainDisplay(Display):
             if time.monotonic() - self._last >= PLAIN_EVERY_SECONDS:
                 self._last = time.monotonic()
                 self._print(_with_faults(f"{self._tally} · {describe(event)}", self._faults()))
-        elif said := self._tally.take(event) if isinstance(event, RunStarted | SampleDone) else describe_warning(event):
+        elif said := self._tally.take(event):
             self._print(said)
 
     def shorten(self, error: CombeeError) -> None:
@@ -135,7 +143,7 @@ class RichDisplay(Display):
         """Move the bar or change the text beside it."""
         if isinstance(event, StepFinished | Validated):
             self._progress.update(self._bar, description=_with_faults(describe(event), self._faults()))
-        elif said := self._tally.take(event) if isinstance(event, RunStarted | SampleDone) else describe_warning(event):
+        elif said := self._tally.take(event):
             self._progress.console.print(with_program(said), markup=False, highlight=False)
         self._progress.update(self._bar, total=self._tally.all or None, completed=self._tally.done)
 

@@ -26,19 +26,20 @@ from combee.runner import run_sync
 
 if TYPE_CHECKING:
     from combee.ace import RoleModel
-    from combee.model import EndpointReport, LocalModel, OpenAIModel
+    from combee.model import EndpointReport, LocalModel, OpenAIModel, Price
 
 __all__ = ["command"]
 
+_MARKS = {True: "ok ", None: "-- ", False: "NO "}
 EXTRAS = {"gepa": "gepa", "local": "xllamacpp", "mcp": "mcp", "swarm": "pydantic_ai"}
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at. `fix` says what to do when it is not well."""
+    """One thing looked at. `ok` is None where it is not as it might be, but does no harm; `fix` says what to do."""
 
     name: str
-    ok: bool
+    ok: bool | None
     found: str
     fix: str = ""
 
@@ -55,10 +56,10 @@ def command(as_json: bool, **options: Any) -> int:
     else:
         click.echo(f"combee {__version__}")
         for check in checks:
-            click.echo(f"{'ok ' if check.ok else 'NO '} {check.name:<12} {check.found}")
-            if not check.ok and check.fix:
+            click.echo(f"{_MARKS[check.ok]} {check.name:<12} {check.found}")
+            if check.ok is False and check.fix:
                 click.echo(f"    {check.fix}")
-    return 0 if all(check.ok for check in checks) else 1
+    return 1 if any(check.ok is False for check in checks) else 0
 
 
 def _python() -> Check:
@@ -119,10 +120,23 @@ async def _reach(spec: RunSpec) -> list[Check]:
             where = f"at {place}" if "://" in place else f"in {place}"
             found.append(Check("endpoint", report.ok, f"{name} {where} for {', '.join(roles)}"))
             for check in report.checks:
-                found.append(Check(check.name, check.ok is not False, check.detail, check.hint or ""))  # noqa: PERF401
+                follows = f". {check.hint}" if check.ok is None and check.hint else ""
+                found.append(Check(check.name, check.ok, check.detail + follows, check.hint or ""))
+            found += _cost_of_a_call(models.by_role[roles[0]].inner.price)
     finally:
         await models.aclose()
     return found
+
+
+def _cost_of_a_call(price: Price | None) -> list[Check]:
+    """Say what one call of a usual size costs; prompts of a grown playbook are the larger part of it."""
+    if price is None:
+        return []
+    from combee.model import Usage
+
+    small, large = price.cost(Usage(2_000, 300)), price.cost(Usage(20_000, 300))
+    found = f"${small:.5f} with 2,000 tokens in, ${large:.5f} with 20,000, and 300 out"
+    return [Check("a call costs", ok=True, found=found)]
 
 
 async def _report(model: RoleModel) -> EndpointReport:

@@ -53,7 +53,11 @@ def excerpt_options(command: F) -> F:
     for option in (
         click.option("--description", help="When the lessons are of use; agents choose skills by it."),
         click.option("--name", help="Name of the skill or rule. [from the run]"),
-        click.option("--max-tokens", type=click.IntRange(1), help="Take the most valuable bullets that fit."),
+        click.option(
+            "--max-tokens",
+            type=click.IntRange(1),
+            help="Take the most valuable bullets that fit; marks and legend (about 60 tokens) come on top.",
+        ),
         click.option("--version", default="best", show_default=True, help="A label (best, last, stable) or a digest."),
     ):
         command = option(command)
@@ -85,6 +89,10 @@ def command(what: str | None, form: str, out: Path | None, *, force: bool, as_js
     else:
         click.echo("\n".join(f"wrote {path}" for path in written))
         click.echo(f"from {called}: {counted(len(book), 'bullet')}, {tokens(book)} tokens")
+        if form in {"skill", "cursor"} and excerpt.description is None:
+            click.echo(
+                "agents choose by the description, and it names only the run: say when to use it with --description"
+            )
 
 
 def _target(file: File, form: str, out: Path | None) -> Path:

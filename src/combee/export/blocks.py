@@ -37,7 +37,8 @@ def put_block(content: bytes | None, block: str, where: str = "the file") -> byt
 
     Args:
         content: the file as it is; None where there is none.
-        block: from `BEGIN` to `END`, each on a line of its own, with a line end.
+        block: from `BEGIN` to `END`, each on a line of its own, with a line end. What stands before `BEGIN` says how it
+            is read: it comes in with the first block, and is the file's own from then on.
         where: what to call the file in errors.
 
     Raises:
@@ -46,8 +47,8 @@ def put_block(content: bytes | None, block: str, where: str = "the file") -> byt
     if not content:
         return block.encode()
     ends = b"\r\n" if content.count(b"\r\n") * 2 > content.count(b"\n") else b"\n"
-    text = block.encode().replace(b"\n", ends)
     span = _span(content, where)
+    text = block[block.index(BEGIN) if span is not None else 0 :].encode().replace(b"\n", ends)
     if span is not None:
         return content[: span[0]] + text + content[span[1] :]
     gap = b"" if content.endswith(b"\n") else ends

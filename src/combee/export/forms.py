@@ -132,8 +132,7 @@ def _skill(book: Playbook, name: str, description: str) -> tuple[File, ...]:
 
 
 def _agents(book: Playbook, name: str, description: str) -> tuple[File, ...]:
-    block = f"{BEGIN}\n{scored_text(book)}{END}\n"
-    return (File("AGENTS.md", block),)
+    return (File("AGENTS.md", f"{_READ}\n\n{_marked(scored_text(book))}"),)
 
 
 def _cursor(book: Playbook, name: str, description: str) -> tuple[File, ...]:

@@ -42,11 +42,12 @@ def _entries(got: Yield, usual: Sequence[Yield], limits: Limits) -> list[Finding
         return []
     floor = max(limits.min_entries, math.ceil(limits.min_rate * got.items))
     expected = lowest_usual([(each.entries, each.items) for each in usual], got.items)
+    lessons = f"{got.entries} lesson{'' if got.entries == 1 else 's'}"
     if got.entries < floor:
-        message = f"{got.entries} lessons from {got.items} reflections, under the floor of {floor}"
+        message = f"{lessons} from {got.items} reflections, under the floor of {floor}"
         wanted = float(floor)
     elif expected and got.entries < min(expected[1], limits.usual_share * expected[0]):
-        message = f"{got.entries} lessons from {got.items} reflections where about {expected[0]:.0f} are usual"
+        message = f"{lessons} from {got.items} reflections where about {expected[0]:.0f} are usual"
         wanted = expected[0]
     else:
         return []

@@ -106,7 +106,8 @@ def start(
         default_candidates(n) if candidates is None else candidates, n, minimum=min(minimum, top), maximum=top
     )
     if len(sizes) < 3:
-        notes = (*notes, f"{len(sizes)} candidate sizes are left, so nothing is profiled")
+        left = "1 candidate size is left" if len(sizes) == 1 else f"{len(sizes)} candidate sizes are left"
+        notes = (*notes, f"{left} of at least three, so nothing is profiled")
         sizes = ()
     config = PaceConfig(n, sizes, minimum, maximum, fallback, runs, refit_every)
     choose(fit_delays((), n), n, minimum=minimum, maximum=maximum)  # checks the bounds now

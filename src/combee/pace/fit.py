@@ -125,7 +125,8 @@ def _fit(samples: Sequence[tuple[int, float]], notes: list[str]) -> Fit | Unfit:
         notes.append(f"{bad} delays are not a positive finite number and do not count")
     logs = dict(sorted(logs.items()))
     if len(logs) < 3:
-        return Unfit(f"{len(logs)} usable batch sizes; a law needs three", _points(logs), tuple(notes))
+        sizes = f"{len(logs)} usable batch size{'' if len(logs) == 1 else 's'}"
+        return Unfit(f"{sizes}; a fit of time against size needs three", _points(logs), tuple(notes))
     logs, wild = _without_wild(logs)
     notes.extend(wild)
     points = _points(logs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["interval", "share_text"]
+__all__ = ["interval", "share_text", "single"]
 
 _Z = 1.959964
 
@@ -25,6 +25,11 @@ def interval(rows: Sequence[tuple[int, int]]) -> tuple[float, float]:
     half = _Z * (share * (1 - share) / size + _Z**2 / (4 * size**2)) ** 0.5
     scale = 1 + _Z**2 / size
     return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+
+
+def single(hits: int, parts: int) -> list[tuple[int, int]]:
+    """Return rows of one part each, where only the sums are known: for tasks of several parts a little too sure."""
+    return [(1, 1)] * hits + [(0, 1)] * (parts - hits)
 
 
 def _worth(rows: Sequence[tuple[int, int]], share: float, total: int) -> float:

@@ -13,6 +13,7 @@ from combee.playbook import tokens
 from combee.report.charts import batch_plot, lessons_plot, pace_plot, score_plot, size_plot
 from combee.report.gepa import search_section
 from combee.report.html import Html, Piece, cut, el, fold, scrolling, table
+from combee.report.interval import share_text, single
 from combee.report.losses import losses
 from combee.report.page import Section, facts, figures, page, when
 from combee.report.read import RunRecord, ScanTree, read_run
@@ -98,7 +99,8 @@ def _state(record: RunRecord) -> tuple[str, str]:
 
 def _facts(record: RunRecord) -> list[tuple[str, Piece]]:
     last = record.steps[-1] if record.steps else None
-    complete = [one.hits / one.total for one in record.validations if one.total and not one.errors]
+    validations = [one for one in record.validations if one.total and not one.errors]
+    complete = [one.hits / one.total for one in validations]
     lost = sum(len(scan.uncovered) for scan in record.last_scans)
     took_in = sum(len(scan.uncovered) + scan.covered for scan in record.last_scans)
     pairs: list[tuple[str, Piece]] = [
@@ -107,7 +109,9 @@ def _facts(record: RunRecord) -> list[tuple[str, Piece]]:
         ("tokens", f"{last.tokens if last else 0:,}"),
     ]
     if complete:
-        pairs += [("best validation", f"{max(complete):.3f}"), ("last validation", f"{complete[-1]:.3f}")]
+        last_rows = single(validations[-1].hits, validations[-1].total)
+        pairs += [("best validation", f"{max(complete):.3f}")]
+        pairs += [(f"last validation ({share_text(last_rows)})", f"{complete[-1]:.3f}")]
     if training := _by_epoch(record.steps):
         ends = [training[0], training[-1]] if len(training) > 1 else training
         name = "training, before learning" + (", first and last epoch" if len(training) > 1 else "")

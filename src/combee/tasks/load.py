@@ -98,7 +98,9 @@ def _task_set(name: str | None, path: Path, parts: Parts, judge: Scorer | None) 
         test=test,
         scorer=judge or scorer_of(SCORERS[parts.kind]),
         choices=tags_offered(rows),
-        about=_ABOUT[name] if name else f"{len(rows)} rows of {path}",
+        about=_ABOUT[name]
+        if name
+        else f"{len(rows)} rows of {path}: {len(train)} train, {len(val)} val, {len(test)} test",
         notes=parts.notes,
     )
 

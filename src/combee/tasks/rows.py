@@ -60,7 +60,8 @@ def read_table(path: Path) -> Table:
         raise UsageError(f"{path}: unknown kind of file {path.suffix or '(no suffix)'!r}", hint=hint)
     text, encoding = read_text(path)
     if not text.strip():
-        raise DataError("the file is empty", path=path, hint="One question and one answer a row are needed.")
+        blank = "the file is empty but for blanks or a byte order mark" if path.stat().st_size else "the file is empty"
+        raise DataError(blank, path=path, hint="One question and one answer a row are needed.")
     rows = (read or _jsonl)(path, text)
     if not rows:
         raise DataError("no rows", path=path, hint="One question and one answer a row are needed.")
