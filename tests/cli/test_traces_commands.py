@@ -61,8 +61,9 @@ def call(project: Path, capsys: pytest.CaptureFixture[str]) -> Call:
 
 def test_traces_says_what_is_there_and_writes_it_clean(call: Call, project: Path) -> None:
     facts = call("traces", "traces", "--out", "out/all.jsonl")
-    assert facts["formats"] == {"openai_chat": 4}
+    assert facts["formats"] == {"openai_chat": 3}  # the fourth is the first again
     assert facts["twice"] == 1
+    assert (facts["steps"], facts["tool_calls"], facts["failed_calls"]) == (21, 9, 3)
     assert any("chat.jsonl:5" in line for line in facts["skipped"])
     assert any("notes.txt" in line for line in facts["skipped"])
     assert facts["redacted"] == {"email": 3}
@@ -70,6 +71,22 @@ def test_traces_says_what_is_there_and_writes_it_clean(call: Call, project: Path
     assert "someone@example.org" not in written
     assert call("traces", "out/all.jsonl")["formats"] == {"combee": 3}
     assert call("traces", "traces/notes.txt", code=1)["traces"] == 0
+
+
+def test_a_run_that_is_met_again_counts_once_wherever_it_is_counted(
+    call: Call, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "traces" / "copy.jsonl").write_bytes((project / "traces" / "chat.jsonl").read_bytes())
+    facts = call("traces", "traces")
+    assert (facts["traces"], facts["twice"], facts["outcomes"]) == (3, 5, {"unknown": 3})
+    assert run(["traces", "traces"]) == 0
+    assert "traces     3 (openai_chat 3), 5 more met before: each run counts once" in capsys.readouterr().out
+
+
+def test_a_folder_without_a_file_says_so(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "nothing" / "here").mkdir(parents=True)
+    assert run(["traces", "nothing"]) == 1
+    assert "not read   nothing: there is no file in it" in capsys.readouterr().out
 
 
 def test_why_names_the_file_and_task_of_a_recorded_run_once_and_shows_its_steps(
@@ -97,7 +114,7 @@ def test_why_names_the_file_and_task_of_a_recorded_run_once_and_shows_its_steps(
 
 def test_learn_from_traces_ends_in_a_playbook_with_support_and_resumes(call: Call, project: Path) -> None:
     done = call("learn", "--from", "traces", "--name", "one")
-    assert done["read"]["traces"] == 4
+    assert (done["read"]["traces"], done["read"]["twice"]) == (3, 1)
     assert done["top"] == [{"id": "err-00001", "runs": 3, "text": done["top"][0]["text"]}]
     assert "`pip install six` brought it" in done["top"][0]["text"]
     assert "someone@example.org" not in (project / "runs/one/traces.jsonl").read_text(encoding="utf-8")

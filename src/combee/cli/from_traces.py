@@ -96,13 +96,13 @@ def learn_from_traces(spec: RunSpec, options: Mapping[str, Any]) -> None:
     redactor = None if spec.tasks.get("redact") is False else Redactor(spec.tasks.get("patterns") or {})
     result = read(path, str(spec.tasks.get("format") or "auto"))
     if options["dry_run"]:
-        _print_dry_run(spec, result.report, result, as_json=options["as_json"])
+        _print_dry_run(spec, result.report, result.once(), as_json=options["as_json"])
         return
     folder = new_run(options["name"], options["out"], f"traces-{spec.learn_config().aggregate}")
     make_agent(spec)  # what is wrong with the settings is said before anything is read or written
     folder.mkdir(parents=True, exist_ok=True)
     sizes: list[int] = []
-    kept = keep(_shown(result, sizes, quiet=quiet), folder / KEPT, redactor)
+    kept = keep(_shown(result.once(), sizes, quiet=quiet), folder / KEPT, redactor)
     if not kept.traces:
         (folder / KEPT).unlink()
         raise RunError(
@@ -113,7 +113,7 @@ def learn_from_traces(spec: RunSpec, options: Mapping[str, Any]) -> None:
     except UsageError:
         (folder / KEPT).unlink()
         raise
-    facts = shown_report(result.report, kept.redacted, kept.twice)
+    facts = shown_report(result.report, kept.redacted)
     if not quiet:
         click.echo("\n".join(_lines(facts, redacted=redactor is not None)), err=True)
     prepared = prepare_traces(_without_secrets(spec, redactor), folder)
@@ -177,7 +177,7 @@ def _shown(traces: Iterator[Trace], sizes: list[int], *, quiet: bool) -> Iterato
         yield trace
 
 
-def shown_report(report: Report, redacted: Mapping[str, int], twice: int = 0) -> dict[str, JSON]:
+def shown_report(report: Report, redacted: Mapping[str, int]) -> dict[str, JSON]:
     """Return what was read as plain data."""
     return {
         "traces": report.traces,
@@ -185,7 +185,7 @@ def shown_report(report: Report, redacted: Mapping[str, int], twice: int = 0) ->
         "files": dict(sorted(report.files.items())),
         "steps": report.steps,
         "tool_calls": report.tool_calls,
-        "twice": twice,
+        "twice": report.twice,
         "redacted": dict(sorted(redacted.items())),
         "skipped": [str(notice) for notice in report.skipped],
         "notes": [str(notice) for notice in report.notes],

@@ -13,9 +13,9 @@ from combee.cli.from_traces import check_place, notices, patterns_of, shown_repo
 from combee.cli.options import Place
 from combee.errors import RunError
 from combee.journal import JSON
-from combee.mining import Kept, keep
+from combee.mining import Kept, failed_calls, keep
 from combee.readers import read
-from combee.trace import Redactor, Trace, failed
+from combee.trace import Redactor, Trace
 
 __all__ = ["command"]
 
@@ -41,9 +41,9 @@ def command(
 
     def counted() -> Iterator[Trace]:
         nonlocal failures
-        for trace in result:
+        for trace in result.once():
             outcomes[_ended(trace)] += 1
-            failures += sum(map(failed, trace.steps))
+            failures += failed_calls(trace)
             yield trace
 
     kept = Kept()
@@ -53,10 +53,10 @@ def command(
     else:
         for _ in counted():
             pass
-    facts = shown_report(result.report, kept.redacted, kept.twice)
+    facts = shown_report(result.report, kept.redacted)
     facts |= {
         "outcomes": dict(sorted(outcomes.items())),
-        "failed_steps": failures,
+        "failed_calls": failures,
         "out": None if out is None else str(out),
     }
     if as_json:
@@ -82,12 +82,13 @@ def _text(facts: Mapping[str, JSON]) -> str:
         shown = (f"{key} {count}" for key, count in found.items()) if isinstance(found, dict) else ()
         return ", ".join(shown) or "none"
 
+    met = f", {facts['twice']} more met before: each run counts once" if facts["twice"] else ""
     lines = [
-        f"traces     {facts['traces']} ({pairs('formats')})",
-        f"steps      {facts['steps']}, {facts['tool_calls']} tool calls, {facts['failed_steps']} failed",
+        f"traces     {facts['traces']} ({pairs('formats')})" + met,
+        f"steps      {facts['steps']}, {facts['tool_calls']} tool calls, {facts['failed_calls']} failed",
         f"outcomes   {pairs('outcomes')}",
     ]
     if facts["out"]:
         lines.append(f"redacted   {pairs('redacted')}")
-        lines.append(f"wrote      {facts['out']}" + (f" ({facts['twice']} met twice)" if facts["twice"] else ""))
+        lines.append(f"wrote      {facts['out']}")
     return "\n".join([*lines, *notices(facts, _SHOWN)])

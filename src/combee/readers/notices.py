@@ -33,13 +33,15 @@ class Report:
     """Counts of one reading run.
 
     `formats` maps a reader's name to its traces, `files` to its files or folders; `lost` counts what was not read,
-    `links` the further names of files that were read once, `unnamed` the notices past the number that is kept.
+    `twice` the runs that `ReadResult.once` met again, `links` the further names of files that were read once, `unnamed`
+    the notices past the number that is kept.
     """
 
     formats: Counter[str] = field(default_factory=Counter)
     files: Counter[str] = field(default_factory=Counter)
     steps: int = 0
     tool_calls: int = 0
+    twice: int = 0
     links: int = 0
     lost: int = 0
     unnamed: int = 0
@@ -60,6 +62,13 @@ class Report:
     def traces(self) -> int:
         """How many traces were read."""
         return self.formats.total()
+
+    def again(self, kind: str, steps: int, tool_calls: int) -> None:
+        """Count a trace as met twice that was counted as read."""
+        self.formats[kind] -= 1
+        self.steps -= steps
+        self.tool_calls -= tool_calls
+        self.twice += 1
 
     def skip(self, path: str, reason: str, line: int | None = None) -> None:
         """Name something that was not read."""
@@ -82,6 +91,8 @@ class Report:
     def __str__(self) -> str:
         kinds = ", ".join(f"{name} {count}" for name, count in sorted(self.formats.items())) or "none"
         lines = [f"{self.traces} traces ({kinds}), {self.steps} steps, {self.tool_calls} tool calls"]
+        if self.twice:
+            lines.append(f"met before, so left out: {self.twice}")
         for title, notices in (("not read", self.skipped), ("noted", self.notes)):
             if notices:
                 lines.append(f"{title}: {sum(notice.count for notice in notices)} in {len(notices)} places")

@@ -38,6 +38,17 @@ class ReadResult:
     def __next__(self) -> Trace:
         return next(self._traces)
 
+    def once(self) -> Iterator[Trace]:
+        """Yield each run once: one whose id was met before counts in the report as `twice`, not as a trace."""
+        met: set[str] = set()
+        for trace in self:
+            if trace.id in met:
+                calls = sum(len(step.tool_calls) for step in trace.steps)
+                self.report.again(trace.meta["format"], len(trace.steps), calls)
+            else:
+                met.add(trace.id)
+                yield trace
+
 
 def read(path: str | Path, format: str = "auto", *, limits: Limits | None = None) -> ReadResult:  # noqa: A002 - the API
     """Return the traces of a file, or of every file below a folder in the order of their names.
@@ -59,9 +70,16 @@ def read(path: str | Path, format: str = "auto", *, limits: Limits | None = None
     folder = root.is_dir()
     source = Source(root, "" if folder else root.name, report, limits or Limits(), folder=folder)
     if folder:
-        return ReadResult(_folder(source, chosen, root, set(), 0), report)
+        return ReadResult(_all_below(source, chosen, root), report)
     forced = None if format == "auto" else chosen[0]
     return ReadResult(traces_of(source, chosen, forced), report)
+
+
+def _all_below(source: Source, chosen: tuple[Reader, ...], root: Path) -> Iterator[Trace]:
+    yield from _folder(source, chosen, root, set(), 0)
+    report = source.report
+    if not (report.traces or report.lost or report.links):
+        report.skip(root.name or str(root), "there is no file in it")
 
 
 def traces_of(source: Source, chosen: tuple[Reader, ...], forced: Reader | None = None) -> Iterator[Trace]:
