@@ -146,7 +146,9 @@ def test_a_dry_run_without_a_price_says_what_it_can_and_how_to_give_one(capsys: 
 def test_what_a_model_costs_at_its_own_provider_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     elsewhere = ["--model", "deepseek-chat", "--base-url", "https://api.example.com/v1", "--max-cost", "1"]
     assert run(["learn", "gauges.jsonl", *SPLIT, *elsewhere, "--dry-run"]) == 2
-    assert "At its own provider (genai-prices: deepseek/deepseek-chat) it costs" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "At its own provider (genai-prices" in err
+    assert "deepseek/deepseek-chat" in err
 
 
 def test_a_run_by_gepa_that_is_stopped_or_fails_is_listed_as_that(

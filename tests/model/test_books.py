@@ -7,9 +7,12 @@ import subprocess
 import sys
 from collections.abc import Coroutine
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import cast
 
+import genai_prices
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,10 +52,34 @@ def test_list_prices_are_found_by_the_host_and_never_guessed() -> None:
     assert found is not None
     assert found.prompt > 0
     assert found.completion > found.prompt > (found.cached or 0)
-    assert found.source.startswith("genai-prices: deepseek/")
+    assert found.source.startswith(f"genai-prices {version('genai-prices')}: deepseek/")
     assert find_price("deepseek-chat", "http://127.0.0.1:8000/v1") is None
     assert find_price("deepseek-chat", "https://proxy.example/v1") is None
     assert find_price("no-such-model", "https://api.deepseek.com/v1") is None
+
+
+@pytest.mark.parametrize("model", ["deepseek-chat", "deepseek-reasoner"])
+def test_a_price_by_the_hour_is_that_of_the_dearest_hour_at_any_time(model: str) -> None:
+    url = "https://api.deepseek.com/v1"
+    found = find_price(model, url)
+    assert found is not None
+    assert found.source.endswith("at its dearest hour of the day")
+    usage, now = genai_prices.Usage(input_tokens=10**6, output_tokens=10**6), datetime.now(UTC)
+    by_hour = [
+        float(
+            genai_prices.calc_price(
+                usage, model, provider_api_url=url, genai_request_timestamp=now + timedelta(hours=hour)
+            ).total_price
+        )
+        for hour in range(24)
+    ]
+    assert min(by_hour) < max(by_hour) == pytest.approx(found.cost(Usage(10**6, 10**6)))
+
+
+def test_a_price_that_is_the_same_all_day_is_not_called_dearest() -> None:
+    found = find_price("claude-sonnet-4-5", "https://api.anthropic.com/v1")
+    assert found is not None
+    assert "dearest" not in found.source
 
 
 def test_prices_are_read_from_text() -> None:

@@ -1,12 +1,17 @@
 """What tokens cost: the list in `genai-prices` (the snapshot that came with it, never fetched), and prices given.
 
-A price that is not known is None, and stays so: a budget in money refuses to run on it.
+A price that is not known is None, and stays so: a budget in money refuses to run on it. Where the list has prices by
+the hour, the dearest of the coming day holds: a run may cross into it, and a budget must not count too little.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from importlib.metadata import version
+from typing import Any
 from urllib.parse import urlsplit
 
 from combee.errors import UsageError
@@ -76,30 +81,66 @@ def _number(value: object) -> tuple[float, list[tuple[int, float]]] | None:
     return float(base), [(int(tier.start), float(tier.price)) for tier in getattr(value, "tiers", [])]
 
 
-def _lookup(model: str, url: str | None) -> Price | None:
+_LIST = "genai-prices"
+_HALF_HOURS = 48  # of a day; list prices change on the half hour
+
+
+def _listed(model: str, url: str | None) -> Iterator[Any]:
+    """Yield what the list says of now and, where it may change, of each half hour of the coming day."""
     import genai_prices
 
-    usage = genai_prices.Usage(input_tokens=1, output_tokens=1)
+    usage, now = genai_prices.Usage(input_tokens=1, output_tokens=1), datetime.now(UTC)
+    for number in range(_HALF_HOURS + 1):
+        at = now + timedelta(minutes=30 * number)
+        found = genai_prices.calc_price(usage, model, provider_api_url=url, genai_request_timestamp=at)
+        yield found
+        if not isinstance(found.model.prices, list):
+            break
+
+
+def _lookup(model: str, url: str | None) -> Price | None:
     try:
-        found = genai_prices.calc_price(usage, model, provider_api_url=url)
+        listed = list(_listed(model, url))
     except (LookupError, ValueError):
         return None
-    prompt = _number(getattr(found.model_price, "input_mtok", None))
-    completion = _number(getattr(found.model_price, "output_mtok", None))
+    found = listed[0]
+    prices = [
+        _price(one.model_price, f"{_LIST} {version(_LIST)}: {found.provider.id}/{found.model.id}") for one in listed
+    ]
+    known = [one for one in prices if one is not None]
+    return None if len(known) < len(prices) else _dearest(known)
+
+
+def _price(listed: Any, source: str) -> Price | None:
+    """Return the price at one time, None where the list has only a part of it."""
+    prompt = _number(getattr(listed, "input_mtok", None))
+    completion = _number(getattr(listed, "output_mtok", None))
     if prompt is None or completion is None:
         return None
-    cached = _number(getattr(found.model_price, "cache_read_mtok", None))
+    cached = _number(getattr(listed, "cache_read_mtok", None))
     # One factor a tier, on the safe side: the dearest of prompt and completion.
     tiers: dict[int, float] = {}
     for base, steps in (prompt, completion):
         for start, price in steps:
             tiers[start] = max(tiers.get(start, 1.0), price / base if base else 1.0)
+    return Price(prompt[0], completion[0], cached[0] if cached else None, tuple(sorted(tiers.items())), source)
+
+
+def _dearest(prices: list[Price]) -> Price:
+    """Return the most that prompt, completion and cached tokens cost at any of the times."""
+    first = prices[0]
+    if all(one == first for one in prices):
+        return first
+    cached = [one.cached for one in prices]
+    tiers: dict[int, float] = {}
+    for start, times in (tier for one in prices for tier in one.tiers):
+        tiers[start] = max(tiers.get(start, 1.0), times)
     return Price(
-        prompt[0],
-        completion[0],
-        cached[0] if cached else None,
+        max(one.prompt for one in prices),
+        max(one.completion for one in prices),
+        None if None in cached else max(one for one in cached if one is not None),
         tuple(sorted(tiers.items())),
-        f"genai-prices: {found.provider.id}/{found.model.id}",
+        f"{first.source}, at its dearest hour of the day",
     )
 
 
