@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from combee.cli.display import MOST_REASONS, PlainDisplay, Tally
-from combee.learn import GuardSpoke, RunStarted, SampleDone, Validated
+from combee.learn import RunStarted, SampleDone, Validated
 
 if TYPE_CHECKING:
     import pytest
@@ -38,17 +37,6 @@ def test_each_reason_of_a_failure_is_said_once_and_not_without_end(capsys: pytes
     for sample in range(40):
         display.observe(done(f"s{sample}", f"reason {sample}"))
     assert len(capsys.readouterr().err.splitlines()) == MOST_REASONS - 1
-
-
-def test_a_warning_of_a_second_try_that_repeats_the_first_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
-    display = PlainDisplay()
-    alert = GuardSpoke(0, "alert", ("1 lesson from 24 reflections",))
-    for event in (alert, dataclasses.replace(alert, attempt=1), dataclasses.replace(alert, step=1)):
-        display.observe(event)
-    assert capsys.readouterr().err.splitlines() == [
-        "guard, step 0: alert: 1 lesson from 24 reflections",
-        "guard, step 1: alert: 1 lesson from 24 reflections",
-    ]
 
 
 def test_progress_counts_calls_that_gave_nothing(

@@ -194,6 +194,17 @@ async def test_a_summary_says_what_failed_and_an_error_is_told_once(capsys: pyte
         assert capsys.readouterr().err.count("there is no chat endpoint") == 1
 
 
+async def test_an_alert_is_said_once() -> None:
+    """In a process of its own: pytest takes what Python would print of a log."""
+    async with MockServer() as server:
+        command = ("learn", "tags", "--train", "24", "--val", "0", "--model", "m", "--base-url", server.url)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "combee", *command, stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL
+        )
+        _, err = await process.communicate()
+    assert err.decode().count("guard, step 0: alert: ") == 1
+
+
 def test_an_interval_has_width_where_all_or_none_are_right_and_counts_tasks() -> None:
     assert interval([(1, 1)] * 2) == pytest.approx((0.342, 1.0), abs=1e-3)
     assert interval([(0, 1)] * 8) == pytest.approx((0.0, 0.324), abs=1e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable
@@ -27,17 +28,28 @@ __all__ = ["Display", "PlainDisplay", "RichDisplay", "make_display"]
 
 PLAIN_EVERY_SECONDS = 2.0
 MOST_REASONS = 8
+_LOG = logging.getLogger("combee")
+
+
+def _not_an_alert(record: logging.LogRecord) -> bool:
+    """Keep the guard's alerts out of the log: a display says them, and Python would print them a second time."""
+    return record.module != "judge"
 
 
 class Display:
     """Shows nothing; the base of the others. Use as a context manager and pass `observe` to the run."""
 
+    says_alerts = False
+
     def __enter__(self) -> Self:
+        if self.says_alerts:
+            _LOG.addFilter(_not_an_alert)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        _LOG.removeFilter(_not_an_alert)
         self.close()
 
     def observe(self, event: Event) -> None:
@@ -58,17 +70,11 @@ class Tally:
         self.all = 0
         self._failed: set[str] = set()
         self._reasons: set[str] = set()
-        self._warning: str | None = None
 
     def take(self, event: Event) -> str | None:
-        """Count one event; returns what to say of it: each reason of a failure once, and not more than a few.
-
-        A warning that repeats the one before, as a second try of a step brings it, is not said again.
-        """
+        """Count one event; returns what to say of it: each reason of a failure once, and not more than a few."""
         if not isinstance(event, RunStarted | SampleDone):
-            said = describe_warning(event)
-            again, self._warning = said == self._warning, said or self._warning
-            return None if again else said
+            return describe_warning(event)
         if isinstance(event, RunStarted):
             self.all = event.samples
         elif not event.error:
@@ -95,6 +101,8 @@ class Tally:
 class PlainDisplay(Display):
     """One line at most every two seconds, and every warning, on standard error."""
 
+    says_alerts = True
+
     def __init__(self, faults: Callable[[], int] = lambda: 0) -> None:
         self._faults = faults
         self._last = time.monotonic()
@@ -120,6 +128,8 @@ class PlainDisplay(Display):
 
 class RichDisplay(Display):
     """One progress bar with the state of the book beside it."""
+
+    says_alerts = True
 
     def __init__(self, faults: Callable[[], int] = lambda: 0) -> None:
         from rich.console import Console

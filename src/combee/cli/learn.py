@@ -134,6 +134,7 @@ def command(source: str | None, config_path: Path | None, **options: Any) -> Non
         learn_from_traces(with_traces(spec, source, options), options)
         return
     if options["dry_run"]:
+        check_budget(spec)
         tell = print_worst_case if spec.agent.get("method") == METHOD else print_estimate
         tell(spec, as_json=options["as_json"])
         return
