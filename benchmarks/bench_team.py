@@ -16,6 +16,7 @@ from statistics import mean
 from benchmarks.team_gepa import CALLS, learn_with_gepa, rules_of
 from combee.lexical import LexicalCurator
 from combee.mining import MiningCurator
+from combee.playbook import Bullet
 from combee.swarm.team import (
     WEIGHTS,
     Arena,
@@ -102,8 +103,8 @@ def judged(arena: Arena, arms: dict[str, Arm], seed: int) -> list[Round]:
     return rounds
 
 
-def report(arms: dict[str, Arm], learned: list[list[Round]], seconds: float, runs: int) -> str:
-    """Return the tables."""
+def report(arms: dict[str, Arm], learned: list[list[Round]], runs: int) -> str:
+    """Return the tables; the same runs give the same text, so that a file that is there does not change."""
     lines = ["| held-out repositories | total | " + " | ".join(WEIGHTS) + " | messages | steps | tokens |"]
     lines += ["|---" * 9 + "|", *(arm.row(name) for name, arm in arms.items()), ""]
     weights = ", ".join(f"{part} {weight}" for part, weight in WEIGHTS.items())
@@ -124,12 +125,18 @@ def report(arms: dict[str, Arm], learned: list[list[Round]], seconds: float, run
             lines.append(f"| {name}, by {how} | {right} of {count} | {less} of {of} |")
     lines += [
         "",
-        f"{runs} different runs in {seconds:.0f} s; equal ones are played once. What the first repeat learned:",
+        f"{runs} different runs; equal ones are played once. What the first repeat learned:",
         "",
     ]
     book = learned[0][-1].after
-    lines += [f"- {bullet.text} (from {len(bullet.sources)} runs)" for bullet in book]
+    lines += [f"- {bullet.text} ({_origin(bullet)})" for bullet in book]
     return "\n".join(lines) + "\n"
+
+
+def _origin(bullet: Bullet) -> str:
+    """Say how many runs a lesson is from, and whether it is the contrary of a rule."""
+    runs = f"from {len(bullet.sources)} run{'s' if len(bullet.sources) != 1 else ''}"
+    return f"{runs}, **wrong**" if any(sign < 0 for sign in meanings(bullet.text).values()) else runs
 
 
 def main() -> None:
@@ -150,11 +157,11 @@ def main() -> None:
     )
     arms = {name: Arm() for name in names}
     learned = [judged(arena, arms, seed) for seed in REPEATS]
-    text = report(arms, learned, time.perf_counter() - begun, len(arena.known))
+    text = report(arms, learned, len(arena.known))
     OUT.write_text(
         f"# A team learns its lead's rules\n\nWritten by `python -m benchmarks team`.\n\n{text}", encoding="utf-8"
     )
-    print(text)
+    print(f"{text}\n{time.perf_counter() - begun:.0f} s")
 
 
 if __name__ == "__main__":
