@@ -40,6 +40,9 @@ MEMORY = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.0
         ("python.exe a.py", "a.py"),
         ("python3 -c 'print(1)'", "python3 -c print(1)"),
         ("npm run build", "npm run build"),
+        ("java -Xmx1g -jar a.jar x", "a.jar x"),
+        ("accelerate launch a.py --bf16", "a.py --bf16"),
+        ("pwsh ./a.ps1", "a.ps1"),
     ],
 )
 def test_what_is_called_in_the_end(call: str, what: str) -> None:
@@ -60,6 +63,10 @@ REPAIRS = [
     ("python run.py", TRACED + MEMORY, "CUDA_VISIBLE_DEVICES=1 python run.py"),
     ("python run.py --workers 64", TRACED + MEMORY, "python run.py --workers 8"),
     ("python run.py --device cuda", TRACED + "RuntimeError: CUDA error: no kernel", "python run.py --device cpu"),
+    ("java -Xmx1g -jar a.jar", "java.lang.OutOfMemoryError: Java heap space", "java -Xmx8g -jar a.jar"),
+    ("accelerate launch a.py --bf16", "ValueError: no bf16 'here'", "accelerate launch a.py --fp16"),
+    ("diff <(ls a) <(ls b)", 'sh: 1: Syntax error: "(" unexpected', "bash -c 'diff <(ls a) <(ls b)'"),
+    ("python a.py", "RuntimeError: NCCL error 'x'", "NCCL_P2P_DISABLE=1 python a.py"),
     ("curl http://x/a?b=1&c=2", "curl: (3) URL using bad format: missing", "curl 'http://x/a?b=1&c=2'"),
 ]
 
@@ -105,6 +112,9 @@ def test_another_spelling_or_another_thing_is_no_repair(failed: str, worked: str
         ("curl -s u/a | jq .", "curl -s u/a | python -m json.tool", "`python3` stood in for it, as in "),
         ("jq .a p.json", "python3 -c \"import json; json.load(open('p.json'))\"", "`python3` stood in for it, as in "),
         ("curl http://u/a", "python3 -c \"import urllib; urllib.get('http://u/a')\"", "`python3` stood in for it"),
+        ("tsc -p . | tail -5", "npx tsc -p . | tail -5", "the same call worked as `npx tsc -p .`."),
+        ("lint run", "go run github.com/x/lint run", "the same call worked as `go run github.com/x/lint run`."),
+        ("node a.js", "nodejs a.js", "the same call worked as `nodejs a.js`."),
         ("rg -n foo src", "grep -rn foo src", "`grep` stood in for it, as in `grep -rn foo src`."),
     ],
 )
@@ -119,6 +129,17 @@ def test_a_missing_program_and_what_did_the_same(failed: str, worked: str, shown
     assert [text for text in survey(runs).support() if "none of them brought it" in text]
     runs.append(recorded(first, (worked, "done", 0), name="d"))
     assert not any("none of them" in text for text in survey(runs).support())
+
+
+@pytest.mark.parametrize(
+    "past", ["for x in a b; do jq . $x; done", "bash -c 'jq . a'", "jq . a | head; ls", "/opt/bin/jq . a || true"]
+)
+def test_a_program_that_may_have_been_used_after_all_is_not_called_absent(past: str) -> None:
+    first = ("jq . a", "bash: jq: command not found", 127)
+    runs = [recorded(first, name=name) for name in "abc"]
+    assert survey(runs).support()
+    later = recorded(first, ("touch x", "", 0), ("cat a", "x", 0), ("cat b", "x", 0), (past, "{}", 0), name="d")
+    assert not any("none of them brought it" in text for text in survey([*runs, later]).support())
 
 
 @pytest.mark.parametrize(
@@ -152,6 +173,7 @@ def test_a_module_that_the_same_call_found_in_another_way() -> None:
         ("psql -l", REFUSED, "PGHOST=db psql -l"),
         ("psql -l", REFUSED, "su postgres -c 'psql -l'"),
         ("psql -l", REFUSED, "psql -l -h db -U app -p 5433 -w"),
+        ("psql --list", REFUSED, "psql --all"),
         ("pip install a b", "ERROR: no wheel for a", "pip install a && pip install b"),
     ],
 )

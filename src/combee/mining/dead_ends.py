@@ -13,8 +13,8 @@ from combee.mining.finding import Finding
 from combee.mining.missing import installed
 from combee.mining.repairs import culprit
 from combee.mining.shell import Part, written_files
-from combee.mining.ways import core, names, similar
-from combee.mining.words import CARRIERS, READERS
+from combee.mining.ways import carried, core, names, other_options, ran, similar
+from combee.mining.words import READERS
 
 __all__ = ["find_dead_ends", "find_errors", "find_unmended", "installs_in_one"]
 
@@ -88,23 +88,20 @@ def _may_be_past(part: Part, fault: Fault, other: Attempt) -> bool:
         same = each is not blamed and names(core(each)[0], name) and part.verbs == each.verbs
         if same and (similar(part, each) or set(rest) <= set(core(each))):
             return True
-    carriers = [each for each in other.parts if each.program in CARRIERS and each is not blamed]
-    inside = (
-        other.command if not other.parts or "<<" in other.command else " ".join(f"{e.fed} {e.text}" for e in carriers)
-    )
-    if not carriers and other.parts:
-        return False
-    mentioned = re.search(rf"(?<![\w.-]){re.escape(basename(name))}(?![\w-])", inside)
-    return mentioned is not None and (not rest or any(word in inside for word in rest))
+        if same and other_options(part, each) and ran(other, each):
+            return True
+    inside = carried(other, name, besides=blamed)
+    return bool(inside) and (not rest or any(word in inside for word in rest))
 
 
 def find_errors(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Finding]:
     """Return the errors that name what was wrong: of use where many runs meet the same one by different calls."""
     told = _told(handled)
+    again = {(attempt.command, attempt.fault) for attempt in row if attempt.step in told}
     found: dict[str, Finding] = {}
     for attempt in row:
         fault = attempt.fault
-        if not attempt.failed or fault is None or attempt.step in told or not _SPECIFIC.search(fault.line):
+        if not attempt.failed or fault is None or (attempt.command, fault) in again or not _SPECIFIC.search(fault.line):
             continue
         if fault.kind not in {"exception", "tool", "disk"} or attempt.command is None:
             continue

@@ -13,7 +13,7 @@ from combee.mining.faults import Fault, quoted
 from combee.mining.finding import Finding
 from combee.mining.shell import Part, base_package, here_documents, parts
 from combee.mining.stand_ins import said, stand_in
-from combee.mining.ways import called, core, same_call
+from combee.mining.ways import called, carried, core, same_call
 from combee.mining.words import BRINGS, READERS
 
 __all__ = ["INSTALLERS", "find_absent", "find_missing", "installed"]
@@ -212,11 +212,15 @@ def _got_past(fault: Fault, first: Attempt, others: Sequence[Attempt]) -> bool:
         and other.fault is None
         and (
             (first.command is not None and other.command == first.command)
-            or any(same_call(mine, part) and part.sure for mine in wanted for part in other.parts)
-            or (fault.kind == "command" and any(_uses(part, fault.about) for part in other.parts))
+            or any(same_call(mine, part) for mine in wanted for part in other.parts)
+            or (fault.kind == "command" and _may_use(other, fault.about))
         )
         for other in others
     )
+
+
+def _may_use(attempt: Attempt, program: str) -> bool:
+    return bool(carried(attempt, program)) or any(_uses(part, program) for part in attempt.parts)
 
 
 def _uses(part: Part, program: str) -> bool:

@@ -17,7 +17,7 @@ from combee.mining.faults import Fault, quotable, quoted
 from combee.mining.finding import Finding
 from combee.mining.missing import INSTALLERS, installed
 from combee.mining.shell import Part, program_name
-from combee.mining.ways import core, folder, names, same_call, similar
+from combee.mining.ways import core, folder, names, other_options, ran, same_call, similar
 from combee.mining.words import ALIKE, READERS, RUNNERS
 
 __all__ = ["culprit", "find_repairs"]
@@ -26,6 +26,7 @@ _WINDOW = 8
 _MOST_CHANGED = 4
 _LONGEST = 200
 _QUOTES = re.compile(r"[\"'\\]")
+_BY_SHELL = re.compile(r"^(?:sudo )?(?:ba|z)sh -l?c ")
 _FILE = re.compile(r"/|\.[A-Za-z]\w{0,5}$")
 _HANDLED = frozenset({"command", "module"})  # told by `missing`
 
@@ -54,9 +55,12 @@ def find_repairs(row: Sequence[Attempt]) -> list[Finding]:
     mended: set[tuple[str, str]] = set()
     for place, attempt in enumerate(row):
         fault = attempt.fault
-        if not attempt.failed or fault is None or fault.kind in _HANDLED:
+        if not attempt.failed or fault is None:
             continue
-        finding = _shell(place, row, fault) if attempt.command is not None else _tool(place, row, fault)
+        if fault.kind in _HANDLED:
+            finding = _requoted(place, row, fault)
+        else:
+            finding = _shell(place, row, fault) if attempt.command is not None else _tool(place, row, fault)
         if finding is not None and (finding.key, finding.text) not in mended:
             mended.add((finding.key, finding.text))
             found.append(finding)
@@ -75,7 +79,7 @@ def _shell(place: int, row: Sequence[Attempt], fault: Fault) -> Finding | None:
             if any(same_call(each, part) for each in same):
                 return None  # it failed again, whatever led to it: the next failure is looked at on its own
             continue
-        same = [each for each in same if each.sure and len(each.text) <= _LONGEST and "\n" not in each.text]
+        same = [each for each in same if ran(attempt, each) and len(each.text) <= _LONGEST and "\n" not in each.text]
         if not same or (attempt.fault is not None and attempt.fault.signature == fault.signature):
             continue
         if same[0].typed == part.typed and not _elsewhere(row[place], part, attempt, same[0]):
@@ -101,7 +105,7 @@ def _same_intent(one: Part, other: Part) -> bool:
         return one.arguments[:1] == other.arguments[:1] and one.arguments[:1] not in {(), ("-c",), ("-e",), ("-r",)}
     if RUNNERS & {one.program, other.program}:
         return names(core(one)[0], core(other)[0])
-    return similar(one, other)
+    return similar(one, other) or other_options(one, other)
 
 
 def _elsewhere(first: Attempt, part: Part, later: Attempt, fix: Part) -> str:
@@ -156,15 +160,19 @@ def _repaired(first: Attempt, later: Attempt, said: tuple[str, str, str], fault:
 
 
 def _requoted(place: int, row: Sequence[Attempt], fault: Fault) -> Finding | None:
-    """Return that the next call was the same line with other quotes, and worked."""
+    """Return that the next call was the same line with other quotes or by `bash -c`, and worked."""
     first, later = row[place], next(iter(row[place + 1 : place + 2]), None)
     if later is None or not later.worked or later.fault is not None or not first.command or not later.command:
         return None
     if max(len(first.command), len(later.command)) > _LONGEST or not _QUOTES.search(later.command):
         return None
-    if first.command == later.command or _QUOTES.sub("", first.command) != _QUOTES.sub("", later.command):
+    if first.command == later.command or _bare(first.command) != _bare(later.command):
         return None
     return _repaired(first, later, ("quotes", first.command, later.command), fault, later.command)
+
+
+def _bare(line: str) -> str:
+    return _QUOTES.sub("", _BY_SHELL.sub("", line))
 
 
 def _means_nothing(part: Part, fix: Part) -> bool:

@@ -7,14 +7,27 @@
 from __future__ import annotations
 
 import difflib
+import re
 from functools import lru_cache
 from posixpath import basename, normpath
 
 from combee.mining.attempts import Attempt
+from combee.mining.faults import printed
 from combee.mining.shell import Part, program_name
-from combee.mining.words import INTERPRETERS, LAUNCHERS
+from combee.mining.words import CARRIERS, INTERPRETERS, LAUNCHERS
 
-__all__ = ["called", "core", "folder", "in_another_way", "names", "same_call", "similar"]
+__all__ = [
+    "called",
+    "carried",
+    "core",
+    "folder",
+    "in_another_way",
+    "names",
+    "other_options",
+    "ran",
+    "same_call",
+    "similar",
+]
 
 _INLINE = frozenset({"-c", "-e", "-r", "-E"})
 _VALUED = frozenset({"-n", "-p", "-e", "-u", "-w", "--name", "--prefix", "--env", "--user", "--workdir", "--with"})
@@ -52,6 +65,8 @@ def _inside(words: list[str]) -> list[str] | None:
     name = basename(words[0]).removesuffix(".exe")
     if (name, words[1]) in {("docker", "compose"), ("uv", "pip")}:
         return ["docker-compose" if name == "docker" else "pip", *words[2:]]
+    if name == "java" and "-jar" in words[:-1]:
+        return words[words.index("-jar") + 1 :]
     if program_name(name) in INTERPRETERS:
         return _script(words[1:])
     for length in (2, 1):
@@ -110,6 +125,37 @@ def similar(one: Part, other: Part) -> bool:
     return alike or bool(mine and mine == theirs)
 
 
+def other_options(one: Part, other: Part) -> bool:
+    """Whether two parts that call the same thing give it nothing but options, each its own."""
+    a, b = core(one)[1:], core(other)[1:]
+    return bool(a and b) and all(word.startswith("-") for word in (*a, *b))
+
+
+def ran(attempt: Attempt, part: Part) -> bool:
+    """Whether a part of a call that worked did so itself: its end is the call's, or a pipe shows only what it said."""
+    return part.sure or (
+        attempt.fault is None
+        and bool(printed(attempt.output).strip())
+        and any(each.fed == part.text and each.sure for each in attempt.parts)
+    )
+
+
+def carried(attempt: Attempt, program: str, *, besides: Part | None = None) -> str:
+    """Return the text of a call in which another program may run one (`su -c`, a loop); empty where it is not named.
+
+    `besides` is a part that surely failed.
+    """
+    if attempt.command is None:
+        return ""
+    carriers = [each for each in attempt.parts if each.program in CARRIERS and each is not besides]
+    if attempt.parts and not carriers:
+        return ""
+    whole = not attempt.parts or "<<" in attempt.command
+    inside = attempt.command if whole else " ".join(f"{each.fed} {each.text}" for each in carriers)
+    named = re.search(rf"(?<![\w.-]){re.escape(basename(program))}(?![\w-])", inside)
+    return inside if named else ""
+
+
 def folder(attempt: Attempt, part: Part) -> str:
     """Return the folder into which the line goes before a part of it; empty where it goes nowhere."""
     found = ""
@@ -128,7 +174,7 @@ def in_another_way(first: Attempt, part: Part, later: Attempt) -> tuple[Part, st
     """
     where = folder(first, part)
     for each in later.parts:
-        if not each.sure or not same_call(part, each):
+        if not ran(later, each) or not same_call(part, each):
             continue
         goes = folder(later, each)
         if goes and goes != where:

@@ -31,13 +31,15 @@ READERS = frozenset(_READERS.split())
 RUNNERS = frozenset({"python3", "node", "bash", "sh", "ruby", "perl", "java"})
 """Programs that run a script: their first argument is what is called."""
 
-INTERPRETERS = RUNNERS - {"java"} | {"zsh", "dash", "ksh", "php", "source", "."}
+INTERPRETERS = (RUNNERS - {"java"}) | frozenset(
+    ["zsh", "dash", "ksh", "php", "pwsh", "powershell", "Rscript", "lua", "tsx", "ts-node", "source", "."]
+)
 """Programs whose first argument that is no option is the script that is called."""
 
 _LAUNCHERS = """
 npx; bunx; pnpx; npm exec; pnpm exec; pnpm dlx; yarn exec; yarn dlx; bundle exec; uv run; uvx; pipx run; poetry run
 pipenv run; pdm run; hatch run; rye run; conda run; mamba run; micromamba run; xvfb-run; winpty; wine; busybox; rlwrap
-docker exec; docker-compose exec; podman exec; kubectl exec
+docker exec; docker-compose exec; podman exec; kubectl exec; go run; deno run; accelerate launch; torchrun
 """
 LAUNCHERS = frozenset(tuple(each.split()) for each in _LAUNCHERS.strip().replace("\n", ";").split(";"))
 """What stands before a call and runs it elsewhere or with other packages."""
