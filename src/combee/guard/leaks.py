@@ -21,10 +21,6 @@ __all__ = ["HeldOut", "LeakIndex", "distinctive", "find_secrets", "screen"]
 
 _TOKEN = re.compile(r"\d[\d,_]*(?:\.\d+)?|[^\W\d]\w*")
 _PART = re.compile(r",(?!\d)|;|\n|\|")
-# Redaction must spare code that assigns to a variable named password; a lesson with such a value has no excuse.
-_PASSWORD = re.compile(
-    r"(?i)(?:passw(?:or)?d|passphrase|pwd)s?\b[\"'`]?\s*(?:[=:]|\bis\b)\s*[\"'`]?(?=[^\s\"'`]*\d)(?=\S*[a-z])[^\s\"'`]{6}"
-)
 RUN = 8  # words of a question in a row that count as quoting it
 SHARED = 3  # a target of this many held-out tasks is a label, not an answer
 
@@ -159,8 +155,7 @@ def _holds(words: Tokens, answer: Tokens) -> bool:
 
 def find_secrets(text: str, patterns: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """Return the kinds of secrets in a text (keys, passwords, e-mail addresses, home paths, the user's own), sorted."""
-    kinds = set(redact(text, patterns or ()).counts)
-    return tuple(sorted(kinds | {"password"} if _PASSWORD.search(text) else kinds))
+    return tuple(sorted(redact(text, patterns or ()).counts))
 
 
 def screen(

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from combee.errors import UsageError
 from combee.trace.model import Outcome, ToolCall, Trace
-from combee.trace.secrets import FINDERS, Span
+from combee.trace.secrets import FINDERS
+from combee.trace.spans import MARK, Span
 
 __all__ = ["Redacted", "Redactor", "redact", "redact_trace"]
 
-_MARK = "[redacted:"
 _MOST_PASSES = 10
 
 
@@ -112,7 +112,7 @@ def _own_spans(kind: str, pattern: re.Pattern[str], text: str) -> Iterable[Span]
     for match in pattern.finditer(text):
         group = 1 if pattern.groups and match.start(1) >= 0 else 0
         start, end = match.span(group)
-        if start < end and _MARK not in match[0]:
+        if start < end and MARK not in match[0]:
             yield Span(start, end, kind)
 
 
@@ -120,7 +120,7 @@ def _marked(text: str, spans: Iterable[Span], counts: Counter[str]) -> str:
     parts: list[str] = []
     done = 0
     for span in _disjoint(spans):
-        parts += (text[done : span.start], f"{_MARK}{span.kind}]")
+        parts += (text[done : span.start], f"{MARK}{span.kind}]")
         counts[span.kind] += 1
         done = span.end
     parts.append(text[done:])
