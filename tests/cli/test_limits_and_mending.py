@@ -194,6 +194,20 @@ async def test_a_summary_says_what_failed_and_an_error_is_told_once(capsys: pyte
         assert capsys.readouterr().err.count("there is no chat endpoint") == 1
 
 
+def test_a_gate_with_few_rows_says_that_it_is_weak(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn", "tags", "--train", "60", "--val", "8", "--test", "2", "--name", "w", "--quiet"]) == 0
+    with Journal.open(Path("runs/w"), create=False, read_only=True) as journal:
+        first = journal.versions()[0].digest
+    capsys.readouterr()
+    gate = ["gate", "w", "--baseline", first, "--max-drop", "1", "--alpha", "0.2"]
+    assert run(gate) == 0
+    assert re.match(r"passed \(weak: a loss under \d+ points can stay unseen\): ", capsys.readouterr().out)
+    assert run([*gate, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["verdict"] == "passed"
+    assert told["caveat"].startswith("weak")
+
+
 async def test_an_alert_is_said_once() -> None:
     """In a process of its own: pytest takes what Python would print of a log."""
     async with MockServer() as server:

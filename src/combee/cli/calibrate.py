@@ -65,18 +65,14 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
         count_tokens(planted(0).text), sizes=sizes, repeats=options["repeats"], tokens_per_call=FIXED_TOKENS
     )
     name = model_of(spec)
-    drawn = plot or Path(f"combee-calibration-{re.sub(r'[^A-Za-z0-9.-]+', '-', name).strip('-')}.svg")
-    with_model = spec.agent.get("kind") == "ace"
-    if with_model:
-        _check_budget(spec, price)
+    drawn = plot or _plot_of(name)
+    _check_budget(spec, price)
     if options["dry_run"]:
-        click.echo(
-            _wanted(spec, price) if with_model else "The embedded curator calls no model: 0 calls, 0 tokens, $0."
-        )
+        _print_dry_run(spec, price if spec.agent.get("kind") == "ace" else None, as_json=as_json)
         return
     earlier = known_calibrations().get(name)  # where the result goes is looked at before it is paid for
-    for place in (Path(CALIBRATIONS), drawn):
-        place_for(place)
+    place_for(Path(CALIBRATIONS))
+    place_for(drawn)
     agent = make_agent(spec)
 
     async def measure(scope: Scope) -> Calibration:
@@ -95,7 +91,7 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
             await agent.aclose()
 
     with kept_until_the_end("calibrate", agent.models, agent.prompts) as answers:
-        if with_model:
+        if agent.models is not None:
             _agree(spec, price, answers.found, yes=yes, as_json=as_json)
         found = run_sync(measure(answers.scope))
         kept = keep_calibration(name, cast("Mapping[str, Any]", found.to_json()))
@@ -103,18 +99,37 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
         answers.complete = not any(row.failed for row in found.measured)
     if as_json:
         data: dict[str, JSON] = {"model": name, "result": found.to_json(), "file": str(kept), "plot": str(drawn)}
-        data["replaced"] = cast("JSON", earlier)
-        data["model_calls"] = spent(agent.models)
+        data |= {"replaced": cast("JSON", earlier), "model_calls": spent(agent.models)}
         click.echo(json.dumps(data, ensure_ascii=False))
         return
     click.echo(name + (": simulated forgetting" if options["forget"] is not None else ""))
-    click.echo(found.explain())
-    use = "takes max_items from there" if found.kept_any else "finds no size there and takes its default"
-    if earlier is not None and earlier != found.to_json():
-        click.echo(f"in place of an earlier result for {name}: {_size(earlier)}, now {_size(found.to_json())}")
-    click.echo(f"kept in {kept} (`{typed('learn')}` {use}), drawn in {drawn}")
+    _print(name, found, earlier)
+    click.echo(f"kept in {kept} (`{typed('learn')}` {_use(found)}), drawn in {drawn}")
     for line in spent_lines(agent.models):
         click.echo(line)
+
+
+def _print_dry_run(spec: RunSpec, price: CalibrationPrice | None, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"calls": price.calls if price else 0, "tokens": price.tokens if price else 0}))
+    elif price is None:
+        click.echo("The embedded curator calls no model: 0 calls, 0 tokens, $0.")
+    else:
+        click.echo(_wanted(spec, price))
+
+
+def _print(name: str, found: Calibration, earlier: object) -> None:
+    click.echo(found.explain())
+    if earlier is not None and earlier != found.to_json():
+        click.echo(f"in place of an earlier result for {name}: {_size(earlier)}, now {_size(found.to_json())}")
+
+
+def _plot_of(name: str) -> Path:
+    return Path(f"combee-calibration-{re.sub(r'[^A-Za-z0-9.-]+', '-', name).strip('-')}.svg")
+
+
+def _use(found: Calibration) -> str:
+    return "takes max_items from there" if found.kept_any else "finds no size there and takes its default"
 
 
 def _size(result: Any) -> str:
@@ -175,10 +190,12 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 
 def _check_budget(spec: RunSpec, price: CalibrationPrice) -> None:
-    """Refuse limits that do not reach for all calls."""
+    """Refuse limits that do not reach for all calls of a model."""
     from combee.ace import price_of, settings_of
     from combee.model import Phase
 
+    if spec.agent.get("kind") != "ace":
+        return
     one = settings_of(spec.model, "curator")
     asked, back = price.tokens // price.calls, price.facts * REPLY_TOKENS // price.calls
     known = price_of(one.name, one.base_url, spec.prices)

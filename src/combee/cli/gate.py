@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -19,7 +19,7 @@ from combee.cli.model_options import budget_options
 from combee.cli.options import Number
 from combee.cli.rundir import all_runs, find_run, open_book
 from combee.cli.spec import Prepared, held_out, load_tasks, prepare
-from combee.cli.spent import spent_lines
+from combee.cli.spent import spent, spent_lines
 from combee.cli.unfinished import scores_kept
 from combee.cli.words import with_program
 from combee.errors import RunError, UsageError, did_you_mean
@@ -29,6 +29,9 @@ from combee.learn import Task
 from combee.playbook import Playbook, digest, from_json, tokens
 from combee.report.interval import share_text
 from combee.runner import run_sync
+
+if TYPE_CHECKING:
+    from combee.ace import Models
 
 __all__ = ["command"]
 
@@ -95,9 +98,15 @@ def command(run: str | None, *, baseline: str, version: str, split: str, as_json
             new_scored = old_scored = _Scored(Metrics(), str(error))
         answers.complete = new_scored.error is None and old_scored.error is None
         outcome, verdict = _judged(new_scored, old_scored, len(tasks), checked)
-        _print(verdict, outcome, (new, new_scored.metrics), (old, old_scored.metrics), split, as_json=as_json)
-        for line in () if as_json else spent_lines(prepared.agent.models):
-            click.echo(line)
+        _print(
+            verdict,
+            outcome,
+            (new, new_scored.metrics),
+            (old, old_scored.metrics),
+            split,
+            as_json=as_json,
+            models=prepared.agent.models,
+        )
     return 0 if outcome.passed else 1
 
 
@@ -197,16 +206,19 @@ def _print(
     split: str,
     *,
     as_json: bool,
+    models: Models | None = None,
 ) -> None:
     if as_json:
         data: dict[str, JSON] = {
             "passed": outcome.passed,
             "verdict": verdict.partition(" (")[0],
+            "caveat": verdict.partition(" (")[2].removesuffix(")") or None,
             "reasons": list(outcome.reasons),
             "notes": list(outcome.notes),
             "split": split,
             "run": {"name": new[0].name, "accuracy": new[1].accuracy, "errors": new[1].errors},
             "baseline": {"name": old[0].name, "accuracy": old[1].accuracy, "errors": old[1].errors},
+            "model": spent(models),
         }
         click.echo(json.dumps(data, ensure_ascii=False))
         return
@@ -218,3 +230,5 @@ def _print(
     for side, metrics in (new, old):
         if metrics.rows:
             click.echo(f"  {metrics.accuracy:.3f} ({share_text(list(metrics.rows.values()))}) with {side.name}")
+    for line in spent_lines(models):
+        click.echo(line)
