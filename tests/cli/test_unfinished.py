@@ -234,3 +234,11 @@ def test_what_lies_where_answers_are_to_be_kept_is_said_before_anything_is_paid_
     folder = Path(message.split()[0])
     assert f"Or take {folder} away" in told(folder)
     assert f"Or take {folder} away" in told(folder / "journal.sqlite")
+
+
+async def test_a_refine_whose_calls_all_gave_nothing_has_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    async with MockServer(MockConfig(), lambda _: "no") as server:
+        settings(server.url)
+        assert await combee(*COMMANDS["refine"][0]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["failed"] == len(told["clusters"]) == 12
