@@ -127,3 +127,16 @@ def test_what_does_not_exist_cannot_be_named(tmp_path: Path) -> None:
                 action()
         assert len(journal.versions()) == 1
         assert journal.labels() == {}
+
+
+def test_a_replay_never_takes_a_label_back_also_where_a_step_left_it_where_it_was(tmp_path: Path) -> None:
+    """Each opening makes the same moves; the second step of them changes nothing the first time."""
+    for _ in range(3):
+        with Journal.open(tmp_path) as journal:
+            for step, digest in enumerate(("a" * 64, "a" * 64, "b" * 64)):
+                journal.add_version(f"text {digest}", digest, step=step)
+                journal.label("last", digest, key=f"last/{step}")
+            assert journal.labels() == {"last": "b" * 64}
+            assert [move.digest for move in journal.label_moves("last")] == ["a" * 64, "b" * 64]
+    with Journal.open(tmp_path) as journal:
+        assert journal.rollback("last") == "a" * 64

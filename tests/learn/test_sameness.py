@@ -16,7 +16,7 @@ from combee.learn import LearnConfig, LearnResult, LiveTasks, Rollout, Task, lea
 from combee.learn.sameness import named_part
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.model import ScriptedModel
-from combee.playbook import Playbook, from_text
+from combee.playbook import Playbook, digest, from_text
 from combee.tasks import TaskSet, load
 
 CONFIG = LearnConfig(batch=6, guard=False)
@@ -33,8 +33,13 @@ class Dead:
     def __init__(self, *ways: str, error: type[Exception] = CallError) -> None:
         self.ways = ways
         self.error = error
+        self.calls = 0
+        self.works = False
 
     async def generate(self, task: Task, playbook: Playbook, scope: Scope) -> Rollout:
+        self.calls += 1
+        if self.works:
+            return await LexicalGenerator().generate(task, playbook, scope)
         if self.error is not CallError:
             raise self.error("used up")
         raise CallError(self.ways[int(task.id.rsplit("-")[-1]) % len(self.ways)], kind=CallErrorKind.CONNECTION)
@@ -128,3 +133,24 @@ def test_where_nothing_could_be_worked_on_the_error_names_the_reasons(tags: Task
         run(tags, tmp_path / "many", once, generator=Dead("no", "nothing", "nobody", "never", "nowhere"))
     assert str(many.value).endswith("and 2 more reasons")
     assert str(many.value).count(";") == 3
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_run_in_which_nothing_worked_tries_anew_once_it_is_called_again(
+    tags: TaskSet, tmp_path: Path, epochs: int
+) -> None:
+    config = dataclasses.replace(CONFIG, attempts=2, epochs=epochs)
+    for passes in (epochs, 1):  # what is tried anew is tried in one pass over the samples
+        dead = Dead("the line is down")
+        with pytest.raises(RunError, match="the line is down"):
+            run(tags, tmp_path, config, generator=dead)
+        assert dead.calls == 2 * passes * len(tags.train)
+    dead.works = True
+    mended, bought = run(tags, tmp_path, config, generator=dead)
+    assert (mended.reason.value, mended.unlearned) == ("completed", ())
+    assert bought > 0
+    again, bought = run(tags, tmp_path, config, generator=dead)
+    assert bought == 0
+    assert again.last == mended.last
+    with Journal.open(tmp_path, read_only=True) as journal:
+        assert journal.labels()["last"] == digest(mended.last)

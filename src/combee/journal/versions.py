@@ -150,7 +150,8 @@ class Versions:
             raise UsageError(f"{name!r} cannot be a label", hint=hint)
         if not self._has(digest):
             raise UsageError(f"there is no version {digest[:12]} to label", hint="Add it first.")
-        if self.labels().get(name) != digest:
+        # With a key also where the label is there already: a replay must not take it back from where it went then.
+        if key is not None or self.labels().get(name) != digest:
             self._move(LabelMove(name, digest, note=note), key)
 
     def rollback(self, name: str, *, note: str = "") -> str:
@@ -168,9 +169,15 @@ class Versions:
         return {str(label): str(digest) for label, digest in self.reader.rows(sql)}
 
     def moves(self, name: str | None = None) -> tuple[LabelMove, ...]:
-        """Return the history of one label, or of all, oldest first."""
+        """Return the history of one label, or of all, oldest first; what left a label where it was is no move."""
         sql = "SELECT label, digest, rollback, note, at FROM moves WHERE ?1 IS NULL OR label = ?1 ORDER BY id"
-        return tuple(LabelMove(row[0], row[1], bool(row[2]), row[3], row[4]) for row in self.reader.rows(sql, name))
+        found: list[LabelMove] = []
+        at: dict[str, str] = {}
+        for label, digest, rollback, note, moved in self.reader.rows(sql, name):
+            if rollback or at.get(label) != digest:
+                found.append(LabelMove(label, digest, bool(rollback), note, moved))
+            at[label] = digest
+        return tuple(found)
 
     def _move(self, move: LabelMove, key: str | None) -> None:
         writer = self._writing()

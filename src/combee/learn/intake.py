@@ -81,7 +81,7 @@ class Arrival(Generic[S]):
 class Intake(Generic[S]):
     """The samples under way in one run. A sample that the journal says failed here is not called again.
 
-    `reasons` counts why samples failed.
+    `reasons` counts why samples failed; `failed_now` says whether one did in this process.
     """
 
     def __init__(
@@ -89,6 +89,7 @@ class Intake(Generic[S]):
     ) -> None:
         self.pending: dict[str, Ticket[S]] = {}
         self.reasons: Counter[str] = Counter()
+        self.failed_now = False
         self._map = sample_map
         self._runner = runner
         self._limit = limit
@@ -162,7 +163,7 @@ class Intake(Generic[S]):
                     if done.value is not None:
                         self._deliver(Arrival(ticket, _named(done.value, ticket.name)))
                     else:
-                        reason = _reason(done.error)
+                        reason, self.failed_now = _reason(done.error), True
                         ticket.scope.decide(f"failed/{ticket.sample.id}", partial(str, reason))
                         self._deliver(Arrival(ticket, None, reason))
         except BaseException as error:

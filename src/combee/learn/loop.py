@@ -31,14 +31,14 @@ from combee.learn.events import (
 from combee.learn.incoming import Incoming
 from combee.learn.intake import Intake, MapStoppedError
 from combee.learn.judge import Judge, Validate
-from combee.learn.record import Recorder
+from combee.learn.record import Recorder, finished_step
 from combee.learn.reduce import Reduced, Reducer
 from combee.learn.roles import Curator, Reflection
 from combee.learn.sameness import refuse_another_run
 from combee.learn.sampling import Sample, SampleMap
 from combee.learn.step import Clock, Gathering, Mapped
 from combee.pace import Choice
-from combee.playbook import Playbook, Vote, tokens
+from combee.playbook import Playbook, Vote
 from combee.runner import LocalRunner, Runner
 
 __all__ = ["LearnResult", "learn"]
@@ -180,12 +180,19 @@ class _Loop(Generic[S]):
             if self.config.shuffle:
                 random.Random(f"{self.config.seed}/{epoch}").shuffle(order)
             queue: deque[tuple[S, int]] = deque((sample, 0) for sample in order)
-            while queue or self.intake.pending or self.carried:
-                queue.extend(await self._one_step(epoch, queue, batching))
-                await self._validate_at(epoch)
+            await self._all_steps(epoch, queue, batching)
+        while not self.worked and not self.intake.failed_now:
+            # Nothing but failures, all from the journal: what was in the way may be mended, so all is tried anew.
+            self.unlearned.clear()
+            await self._all_steps(epoch, deque((sample, 0) for sample in order), batching)
         await self._validate_at(self.config.epochs - 1, at_end=True)
         if not self.worked:
             raise self.intake.nothing_worked(len(samples))
+
+    async def _all_steps(self, epoch: int, queue: deque[tuple[S, int]], batching: Batching) -> None:
+        while queue or self.intake.pending or self.carried:
+            queue.extend(await self._one_step(epoch, queue, batching))
+            await self._validate_at(epoch)
 
     async def _one_step(self, epoch: int, queue: deque[tuple[S, int]], batching: Batching) -> list[tuple[S, int]]:
         """Take a minibatch from the queue and learn from it; return the samples to try again later."""
@@ -214,7 +221,17 @@ class _Loop(Generic[S]):
         seconds = clock.seconds()
         if batch:
             batching.measured(len(batch), seconds)
-        summary = self._summary(epoch, len(batch), mapped, reduced, seconds)
+        late = len(self.intake.pending)
+        summary = finished_step(
+            mapped,
+            reduced,
+            epoch=epoch,
+            step=self.step,
+            batch=len(batch),
+            version=self.version,
+            seconds=seconds,
+            late=late,
+        )
         self.steps.append(summary)
         self.recorder.tell(summary)
         self.step += 1
@@ -268,32 +285,6 @@ class _Loop(Generic[S]):
         if journal is None:
             return MemoryScope(seed=self.config.seed, epoch=epoch, step=self.step)
         return journal.scope(seed=self.config.seed, epoch=epoch, step=self.step)
-
-    def _summary(
-        self, epoch: int, batch: int, mapped: Mapped[S], reduced: Reduced, seconds: float | None
-    ) -> StepFinished:
-        scans = reduced.scans
-        return StepFinished(
-            epoch=epoch,
-            step=self.step,
-            batch=batch,
-            hits=mapped.hits,
-            total=mapped.total,
-            reflections=sum(1 for reflection in mapped.reflections if reflection.lessons),
-            lessons=sum(len(reflection.lessons) for reflection in mapped.reflections),
-            operations=len(reduced.delta),
-            refused=len(reduced.applied.refused),
-            uncovered=len(scans[-1].uncovered) if scans else 0,
-            failed=len(mapped.failed),
-            calls=sum(scan.calls for scan in scans),
-            reads=sum(scan.reads for scan in scans),
-            depth=sum(scan.depth for scan in scans),
-            bullets=len(self.book),
-            tokens=tokens(self.book),
-            version=self.version,
-            seconds=seconds,
-            late=len(self.intake.pending),
-        )
 
     def _finish(self, reason: FinishReason, detail: str, begun: float) -> None:
         seconds = round(time.perf_counter() - begun, 3)

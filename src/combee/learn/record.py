@@ -8,17 +8,18 @@ from __future__ import annotations
 import dataclasses
 import logging
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from combee.aggregate import Scan
 from combee.journal import JSON, Journal
 from combee.learn.codec import revision_to_json
 from combee.learn.config import LearnConfig
-from combee.learn.events import Event, Observer, SampleDone
+from combee.learn.events import Event, Observer, SampleDone, StepFinished
 from combee.learn.reduce import Reduced
-from combee.playbook import Delta, Playbook, Revision, digest, to_json
+from combee.learn.step import Mapped
+from combee.playbook import Delta, Playbook, Revision, digest, to_json, tokens
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "finished_step"]
 
 _LOG = logging.getLogger("combee")
 
@@ -89,6 +90,42 @@ class Recorder:
         """Put a label on a version, once for each key."""
         if self.journal is not None:
             self.journal.label(name, version, key=key)
+
+
+def finished_step(
+    mapped: Mapped[Any],
+    reduced: Reduced,
+    *,
+    epoch: int,
+    step: int,
+    batch: int,
+    version: str,
+    seconds: float | None,
+    late: int,
+) -> StepFinished:
+    """Return what a step came to; `batch` samples began in it, `late` are still under way."""
+    scans = reduced.scans
+    return StepFinished(
+        epoch=epoch,
+        step=step,
+        batch=batch,
+        hits=mapped.hits,
+        total=mapped.total,
+        reflections=sum(1 for reflection in mapped.reflections if reflection.lessons),
+        lessons=sum(len(reflection.lessons) for reflection in mapped.reflections),
+        operations=len(reduced.delta),
+        refused=len(reduced.applied.refused),
+        uncovered=len(scans[-1].uncovered) if scans else 0,
+        failed=len(mapped.failed),
+        calls=sum(scan.calls for scan in scans),
+        reads=sum(scan.reads for scan in scans),
+        depth=sum(scan.depth for scan in scans),
+        bullets=len(reduced.book),
+        tokens=tokens(reduced.book),
+        version=version,
+        seconds=seconds,
+        late=late,
+    )
 
 
 def _plain(value: object) -> object:
