@@ -24,11 +24,13 @@ _SCHEME = re.compile(r"(?:basic|bearer|token|digest|apikey)\s+", re.IGNORECASE)
 _COOKIE_VALUE = re.compile(r"=([^;\s\"'\\]+)")
 _NAMED = re.compile(r"(?:\A|(?<=,))([\w.:/@\[\]-]{1,200})=")
 _TELLING_NAME = re.compile(r"pass|pwd?\Z|secret|token|api_?key|[_-]key|key\Z|_auth\Z|cred", re.IGNORECASE)
+_PORTS = re.compile(r"(?:[\d.]{1,15}:)?\d{1,5}:\d{1,5}(?:/\w+)?")  # `docker run --name mongo -p 27017:27017`
 _LEAST_KEY = 16
 
 
-def _all(_text: str, start: int, end: int) -> Iterator[Place]:
-    yield start, end
+def _all(text: str, start: int, end: int) -> Iterator[Place]:
+    if not _PORTS.fullmatch(text, start, end):
+        yield start, end
 
 
 def _behind(separator: str) -> Callable[[str, int, int], Iterator[Place]]:

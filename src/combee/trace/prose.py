@@ -32,6 +32,7 @@ _ADVERBS = (
 )
 _NO_PASSWORDS = NO_SECRETS | frozenset(_ADVERBS.split())
 _UNIT = re.compile(r"[ -](?:bits?|bytes?|char|digit|letter|symbol|round|second|minute|hour|day|time|word)")
+_LENGTH = re.compile(rf"\d+{_UNIT.pattern}")  # `12-digit`
 _OF = r"(?: (?:for|of|to|on) (?:the )?[\w@.'/-]{1,40}(?: [\w@.'/-]{1,40})?)?"
 _VALUE = (
     r"(?:(?P<quote>\\{0,4}[\"'`]|\*\*)(?P<inside>(?:(?!(?P=quote))[^\r\n]){1,100})(?P=quote)"
@@ -87,7 +88,7 @@ def _told(text: str, match: re.Match[str], *, mine: bool) -> Iterator[tuple[int,
         words = value.lower().split("-")
         telling = len(words) > 3 or (mine and value.isalpha() and words[0] not in _NO_PASSWORDS)
         telling = telling and _ENDS.match(text, end) is not None
-    elif telling and (value.isdigit() or _UNIT.match(text, end)):
-        telling = len(value) > 3 and not _UNIT.match(text, end)
+    elif telling and value[0].isdigit():
+        telling = len(value) > 3 and not _UNIT.match(text, end) and not _LENGTH.match(value)
     if telling and not re.search(r"[(\[{=]", value):
         yield start, end
