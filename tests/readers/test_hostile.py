@@ -313,3 +313,21 @@ def test_instructions_inside_a_trace_are_kept_as_data(read_all: Read, write_line
         write_lines("a.jsonl", [{"messages": [{"role": "tool", "tool_call_id": "x", "content": said}]}])
     )
     assert [(step.role, step.text) for step in trace.steps] == [("tool", said)]
+
+
+def test_a_run_that_is_met_again_is_given_once_and_counted_as_twice(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json", "c.json"):
+        (tmp_path / name).write_text(LINE)
+    result = read(tmp_path)
+    (trace,) = result.once()
+    report = result.report
+    assert (report.traces, report.twice, report.steps) == (1, 2, len(trace.steps))
+    assert report.files.total() == 3
+    assert "met before, so left out: 2" in str(report)
+
+
+def test_a_folder_without_a_file_is_named(read_all: Read, tmp_path: Path) -> None:
+    (tmp_path / "empty" / "deeper").mkdir(parents=True)
+    traces, report = read_all(tmp_path / "empty")
+    assert traces == []
+    assert [str(notice) for notice in report.skipped] == ["empty: there is no file in it"]

@@ -66,6 +66,7 @@ class Report:
     def again(self, kind: str, steps: int, tool_calls: int) -> None:
         """Count a trace as met twice that was counted as read."""
         self.formats[kind] -= 1
+        self.formats += Counter()  # without those of which none is left
         self.steps -= steps
         self.tool_calls -= tool_calls
         self.twice += 1
