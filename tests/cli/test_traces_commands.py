@@ -69,7 +69,10 @@ def test_traces_says_what_is_there_and_writes_it_clean(call: Call, project: Path
     assert facts["redacted"] == {"email": 3}
     written = (project / "out" / "all.jsonl").read_text(encoding="utf-8")
     assert "someone@example.org" not in written
-    assert call("traces", "out/all.jsonl")["formats"] == {"combee": 3}
+    again = call("traces", "out/all.jsonl")
+    assert (again["formats"], again["redacted"]) == ({"combee": 3}, None)  # no --out: nobody looked for secrets
+    assert call("traces", "traces", "--out", "raw.jsonl", "--no-redact")["redacted"] is None
+    assert call("traces", "out/all.jsonl", "--out", "twice.jsonl")["redacted"] == {}
     assert call("traces", "traces/notes.txt", code=1)["traces"] == 0
 
 

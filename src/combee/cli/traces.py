@@ -59,6 +59,8 @@ def command(
         "failed_calls": failures,
         "out": None if out is None else str(out),
     }
+    if out is None or redactor is None:
+        facts["redacted"] = None  # nobody looked, which is not "none found"
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False))
         return 0 if result.report.traces else 1
@@ -89,6 +91,6 @@ def _text(facts: Mapping[str, JSON]) -> str:
         f"outcomes   {pairs('outcomes')}",
     ]
     if facts["out"]:
-        lines.append(f"redacted   {pairs('redacted')}")
+        lines.append(f"redacted   {'not looked for' if facts['redacted'] is None else pairs('redacted')}")
         lines.append(f"wrote      {facts['out']}")
     return "\n".join([*lines, *notices(facts, _SHOWN)])
