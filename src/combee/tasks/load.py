@@ -100,7 +100,7 @@ def _task_set(name: str | None, path: Path, parts: Parts, judge: Scorer | None) 
         choices=tags_offered(rows),
         about=_ABOUT[name]
         if name
-        else f"{len(rows)} rows of {path}: {len(train)} train, {len(val)} val, {len(test)} test",
+        else f"{len(rows)} rows of {path.name}: {len(train)} train, {len(val)} val, {len(test)} test",
         notes=parts.notes,
     )
 
