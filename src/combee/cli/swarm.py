@@ -147,12 +147,12 @@ def graph_command(world: Path | None, out: Path, most: int, as_json: bool) -> No
 @click.option("--out", type=Place(), default="traces.jsonl", show_default=True, help="File to write.")
 @json_option
 def traces_command(world: Path | None, out: Path, as_json: bool) -> None:
-    """Write the agents' runs as traces, for `combee learn --from`."""
+    """Write the agents' runs as traces, for `combee learn --from`; secrets are taken out, as there."""
     from combee.files import write_whole
-    from combee.trace import to_jsonl
+    from combee.trace import redact_trace, to_jsonl
 
     with looking_at(world) as opened:
-        lines = list(to_jsonl(traces(opened)))
+        lines = list(to_jsonl(redact_trace(trace)[0] for trace in traces(opened)))
     write_whole(out, "".join(lines))
     click.echo(
         json.dumps({"traces": len(lines), "file": str(out)}) if as_json else f"{out}: {counted(len(lines), 'trace')}"
