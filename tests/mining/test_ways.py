@@ -200,3 +200,21 @@ def test_any_words_have_something_that_is_called(words: list[str]) -> None:
     for part in parts(" ".join(words)):
         assert core(part)
         assert same_call(part, part)
+
+
+def test_a_pipe_hides_the_end_of_a_call_so_what_it_shows_must_look_well() -> None:
+    first = ("pytest -q tests", "ERROR: file or directory not found: tests", 4)
+    later = "pytest -q test | tail -3"
+    ((kind, _),) = lessons(recorded(first, (later, "3 passed", 0)))
+    assert kind == "repair"
+    for said in ("1 failed, 2 passed", "", "FAILED test/test_a.py"):
+        assert lessons(recorded(first, (later, said, 0))) == []
+
+
+def test_a_long_run_is_searched_by_name_not_by_pairs() -> None:
+    rows = [(f"foo{at} x", f"bash: foo{at}: command not found", 127) for at in range(60)]
+    loops = [(f"for x in 1; do foo{at} x; done", "ok", 0) for at in range(0, 60, 2)]
+    runs = [recorded(*rows, name=name) for name in "abc"]
+    absent = {text.split("`")[1] for text in survey([*runs, recorded(*rows, *loops, name="d")]).support()}
+    assert absent <= {f"foo{at}" for at in range(1, 60, 2)}
+    assert absent

@@ -13,7 +13,7 @@ from combee.mining.finding import Finding
 from combee.mining.missing import installed
 from combee.mining.repairs import culprit
 from combee.mining.shell import Part, written_files
-from combee.mining.ways import carried, core, names, other_options, ran, similar
+from combee.mining.ways import carried, core, names, other_options, places, ran, similar
 from combee.mining.words import READERS
 
 __all__ = ["find_dead_ends", "find_errors", "find_unmended", "installs_in_one"]
@@ -60,6 +60,7 @@ def find_unmended(row: Sequence[Attempt], handled: Sequence[Finding]) -> tuple[l
         name for attempt in row if attempt.worked is not False for part in attempt.parts for name in installed(part)
     }
     past: set[str] = set()
+    where = places(row)
     for attempt in row:
         part, fault = _culprit(attempt)
         if part is None or fault is None:
@@ -70,7 +71,8 @@ def find_unmended(row: Sequence[Attempt], handled: Sequence[Finding]) -> tuple[l
             past |= {key} if attempt.step in mended else set()
             continue
         packages = installed(part)
-        if packages <= came if packages else any(_may_be_past(part, fault, other) for other in row):
+        others = (row[at] for at in where.get(basename(core(part)[0]), ()))
+        if packages <= came if packages else any(_may_be_past(part, fault, other) for other in others):
             past.add(key)
         if not any(name in line for name in written) and part.program not in {"python3", "node"}:
             text = f"{quoted(line)} failed with {quoted(fault.line)} in run after run; no run got past it that way."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from posixpath import basename
 
 from combee.mining.attempts import Attempt
@@ -13,7 +13,7 @@ from combee.mining.faults import Fault, quoted
 from combee.mining.finding import Finding
 from combee.mining.shell import Part, base_package, here_documents, parts
 from combee.mining.stand_ins import said, stand_in
-from combee.mining.ways import called, carried, core, same_call
+from combee.mining.ways import called, carried, core, places, same_call
 from combee.mining.words import BRINGS, READERS
 
 __all__ = ["INSTALLERS", "find_absent", "find_missing", "installed"]
@@ -180,13 +180,18 @@ def find_absent(row: Sequence[Attempt], handled: Sequence[Finding]) -> tuple[lis
     """
     past = {f"absent/{'/'.join(finding.key.split('/')[1:3])}" for finding in handled}
     found: dict[str, Finding] = {}
+    where = places(row)
+    same = _places_of_lines(row)
     for place, attempt in enumerate(row):
         fault = attempt.fault
         if fault is None or fault.kind not in {"command", "module"}:
             continue
         key = f"absent/{fault.kind}/{fault.about}"
-        if _got_past(fault, attempt, row[place + 1 :]):
-            past.add(key)
+        if key not in past:
+            names = {basename(core(part)[0]) for part in attempt.parts} | {basename(fault.about)}
+            later = {at for name in names for at in where.get(name, ())}.union(same[attempt.command])
+            if _got_past(fault, attempt, [row[at] for at in sorted(later) if at > place]):
+                past.add(key)
         if key in found or not _asked_for(fault, attempt):
             continue
         what = "program" if fault.kind == "command" else "Python module"
@@ -196,6 +201,13 @@ def find_absent(row: Sequence[Attempt], handled: Sequence[Finding]) -> tuple[lis
         )
         found[key] = Finding("absent", key, text, (attempt.step,))
     return [each for key, each in found.items() if key not in past], past
+
+
+def _places_of_lines(row: Sequence[Attempt]) -> Mapping[str | None, Sequence[int]]:
+    found: dict[str | None, list[int]] = defaultdict(list)
+    for at, attempt in enumerate(row):
+        found[attempt.command].append(at)
+    return found
 
 
 def _got_past(fault: Fault, first: Attempt, others: Sequence[Attempt]) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from posixpath import basename, normpath
 
@@ -15,6 +17,7 @@ from combee.mining.attempts import Attempt
 from combee.mining.faults import printed
 from combee.mining.shell import Part, program_name
 from combee.mining.words import CARRIERS, INTERPRETERS, LAUNCHERS
+from combee.trace import Step, failed
 
 __all__ = [
     "called",
@@ -24,6 +27,7 @@ __all__ = [
     "in_another_way",
     "names",
     "other_options",
+    "places",
     "ran",
     "same_call",
     "similar",
@@ -33,6 +37,7 @@ _INLINE = frozenset({"-c", "-e", "-r", "-E"})
 _VALUED = frozenset({"-n", "-p", "-e", "-u", "-w", "--name", "--prefix", "--env", "--user", "--workdir", "--with"})
 _NAMES_A_PLACE = frozenset({("docker", "exec"), ("docker-compose", "exec"), ("podman", "exec"), ("kubectl", "exec")})
 _LIKE = 0.4
+_WORD = re.compile(r"[\w.+-]+")
 
 
 def core(part: Part) -> tuple[str, ...]:
@@ -136,6 +141,7 @@ def ran(attempt: Attempt, part: Part) -> bool:
     return part.sure or (
         attempt.fault is None
         and bool(printed(attempt.output).strip())
+        and not failed(Step(0, "tool", attempt.output))
         and any(each.fed == part.text and each.sure for each in attempt.parts)
     )
 
@@ -145,15 +151,30 @@ def carried(attempt: Attempt, program: str, *, besides: Part | None = None) -> s
 
     `besides` is a part that surely failed.
     """
+    inside = _carries(attempt, besides)
+    named = inside and re.search(rf"(?<![\w.-]){re.escape(basename(program))}(?![\w-])", inside)
+    return inside if named else ""
+
+
+def _carries(attempt: Attempt, besides: Part | None = None) -> str:
     if attempt.command is None:
         return ""
     carriers = [each for each in attempt.parts if each.program in CARRIERS and each is not besides]
     if attempt.parts and not carriers:
         return ""
     whole = not attempt.parts or "<<" in attempt.command
-    inside = attempt.command if whole else " ".join(f"{each.fed} {each.text}" for each in carriers)
-    named = re.search(rf"(?<![\w.-]){re.escape(basename(program))}(?![\w-])", inside)
-    return inside if named else ""
+    return attempt.command if whole else " ".join(f"{each.fed} {each.text}" for each in carriers)
+
+
+def places(row: Sequence[Attempt]) -> Mapping[str, Sequence[int]]:
+    """Return by name where in a run something is called, or stands in a call that may run it; names without folders."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for at, attempt in enumerate(row):
+        seen = {basename(word) for part in attempt.parts for word in (core(part)[0], part.words[0])}
+        seen |= {word.rstrip(".") for word in _WORD.findall(_carries(attempt))}
+        for name in seen:
+            found[name].append(at)
+    return found
 
 
 def folder(attempt: Attempt, part: Part) -> str:
