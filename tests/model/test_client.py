@@ -446,3 +446,20 @@ def test_the_prepared_bytes_are_the_body(texts: list[str], stop: str) -> None:
 def test_a_lone_surrogate_is_sent_as_a_question_mark() -> None:
     body = write_body(ask("a\ud800b"), "m", Capabilities(), {})
     assert json.loads(to_bytes(body))["messages"][0]["content"] == "a?b"
+
+
+async def test_a_call_that_is_broken_off_is_booked_with_a_reply_as_long_as_those_before() -> None:
+    async with MockServer(reply=lambda body: "word " * 40 if "quick" in str(body) else "never") as server:
+        run = engine()
+        async with OpenAIModel(server.url, "any", engine=run, price=Price(1, 1)) as model:
+            known = (await model.complete(ask("quick"))).usage
+            server.config = MockConfig(latency=parse_latency("60"))
+            task = asyncio.ensure_future(model.complete(ask("slow")))
+            await until(lambda: server.stats.requests == 2)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+    lost = run.ledger.rows[-1]
+    assert (lost.outcome, lost.paid) == ("cancelled", "unknown")
+    assert known is not None
+    assert lost.usage is not None
+    assert (lost.usage.completion, lost.usage.estimated) == (known.completion, True)

@@ -177,8 +177,12 @@ class Engine:
             name = str(outcome.kind)
             paid = outcome.paid or ("yes" if usage is not None else RULES[outcome.kind].paid)
         if usage is None and paid != "no":
-            said = len(outcome.text) if isinstance(outcome, Response) else 0
-            usage = Usage(self.ledger.tokens_of(characters), self.ledger.tokens_of(said) if said else 0, estimated=True)
+            said = (
+                self.ledger.tokens_of(len(outcome.text))
+                if isinstance(outcome, Response)
+                else self.ledger.longest_reply(model, request.role)  # what a reply that never came was charged at most
+            )
+            usage = Usage(self.ledger.tokens_of(characters), said, estimated=True)
         cost = price.cost(usage) if price and usage else 0.0 if paid == "no" else None
         return CallRow(
             model, request.role, request.item, request.attempt, tries, name, paid, usage, cost, *times, time.time()

@@ -200,6 +200,10 @@ class Ledger:
             return characters // 4 + 1
         return int(characters * self._known_tokens / self._known_characters) + 1
 
+    def longest_reply(self, model: str, role: str) -> int:
+        """Return the tokens of the longest reply of a role so far, 0 while there is none."""
+        return self._completions.get((model, role), (0, 0))[1]
+
     def expect(self, model: str, request: Request) -> Usage:
         """Return the most that a call is likely to take: `max_tokens`, or 1.5 times the longest reply of its role.
 
