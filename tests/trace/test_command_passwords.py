@@ -34,6 +34,7 @@ FORMS: dict[Form, str] = {
     "assigned": "k=hunter2",
     "named": "db_password=hunter2",
     "pass": "pass:hunter2",
+    "auth": "'AUTH hunter2'",
     "header": "X-Api-Key:hunter2",
     "cookie": "sid=hunter2",
 }
@@ -344,6 +345,41 @@ def test_a_password_in_a_sentence_is_taken_out(said: str, secret: str) -> None:
 )
 def test_a_plain_word_is_a_password_only_where_it_is_called_mine_or_stands_in_quotes(text: str) -> None:
     assert ("fish" in redact(text).text) is (text == "it is swordfish")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "ALTER USER 'root'@'%' IDENTIFIED BY '{}';",
+        "create user bob identified by '{}'",
+        "ALTER USER bob WITH PASSWORD '{}';",
+        "SET PASSWORD FOR bob = '{}'",
+        "requirepass {}",
+        "ENV DB_PASSWORD {}",
+        'os.environ["DB_PASSWORD"] = "{}"',
+        "auth=('bob', '{}')",
+        "requests.get(u, auth=HTTPBasicAuth('bob', '{}'))",
+        'cookies={{"session": "{}"}}',
+        'expect "assword:"; send "{}\\r"',
+        "user=bob&pass={}&x=1",
+        '{{"user": "bob", "pass": "{}"}}',
+        "ansible_ssh_pass={}",
+        "//registry.local/:_authToken={}",
+        "use {} as the password",
+        "{} is the root password.",
+        "credentials: bob / {}",
+        "password {}",
+        "echo 'AUTH {}' | redis-cli",
+        "az sql server create -u bob -p {} -n x",
+        "zip -rP {} a.zip d",
+    ],
+)
+def test_a_password_in_a_query_a_setting_or_a_call_is_taken_out(said: str) -> None:
+    for secret in ("Zq7hunter", "w9Hq3xTt"):
+        for text in (said.format(secret), json.dumps({"command": said.format(secret)})):
+            found = redact(text)
+            assert secret not in found.text
+            assert redact(found.text).text == found.text
 
 
 def test_a_long_line_of_beginnings_is_read_to_its_end() -> None:

@@ -131,6 +131,12 @@ HARMLESS = [
     "Set the header X-Api-Key: to your key",
     "primary-key: id",
     "the token is in line 12; tokens: 4096",
+    "the library identified by 'name', pass=true, pass: 12, PASS: test_a1, bypass=route66a",
+    "auth=('bob', token) cookies=jar cookies={'a': b}",
+    "tests pass=3 fail=4; compass=north1; first_pass=1 of 2",
+    "the config1 file is the password store; OAuth2 is the password flow",
+    "credentials are stored in vault1; credentials: none",
+    "set the environment DB_PASSWORD first",
     "net worth 12; security -p; http 2; zip 2 files; echo 1",
     "he vault over 3 walls; curl up; surge of 20 %",
 ]

@@ -81,6 +81,11 @@ def _pass(text: str, start: int, end: int) -> Iterator[Place]:
         yield start + len("pass:"), end
 
 
+def _auth(text: str, start: int, end: int) -> Iterator[Place]:
+    if text[start : start + 5].lower() == "auth ":
+        yield max(start + 5, text.rfind(" ", start, end) + 1), end
+
+
 def _header(text: str, start: int, end: int) -> Iterator[Place]:
     if (match := _HEADER.match(text, start, end)) is not None:
         if match[1].lower() == "cookie":
@@ -106,6 +111,7 @@ FORMS: Mapping[Form, Callable[[str, int, int], Iterator[Place]]] = {
     "assigned": _behind("="),
     "named": _named,
     "pass": _pass,
+    "auth": _auth,
     "header": _header,
     "cookie": _cookie,
 }

@@ -29,9 +29,10 @@ _HEADER = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z0-9-]{1,60}\Z")
 _COOKIES = re.compile(
-    rf"(?P<set>set-)?cookie2?{_SEPARATOR}(?P<value>[\w.%!#$&*+^`|~-]{{1,200}}=[^\r\n\"'\\]{{1,4000}})", re.IGNORECASE
+    rf"(?P<set>set-)?cookie2?{_SEPARATOR}(?P<value>[\w.%!#$&*+^`|~-]{{1,200}}=(?:\\{{0,4}}\"(?=\w))?[^\r\n\"'\\]{{1,4000}})",
+    re.IGNORECASE,
 )
-_COOKIE = re.compile(r"(?:\A|;)\s{0,4}[\w.%!#$&*+^`|~-]{1,200}=([^;\s]+)")
+_COOKIE = re.compile(r"(?:\A|;)\s{0,4}[\w.%!#$&*+^`|~-]{1,200}=(?:\\{0,4}\")?([^;\s\"\\]+)")
 _ANCHORS = ("token", "key", "secret", "-password")
 
 

@@ -13,13 +13,26 @@ from typing import Literal
 __all__ = ["BUNDLES", "OPERANDS", "OPTIONS", "SINKS", "SOURCES", "STARTERS", "Form", "Operand", "Option", "Sink"]
 
 Form = Literal[
-    "value", "pair", "login", "target", "comma", "percent", "slash", "assigned", "named", "pass", "header", "cookie"
+    "value",
+    "pair",
+    "login",
+    "target",
+    "comma",
+    "percent",
+    "slash",
+    "assigned",
+    "named",
+    "pass",
+    "auth",
+    "header",
+    "cookie",
 ]
 """What of the word is secret.
 
 `value`: all; `pair`, `comma`, `percent`, `slash`: what follows the first `:`, `,`, `%`, or the `/` up to `@`; `login`:
 as `pair`, or all where no `:` is; `target`: as `pair` up to `@`;
 `assigned`: what follows `=`; `named`: the same where the name says so (`DB_PASSWORD=x`); `pass`: what follows `pass:`;
+`auth`: the last word behind `AUTH`;
 `header`: a header line with a secret name; `cookie`: the values of `name=value` pairs.
 """
 
@@ -79,6 +92,7 @@ OPTIONS = (
     Option("aria2c", "--header", "header"),
     Option("http https xh xhs", "-a --auth", "login"),
     Option("redis-cli valkey-cli keydb-cli redis-benchmark", "-a --pass"),
+    Option("redis-server valkey-server", "--requirepass --masterauth"),
     Option("sshpass", "-p"),
     Option("docker podman nerdctl buildah skopeo crane oras", "-p --password", within="login"),
     Option("skopeo", "--creds --src-creds --dest-creds", "pair"),
@@ -92,9 +106,11 @@ OPTIONS = (
     Option("influx", "-password --password -token --token"),
     Option("sqlcmd bcp isql tsql mssql-cli", "-P"),
     Option("az", "-p --password --admin-password --client-secret", within="login"),
+    Option("az", "-p", within="server flexible-server"),
     Option("az", "--admin-password --account-key --connection-string --sas-token --secret --value"),
     Option("gcloud", "--password --root-password --key"),
     Option("aws", "--secret-access-key --master-user-password --password --temporary-password --secret-string"),
+    Option("aws", "--value", within="put-parameter"),
     Option("aliyun", "--access-key-secret"),
     Option("s3cmd", "--secret_key --access_token"),
     Option("heroku", "--token --api-key"),
@@ -160,7 +176,7 @@ OPTIONS = (
     Option("elasticsearch-users", "-p --password"),
 )
 OPERANDS = (
-    Operand("aws", "configure set aws_(?:secret_access_key|session_token)", 0),
+    Operand("aws", r"configure set (?:profile\.\S+\.)?aws_(?:secret_access_key|session_token)", 0),
     Operand("htpasswd mosquitto_passwd", r"-\w*b\w*", -1),
     Operand("net", "use", 1),
     Operand("net", "user", 1),
@@ -199,6 +215,7 @@ SINKS = (
     Sink("sudo", r"-\w*S\w*|--stdin"),
     Sink("passwd su smbpasswd kinit cryptsetup argon2"),
     Sink("pass gopass passage", "insert"),
+    Sink("redis-cli valkey-cli keydb-cli", "", "auth"),
     Sink("chpasswd", "", "pair"),
     Sink("base64", "", "pair"),
     Sink("docker podman", "secret"),
@@ -213,5 +230,5 @@ _STARTERS = (
 STARTERS = SOURCES.union(_STARTERS.split())
 """Programs behind which another tool's name begins that tool's command (`sshpass -p PW ssh -p 22`)."""
 
-BUNDLES = {"curl": "sSkvLfiIgGNjJ0123#", **dict.fromkeys(_LDAP.split(), "xLvZnc")}
+BUNDLES = {"curl": "sSkvLfiIgGNjJ0123#", "zip": "rqjem9", "unzip": "oqjn", **dict.fromkeys(_LDAP.split(), "xLvZnc")}
 """Letters of options without a value that may stand before a letter of the table in one word (`curl -sSu u:PW`)."""

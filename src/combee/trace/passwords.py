@@ -33,7 +33,7 @@ _OWNER = re.compile(
 _KEY_VARIABLE = re.compile(r"(?:TOKEN|SECRET|_KEY|_AUTH)={_GIVEN}")
 _ELEMENT = re.compile(r"pass(?:word|wd|phrase)>([^<>\s{}$]{1,200})</", re.IGNORECASE)
 _QUOTED = re.compile(
-    rf"(?:pass(?:word|wd|phrase)|pwd(?!\W{{1,12}}[/~]))(?:{_QUOTE})?[ \t]{{0,4}}(?:=>|:=|[:=])[ \t]{{0,4}}"
+    rf"(?:pass(?:word|wd|phrase)|pwd(?!\W{{1,12}}[/~]))(?:{_QUOTE})?\]?[ \t]{{0,4}}(?:=>|:=|[:=])[ \t]{{0,4}}"
     rf"[bru]{{0,2}}{_QUOTE}"
     r"([^\s\"'\\<>{}]{4,200})(?=\\{0,4}[\"'])",
     re.IGNORECASE,

@@ -48,6 +48,10 @@ _BEFORE_WITH = re.compile(
     r"(?:\b(?:with|and|using|use|by|enter|type|set)(?: the| a| this)?|\b(?:user(?:name)?|login) [\w@.-]{1,60},?) \Z",
     re.IGNORECASE,
 )
+_REVERSED = re.compile(
+    r"(?<![^\s\"'`])(?P<bare>[^\s\"'`\\<>]{6,100})[\"'`]? (?:is|as) (?:the |my |our |a )?(?:\w{1,20} )?\Z"
+)
+_LOGIN = re.compile(rf"credentials?(?: are| is)?:? [\w@.-]{{1,60}} ?[:/] ?{_VALUE}", re.IGNORECASE)
 _NETRC = re.compile(r"\blogin [^\s\"']{1,60} \Z", re.IGNORECASE)
 _MINE = re.compile(r"\b(?:my|our)(?: [\w-]{1,30}){0,2} \Z", re.IGNORECASE)
 _ENDS = re.compile(r"[.,;!)]{0,2}(?:[\s\\]|\Z)")
@@ -71,8 +75,23 @@ def said(text: str, folded: str) -> Iterator[tuple[int, int]]:
             elif match := _WITH.match(text, at):
                 if _NETRC.search(text, before, at):
                     yield match.span("bare" if match["bare"] else "inside")
-                elif _BEFORE_WITH.search(text, before, at):
+                elif _BEFORE_WITH.search(text, before, at) or _mixed(match["bare"]):
                     yield from _told(text, match, mine=False)
+            if (match := _REVERSED.search(text, before, at)) and _mixed(match["bare"]):
+                yield match.span("bare")
+    for at in hits(folded, "credential"):
+        if (match := _LOGIN.match(text, at)) and (match["inside"] or _mixed(match["bare"])):
+            yield from _told(text, match, mine=False)
+
+
+def _mixed(value: str | None) -> bool:
+    """Whether a word without quotes can only be a secret: letters and digits, long, no name of code."""
+    return (
+        value is not None
+        and len(value) > 7
+        and re.fullmatch(r"(?=.*\d)(?=.*[A-Za-z])[^\s/_.()\[\]=:,-]+[.,;:!?)]?", value) is not None
+        and looks_secret(value) is True
+    )
 
 
 def _told(text: str, match: re.Match[str], *, mine: bool) -> Iterator[tuple[int, int]]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from combee.trace.commands import command_passwords
 from combee.trace.headers import bearer_tokens, header_values
 from combee.trace.passwords import passwords
+from combee.trace.settings import set_passwords
 from combee.trace.spans import Finder, Span, hits, is_given
 
 __all__ = ["FINDERS"]
@@ -112,7 +113,7 @@ def _url_passwords(text: str, _folded: str) -> Iterator[Span]:
 _QUOTE = r"\\{0,4}[\"']"
 # A value that a name gives away (`api_key = "..."`): it has a digit, and it is no call, index or attribute of code.
 _ASSIGNED = (
-    rf"(?:{_QUOTE})?[ \t]{{0,4}}(?:=>|:=|[:=])[ \t]{{0,4}}(?:{_QUOTE})?"
+    rf"(?:{_QUOTE})?[ \t]{{0,4}}(?:=>|:=|[:=]|(?<=[ \t])is(?=[ \t]))[ \t]{{0,4}}(?:{_QUOTE})?"
     rf"(?=[A-Za-z_./+~=-]{{0,200}}[0-9])([A-Za-z0-9_./+~=-]{{12,500}})(?![A-Za-z0-9_(\[.])"
 )
 _KEY_TAIL = re.compile(r"key(?:[_-]?id|s)?" + _ASSIGNED, re.IGNORECASE)
@@ -165,6 +166,7 @@ FINDERS: tuple[Finder, ...] = (
     _assigned_keys,
     command_passwords,
     passwords,
+    set_passwords,
     _emails,
     _home_paths,
 )
