@@ -218,3 +218,26 @@ def test_a_long_run_is_searched_by_name_not_by_pairs() -> None:
     absent = {text.split("`")[1] for text in survey([*runs, recorded(*rows, *loops, name="d")]).support()}
     assert absent <= {f"foo{at}" for at in range(1, 60, 2)}
     assert absent
+
+
+CALLS = st.sampled_from(
+    [
+        *("jq . a", "jq . a | head", "sudo jq . a", "npx jq . a", "for x in a; do jq . $x; done", "bash -c 'jq . a'"),
+        *("cat a | jq .", "./x/jq . a", "docker exec db jq . a", "ls", "touch b", "cd x && jq . a", "A=b jq . a"),
+    ]
+)
+GONE = "sh: 1: jq: not found"
+ENDS = st.sampled_from([("jq: error: bad input", 1), (GONE, 127), ("{}", 0)])
+
+
+@settings(max_examples=80)
+@given(st.lists(st.lists(st.tuples(CALLS, ENDS), min_size=1, max_size=4), min_size=3, max_size=5))
+def test_what_is_denied_of_all_runs_is_true_of_all_runs(made: list[list[tuple[str, tuple[str, int]]]]) -> None:
+    runs = [recorded(*((call, *end) for call, end in rows), name=f"r{at}") for at, rows in enumerate(made)]
+    texts = survey(runs).support()
+    worked = [any(code == 0 and "jq" in call for call, (_, code) in rows) for rows in made]
+    missed = [any(said == GONE and "jq" in call for call, (said, _) in rows) for rows in made]
+    if any(worked):
+        assert not any("jq" in text and "no run got past" in text for text in texts)
+    if any(map(min, worked, missed)):
+        assert not any("`jq`" in text and "none of them" in text for text in texts)

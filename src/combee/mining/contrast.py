@@ -43,7 +43,7 @@ class Outline:
     checks: int = 0
     """How many tests judged the run."""
     worked: frozenset[int] = frozenset()
-    """Hashes of what was called and worked, in whatever way: enough to see that another run's failure is no rule."""
+    """Hashes of what was called and may have worked, in whatever way: another run's failure is no rule then."""
     past: frozenset[str] = frozenset()
     """Keys of failures that the run got past, or may have: of those it is not said that no run did."""
     tried: frozenset[str] = frozenset()
@@ -73,7 +73,7 @@ def outline(trace: Trace, row: Sequence[Attempt], past: Iterable[str] = ()) -> O
                     seen.setdefault(f"{part.action} {word}", step)
     tests = () if outcome is None else tuple(sorted(name for name, good in outcome.tests.items() if not good))
     name = trace.meta.get("task_id", "")
-    lines = frozenset(hash(core(part)) for _, part in good)
+    lines = frozenset(hash(core(part)) for attempt in row if attempt.worked is not False for part in attempt.parts)
     tried = frozenset(word for attempt in row for word in _programs(attempt))
     made = tuple(installs.items())
     count = 0 if outcome is None else len(outcome.tests)

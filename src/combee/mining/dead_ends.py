@@ -14,7 +14,7 @@ from combee.mining.missing import installed
 from combee.mining.repairs import culprit
 from combee.mining.shell import Part, written_files
 from combee.mining.ways import carried, core, names, other_options, places, ran, similar
-from combee.mining.words import READERS
+from combee.mining.words import READERS, RUNNERS
 
 __all__ = ["find_dead_ends", "find_errors", "find_unmended", "installs_in_one"]
 
@@ -74,6 +74,8 @@ def find_unmended(row: Sequence[Attempt], handled: Sequence[Finding]) -> tuple[l
         others = (row[at] for at in where.get(basename(core(part)[0]), ()))
         if packages <= came if packages else any(_may_be_past(part, fault, other) for other in others):
             past.add(key)
+        if part.fed and part.program in RUNNERS:
+            continue  # what it ran stands before the pipe
         if not any(name in line for name in written) and part.program not in {"python3", "node"}:
             text = f"{quoted(line)} failed with {quoted(fault.line)} in run after run; no run got past it that way."
             found.setdefault(key, Finding("unmended", key, text, (attempt.step,), hash(core(part))))

@@ -189,8 +189,11 @@ def find_absent(row: Sequence[Attempt], handled: Sequence[Finding]) -> tuple[lis
         key = f"absent/{fault.kind}/{fault.about}"
         if key not in past:
             names = {basename(core(part)[0]) for part in attempt.parts} | {basename(fault.about)}
-            later = {at for name in names for at in where.get(name, ())}.union(same[attempt.command])
-            if _got_past(fault, attempt, [row[at] for at in sorted(later) if at > place]):
+            others = {at for name in names for at in where.get(name, ())}.union(same[attempt.command])
+            since = (
+                -1 if fault.kind == "command" else place
+            )  # before, the same script may not have asked for the module
+            if _got_past(fault, attempt, [row[at] for at in sorted(others) if at > since]):
                 past.add(key)
         if key in found or not _asked_for(fault, attempt):
             continue
