@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from combee.guard import find_secrets
 from combee.trace import redact
@@ -60,6 +62,55 @@ PIECES = [
     "-token ",
     "x-",
     "['curl', ",
+]
+FRAGMENTS = [
+    *(
+        "curl ",
+        "-u ",
+        "admin:",
+        "hunter2",
+        "'",
+        '"',
+        '\\"',
+        "\\n",
+        "\n",
+        " ",
+        "|",
+        "echo ",
+        "sudo -S ",
+        "<<<",
+        "mysql ",
+        "-p",
+    ),
+    *("--password=", "password", " is ", "my ", "with ", "=", ":", "Cookie: ", "a=b;", "X-Api-Key: ", "abc12345", "`"),
+    *("$(", "$X", "[", "]", ",", "net use ", "docker login ", "PASSWORD=", "pass=", "pw: ", "bob", "/", "@h", "@tcp("),
+    *(
+        "identified by ",
+        "auth=('a', ",
+        "TOKEN=",
+        "--token ",
+        "(",
+        ")",
+        "{",
+        "}",
+        "<",
+        ">",
+        "\\",
+        "'\\''",
+        "://u:",
+        "@h.io",
+    ),
+    *(
+        "the password",
+        " as the password",
+        'send "',
+        '\\r"',
+        "login bob ",
+        "credentials: ",
+        "Bearer ",
+        "/home/bob/",
+        "--auth ",
+    ),
 ]
 COMMANDS = [
     "curl -u admin:{} http://h/x",
@@ -380,6 +431,13 @@ def test_a_password_in_a_query_a_setting_or_a_call_is_taken_out(said: str) -> No
             found = redact(text)
             assert secret not in found.text
             assert redact(found.text).text == found.text
+
+
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=14).map("".join))
+def test_redacting_pieces_of_commands_twice_changes_nothing_more(text: str) -> None:
+    once = redact(text)
+    assert redact(once.text).text == once.text
+    assert once.text.count("[redacted:") == sum(once.counts.values())
 
 
 def test_a_long_line_of_beginnings_is_read_to_its_end() -> None:

@@ -98,7 +98,7 @@ def _jwts(text: str, _folded: str) -> Iterator[Span]:
 _URL_PASSWORD = re.compile(r"://[^\s/:@\"'<>\\]{0,200}:(?!\[redacted)([^\s/\"'<>\\]{1,200})@")
 
 
-_DSN_PASSWORD = re.compile(r"(?<=:)[^\s:@/\"'`\\]{1,100}\Z")  # `root:pw@tcp(db:3306)/x`
+_DSN_PASSWORD = re.compile(r"(?<=:)(?<!\[redacted:)[^\s:@/\"'`\\]{1,100}\Z")  # `root:pw@tcp(db:3306)/x`
 
 
 def _url_passwords(text: str, _folded: str) -> Iterator[Span]:
