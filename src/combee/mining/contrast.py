@@ -15,7 +15,7 @@ from combee.mining.attempts import Attempt
 from combee.mining.faults import is_instruction, quoted
 from combee.mining.finding import Finding
 from combee.mining.missing import installed
-from combee.mining.ways import core
+from combee.mining.ways import call_hash
 from combee.mining.words import READERS
 from combee.trace import Trace
 
@@ -73,7 +73,7 @@ def outline(trace: Trace, row: Sequence[Attempt], past: Iterable[str] = ()) -> O
                     seen.setdefault(f"{part.action} {word}", step)
     tests = () if outcome is None else tuple(sorted(name for name, good in outcome.tests.items() if not good))
     name = trace.meta.get("task_id", "")
-    lines = frozenset(hash(core(part)) for attempt in row if attempt.worked is not False for part in attempt.parts)
+    lines = frozenset(call_hash(part) for attempt in row if attempt.worked is not False for part in attempt.parts)
     tried = frozenset(word for attempt in row for word in _programs(attempt))
     made = tuple(installs.items())
     count = 0 if outcome is None else len(outcome.tests)

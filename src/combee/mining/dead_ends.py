@@ -13,7 +13,7 @@ from combee.mining.finding import Finding
 from combee.mining.missing import installed
 from combee.mining.repairs import culprit
 from combee.mining.shell import Part, written_files
-from combee.mining.ways import carried, core, names, other_options, places, ran, similar
+from combee.mining.ways import call_hash, carried, core, names, other_options, places, ran, similar
 from combee.mining.words import READERS, RUNNERS
 
 __all__ = ["find_dead_ends", "find_errors", "find_unmended", "installs_in_one"]
@@ -78,7 +78,7 @@ def find_unmended(row: Sequence[Attempt], handled: Sequence[Finding]) -> tuple[l
             continue  # what it ran stands before the pipe
         if not any(name in line for name in written) and part.program not in {"python3", "node"}:
             text = f"{quoted(line)} failed with {quoted(fault.line)} in run after run; no run got past it that way."
-            found.setdefault(key, Finding("unmended", key, text, (attempt.step,), hash(core(part))))
+            found.setdefault(key, Finding("unmended", key, text, (attempt.step,), call_hash(part)))
     return list(found.values()), past
 
 

@@ -128,7 +128,7 @@ def _used(fault: Fault, first: Attempt, rest: Sequence[Attempt], part: Part) -> 
         if attempt.worked is not True:
             continue
         if fault.kind == "command":
-            uses = [each for each in attempt.parts if _uses(each, fault.about)]
+            uses = [each for each in attempt.parts if _calls(each, fault.about) and each.sure]
         else:
             pattern = re.compile(rf"\b(?:import|from)\s+{re.escape(fault.about)}\b")
             uses = [each for each in attempt.parts if pattern.search(attempt.command or "")]
@@ -190,9 +190,8 @@ def find_absent(row: Sequence[Attempt], handled: Sequence[Finding]) -> tuple[lis
         if key not in past:
             names = {basename(core(part)[0]) for part in attempt.parts} | {basename(fault.about)}
             others = {at for name in names for at in where.get(name, ())}.union(same[attempt.command])
-            since = (
-                -1 if fault.kind == "command" else place
-            )  # before, the same script may not have asked for the module
+            # a script that worked before may not have asked for the module yet
+            since = -1 if fault.kind == "command" else place
             if _got_past(fault, attempt, [row[at] for at in sorted(others) if at > since]):
                 past.add(key)
         if key in found or not _asked_for(fault, attempt):
@@ -235,12 +234,12 @@ def _got_past(fault: Fault, first: Attempt, others: Sequence[Attempt]) -> bool:
 
 
 def _may_use(attempt: Attempt, program: str) -> bool:
-    return bool(carried(attempt, program)) or any(_uses(part, program) for part in attempt.parts)
+    return bool(carried(attempt, program)) or any(_calls(part, program) for part in attempt.parts)
 
 
-def _uses(part: Part, program: str) -> bool:
+def _calls(part: Part, program: str) -> bool:
     """Whether a part calls a program, by this name, from a path or by a launcher."""
-    return part.sure and (called(part, program) or basename(core(part)[0]) == basename(program))
+    return called(part, program) or basename(core(part)[0]) == basename(program)
 
 
 def _asked_for(fault: Fault, attempt: Attempt) -> bool:

@@ -20,6 +20,7 @@ from combee.mining.words import CARRIERS, INTERPRETERS, LAUNCHERS
 from combee.trace import Step, failed
 
 __all__ = [
+    "call_hash",
     "called",
     "carried",
     "core",
@@ -118,6 +119,12 @@ def same_call(one: Part, other: Part) -> bool:
     """Whether two parts call the same with the same arguments, in whatever way."""
     mine, theirs = core(one), core(other)
     return bool(mine and theirs) and mine[1:] == theirs[1:] and names(mine[0], theirs[0])
+
+
+def call_hash(part: Part) -> int:
+    """Return a hash that parts share which call the same with the same arguments, from whatever folder."""
+    name, *rest = core(part)
+    return hash((basename(name), *rest))
 
 
 def similar(one: Part, other: Part) -> bool:
