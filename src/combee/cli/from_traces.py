@@ -113,9 +113,9 @@ def learn_from_traces(spec: RunSpec, options: Mapping[str, Any]) -> None:
     except UsageError:
         (folder / KEPT).unlink()
         raise
-    facts = shown_report(result.report, kept.redacted)
+    facts = shown_report(result.report, None if redactor is None else kept.redacted)
     if not quiet:
-        click.echo("\n".join(_lines(facts, redacted=redactor is not None)), err=True)
+        click.echo("\n".join(_lines(facts)), err=True)
     prepared = prepare_traces(_without_secrets(spec, redactor), folder)
     done = execute(prepared, folder, quiet=quiet, as_json=options["as_json"])
     print_finished(done, as_json=options["as_json"], more={"read": facts, "top": _top(done)})
@@ -177,8 +177,8 @@ def _shown(traces: Iterator[Trace], sizes: list[int], *, quiet: bool) -> Iterato
         yield trace
 
 
-def shown_report(report: Report, redacted: Mapping[str, int]) -> dict[str, JSON]:
-    """Return what was read as plain data."""
+def shown_report(report: Report, redacted: Mapping[str, int] | None) -> dict[str, JSON]:
+    """Return what was read as plain data; `redacted` is None where nobody looked, which is not "none found"."""
     return {
         "traces": report.traces,
         "formats": dict(sorted(report.formats.items())),
@@ -186,13 +186,13 @@ def shown_report(report: Report, redacted: Mapping[str, int]) -> dict[str, JSON]
         "steps": report.steps,
         "tool_calls": report.tool_calls,
         "twice": report.twice,
-        "redacted": dict(sorted(redacted.items())),
+        "redacted": None if redacted is None else dict(sorted(redacted.items())),
         "skipped": [str(notice) for notice in report.skipped],
         "notes": [str(notice) for notice in report.notes],
     }
 
 
-def _lines(facts: Mapping[str, JSON], *, redacted: bool) -> list[str]:
+def _lines(facts: Mapping[str, JSON]) -> list[str]:
     formats = cast("dict[str, int]", facts["formats"])
     files = cast("dict[str, int]", facts["files"])
     kinds = ", ".join(f"{name} {count} in {counted(files.get(name, 0), 'file')}" for name, count in formats.items())
@@ -200,9 +200,11 @@ def _lines(facts: Mapping[str, JSON], *, redacted: bool) -> list[str]:
     lines = [f"read {head} ({kinds}), {facts['steps']} steps, {facts['tool_calls']} tool calls"]
     if facts["twice"]:
         lines.append(f"{counted(cast('int', facts['twice']), 'trace')} met before: left out, each run counts once")
-    counts = cast("dict[str, int]", facts["redacted"])
-    shown = ", ".join(f"{kind} {count}" for kind, count in counts.items()) or "nothing found"
-    lines.append(f"redacted: {shown}" if redacted else "redaction is off: what the traces hold is stored as it is")
+    counts = cast("dict[str, int] | None", facts["redacted"])
+    if counts is None:
+        lines.append("redaction is off: what the traces hold is stored as it is")
+    else:
+        lines.append("redacted: " + (", ".join(f"{kind} {count}" for kind, count in counts.items()) or "nothing found"))
     return lines + notices(facts, _SHOWN)
 
 

@@ -53,14 +53,12 @@ def command(
     else:
         for _ in counted():
             pass
-    facts = shown_report(result.report, kept.redacted)
+    facts = shown_report(result.report, None if out is None or redactor is None else kept.redacted)
     facts |= {
         "outcomes": dict(sorted(outcomes.items())),
         "failed_calls": failures,
         "out": None if out is None else str(out),
     }
-    if out is None or redactor is None:
-        facts["redacted"] = None  # nobody looked, which is not "none found"
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False))
         return 0 if result.report.traces else 1

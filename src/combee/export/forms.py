@@ -81,7 +81,7 @@ def export(
     if not len(part):
         raise UsageError("The playbook is empty: there is nothing to export.", hint="Learn first, with `combee learn`.")
     for bullet in part:
-        if kinds := find_secrets(bullet.text):
+        if kinds := find_secrets(f"{bullet.section}\n{bullet.text}"):
             raise UsageError(
                 f"[{bullet.id}] holds a secret ({', '.join(kinds)}).", hint="Remove it from the playbook first."
             )
