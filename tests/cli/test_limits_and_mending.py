@@ -183,6 +183,24 @@ async def test_ctrl_c_says_how_many_calls_were_in_flight() -> None:
     assert "6 calls were in flight: they may be paid, and are asked again. Go on with: " in err.decode()
 
 
+async def test_a_run_killed_with_calls_on_their_way_keeps_its_name_and_books_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with MockServer(MockConfig(latency=parse_latency("30")), student()) as server:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "combee", *learn(server.url, "--name", "k")
+        )
+        while server.stats.in_flight < 6 and process.returncode is None:  # noqa: ASYNC110 - another program calls
+            await asyncio.sleep(0.01)
+        process.kill()
+        await process.wait()
+    async with MockServer(reply=student()) as server:
+        assert await combee(*learn(server.url, "--name", "k")) == 2
+        assert "There is a run" in capsys.readouterr().err
+        assert await combee("resume", "k", "--base-url", server.url) == 0
+        assert re.search(r"^lost +6 calls of these went with a kill", capsys.readouterr().out, re.MULTILINE)
+
+
 async def test_a_summary_says_what_failed_and_an_error_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     async with MockServer(MockConfig(faults={"empty": 0.2}, seed=1), student()) as server:
         assert await combee(*learn(server.url, "--name", "f")) == 0

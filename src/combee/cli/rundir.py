@@ -9,6 +9,7 @@ from pathlib import Path
 from combee.cli.words import typed
 from combee.errors import CombeeError, DataError, StorageError, UsageError, did_you_mean
 from combee.journal import Journal
+from combee.journal.purchases import PURCHASES_NAME, left_open
 from combee.playbook import Playbook, from_json, load
 
 __all__ = ["RUNS", "all_runs", "changed_at", "find_run", "has_results", "new_run", "open_book", "refuse_device"]
@@ -77,8 +78,8 @@ def _begun(folder: Path) -> bool:
 
 
 def has_results(journal: Journal) -> bool:
-    """Say whether a run holds a result, or a call that was or may have been paid for."""
-    if any(True for _ in journal.results()):
+    """Say whether a run holds a result, or a call that was or may have been paid for: also one under way at a kill."""
+    if any(True for _ in journal.results()) or left_open(journal.path.parent / PURCHASES_NAME):
         return True
     return any(not isinstance(row, dict) or row.get("paid") != "no" for row in journal.calls())
 
@@ -87,7 +88,7 @@ def _clear(folder: Path) -> None:
     """Take away the journal of a run that holds nothing. Raises `LockedError` where it is at work just now."""
     with Journal.open(folder, create=False):
         pass
-    for path in (*folder.glob(f"{JOURNAL}*"), folder / "journal.open"):
+    for path in (*folder.glob(f"{JOURNAL}*"), folder / PURCHASES_NAME):
         path.unlink(missing_ok=True)
 
 

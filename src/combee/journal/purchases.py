@@ -19,7 +19,7 @@ from pathlib import Path
 
 from combee.errors import StorageError
 
-__all__ = ["LOSS", "PURCHASES_NAME", "Loss", "Purchases", "lost_before"]
+__all__ = ["LOSS", "PURCHASES_NAME", "Loss", "Purchases", "left_open", "lost_before"]
 
 PURCHASES_NAME = "journal.open"
 _RECORD = 17
@@ -49,7 +49,7 @@ class Purchases:
     def __init__(self, run_dir: Path, stored: Callable[[bytes], bool]) -> None:
         self._path = run_dir / PURCHASES_NAME
         self._lock = threading.Lock()
-        self._lost = {key: Loss(times) for key, times in _left_open(self._path).items() if not stored(key)}
+        self._lost = {key: Loss(times) for key, times in left_open(self._path).items() if not stored(key)}
         # How often each is begun and not stored; a purchase killed twice may have been paid for twice.
         self._open: dict[Hashable, int] = {key: loss.times for key, loss in self._lost.items()}
         self._records = 0
@@ -138,7 +138,8 @@ def _failed(path: Path, error: OSError) -> StorageError:
     return StorageError(f"{path} could not be written: {error.strerror}", hint=hint)
 
 
-def _left_open(path: Path) -> dict[bytes, int]:
+def left_open(path: Path) -> dict[bytes, int]:
+    """Return how often each result was begun and not undone, by the list at `path`; stored ones may be among them."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
