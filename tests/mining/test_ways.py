@@ -248,3 +248,57 @@ def test_what_is_denied_of_all_runs_is_true_of_all_runs(made: list[list[tuple[st
             for way, (_, code) in rows
         )
         assert not (denied and same)
+
+
+@pytest.mark.parametrize(
+    "within",
+    [
+        "echo $({})",
+        "OUT=$({}); echo $OUT",
+        "echo `{}`",
+        "({})",
+        "true && {{ {}; }}",
+        "! {}",
+        "eval '{}'",
+        "ask() {{ {}; }}; ask",
+        "chroot /srv {}",
+        "taskset -c 0 {}",
+        "echo " + "a" * 4000 + "; {}",
+    ],
+)
+def test_what_a_shell_runs_within_a_line_may_have_got_past(within: str) -> None:
+    for call, said in (("psql -h db", REFUSED), ("foo x", "bash: foo: command not found")):
+        stuck = [recorded((call, said, 2), name=f"t{number}") for number in range(3)]
+        denied = [text for text in survey(stuck).support() if "no run got past" in text or "none of them" in text]
+        assert denied
+        other = recorded((call, said, 2), (within.format(call), "ok", 0), name="other")
+        assert not set(denied) & set(survey([*stuck, other]).support())
+
+
+def test_a_program_that_a_variable_names_may_have_got_past() -> None:
+    stuck = [recorded(("psql -h db", REFUSED, 2), name=f"t{number}") for number in range(3)]
+    other = recorded(("psql -h db", REFUSED, 2), ("P=psql; $P -h db", "ok", 0), name="other")
+    assert not any("no run got past" in text for text in survey([*stuck, other]).support())
+
+
+@pytest.mark.parametrize(
+    ("failed", "said", "worked"),
+    [
+        ("tool run --fast", "tool: error: unrecognized arguments: --fast", "tool run --help"),
+        ("tool --fast", "tool: error: unrecognized arguments: --fast", "tool --version"),
+        ("./deploy.sh x", "Error: no such host", "./deploy.sh x --dry-run"),
+        ("./deploy.sh x", "Error: no such host", "./deploy.sh x 2>/dev/null"),
+        ("pytest -q tests/a.py", "FAILED tests/a.py", "pytest -q tests/b.py"),
+        ("pytest -k one", "FAILED tests/a.py", "pytest -k two"),
+        ("curl -s http://a/x", "bash: curl: command not found", "wget --version"),
+        ("python a.py", "bash: python: command not found", "python3 --version"),
+    ],
+)
+def test_a_look_at_the_help_a_hidden_output_and_other_tests_mend_nothing(failed: str, said: str, worked: str) -> None:
+    assert lessons(recorded((failed, said, 2), (worked, "ok", 0))) == []
+
+
+def test_what_came_before_the_failure_in_a_line_may_have_mended_the_next_call() -> None:
+    first, last = ("psql -h db", REFUSED, 2), ("PGUSER=app psql -h db", "ok", 0)
+    assert lessons(recorded(first, ("cat a.txt", "x", 0), last))
+    assert lessons(recorded(first, ("pg_ctl start && psql -h db -l -q -x", "Error: no such option", 2), last)) == []

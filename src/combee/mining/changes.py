@@ -64,8 +64,9 @@ def acts(attempt: Attempt) -> list[Part]:
 
 
 def world_changed(between: Sequence[Attempt]) -> bool:
-    """Whether something other than the next call may have mended it."""
+    """Whether something other than the next call may have mended it; of several commands the first may have worked."""
     return any(
-        attempt.worked is not False and (acts(attempt) or changed_files(attempt) or sets_up(attempt))
+        len(acts(attempt)) > 1
+        or (attempt.worked is not False and (acts(attempt) or changed_files(attempt) or sets_up(attempt)))
         for attempt in between
     )

@@ -18,7 +18,7 @@ from combee.mining.finding import Finding
 from combee.mining.missing import INSTALLERS, installed
 from combee.mining.shell import Part, program_name
 from combee.mining.ways import core, folder, names, other_options, ran, same_call, similar
-from combee.mining.words import ALIKE, READERS, RUNNERS
+from combee.mining.words import ALIKE, ONLY_ASKS, READERS, RUNNERS
 
 __all__ = ["culprit", "find_repairs"]
 
@@ -28,6 +28,10 @@ _LONGEST = 200
 _QUOTES = re.compile(r"[\"'\\]")
 _BY_SHELL = re.compile(r"^(?:sudo )?(?:ba|z)sh -l?c ")
 _FILE = re.compile(r"/|\.[A-Za-z]\w{0,5}$")
+_HIDES = re.compile(r"(?:\d|&)?>{1,2}(?:/dev/null|&\d)|/dev/null")
+_OPTION = re.compile(r"-|\w+=")
+_NOT_THERE = re.compile(r"not found|no such|unrecognized|no tests", re.IGNORECASE)
+_TESTERS = frozenset({"pytest", "jest", "vitest", "mocha", "rspec", "phpunit", "tox"})
 _HANDLED = frozenset({"command", "module"})  # told by `missing`
 
 
@@ -135,8 +139,10 @@ def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
         return None
     goes = _elsewhere(row[place], part, row[offset], fix)
     into += ["cd", goes] if goes else []
-    if not 0 < len(out) + len(into) <= _MOST_CHANGED:
+    if not 0 < len(out) + len(into) <= _MOST_CHANGED or _only_hides(out, into):
         return None
+    if part.program in _TESTERS and not _NOT_THERE.search(fault.line) and not all(map(_OPTION.match, out + into)):
+        return None  # other tests
     fewer = installed(part) - installed(fix)
     if fewer and installed(fix) and not any(name in fault.line for name in fewer):
         return None  # a part of the packages came: that says nothing of the others
@@ -175,13 +181,20 @@ def _bare(line: str) -> str:
     return _QUOTES.sub("", _BY_SHELL.sub("", line))
 
 
+def _only_hides(out: Sequence[str], into: Sequence[str]) -> bool:
+    """Whether all that was changed is that the output is not shown."""
+    return not out and all(map(_HIDES.fullmatch, into))
+
+
 def _means_nothing(part: Part, fix: Part) -> bool:
-    """Whether a change of words says nothing: another spelling of a program, or another file given to a script.
+    """Whether a change of words says nothing: another spelling of a program, another file given to a script, a look.
 
     An option, its value (`--workers 8`) and what stands before the call (`HOST=db`, `sudo`) do say something.
     """
     if same_call(part, fix):
         return _spelled(part) == _spelled(fix)
+    if not ONLY_ASKS.isdisjoint(fix.words) and ONLY_ASKS.isdisjoint(part.words):
+        return True
     if not RUNNERS & {part.program, fix.program}:
         return False
     one, other = core(part), core(fix)

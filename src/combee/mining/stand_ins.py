@@ -14,7 +14,7 @@ from combee.mining.faults import Fault, quotable, quoted
 from combee.mining.finding import Finding
 from combee.mining.shell import Part
 from combee.mining.ways import called, in_another_way
-from combee.mining.words import ALIKE, CODE, READERS
+from combee.mining.words import ALIKE, CODE, ONLY_ASKS, READERS
 
 __all__ = ["said", "stand_in"]
 
@@ -92,7 +92,8 @@ def _other_program(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding 
 def _alike(fault: Fault, wanted: Part, part: Part) -> bool:
     alike = any({fault.about, part.program} <= group for group in ALIKE)
     shared = wanted.targets & part.targets or not wanted.targets or not part.targets
-    return bool(alike and shared) and part.program != fault.about
+    asks = not ONLY_ASKS.isdisjoint(part.words) and ONLY_ASKS.isdisjoint(wanted.words)  # that it is there is no use
+    return bool(alike and shared) and part.program != fault.about and not asks
 
 
 def _by_code(fault: Fault, wanted: Part, part: Part) -> bool:

@@ -39,6 +39,9 @@ _VALUED = frozenset({"-n", "-p", "-e", "-u", "-w", "--name", "--prefix", "--env"
 _NAMES_A_PLACE = frozenset({("docker", "exec"), ("docker-compose", "exec"), ("podman", "exec"), ("kubectl", "exec")})
 _LIKE = 0.4
 _WORD = re.compile(r"[\w.+-]+")
+# What a shell runs from within a line: `$(...)`, backticks, `(...)`, `{ ...; }`, `! ...`, a function, `$PROGRAM`.
+_RUN_WITHIN = re.compile(r"\$\(|`|\)\s*\{|(?:^|[;&|\n])\s*(?:[({!]|\$[\w{])")
+_READ = 4000  # of a longer line not all parts are known
 
 
 def core(part: Part) -> tuple[str, ...]:
@@ -166,11 +169,13 @@ def carried(attempt: Attempt, program: str, *, besides: Part | None = None) -> s
 def _carries(attempt: Attempt, besides: Part | None = None) -> str:
     if attempt.command is None:
         return ""
+    rest = attempt.command if besides is None else attempt.command.replace(besides.text, "")
+    if not attempt.parts or len(attempt.command) > _READ or _RUN_WITHIN.search(rest):
+        return rest
     carriers = [each for each in attempt.parts if each.program in CARRIERS and each is not besides]
-    if attempt.parts and not carriers:
-        return ""
-    whole = not attempt.parts or "<<" in attempt.command
-    return attempt.command if whole else " ".join(f"{each.fed} {each.text}" for each in carriers)
+    if carriers and "<<" in attempt.command:
+        return attempt.command
+    return " ".join(f"{each.fed} {each.text}" for each in carriers)
 
 
 def places(row: Sequence[Attempt]) -> Mapping[str, Sequence[int]]:

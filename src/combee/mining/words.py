@@ -10,6 +10,7 @@ __all__ = [
     "INTERPRETERS",
     "KEYWORDS",
     "LAUNCHERS",
+    "ONLY_ASKS",
     "READERS",
     "RUNNERS",
     "TWO_WORDS",
@@ -46,6 +47,8 @@ LAUNCHERS = frozenset(tuple(each.split()) for each in _LAUNCHERS.strip().replace
 
 _CARRIERS = """
 su ssh xargs script tmux screen expect runuser gosu parallel watch find docker podman kubectl at flock strace make
+eval chroot nsenter unshare pkexec sg fakeroot proot taskset ionice chrt numactl systemd-run nix nix-shell vagrant lxc
+srun mpirun mpiexec
 """
 CARRIERS = INTERPRETERS | frozenset(_CARRIERS.split())
 """Programs in whose arguments another call may stand that they run."""
@@ -60,6 +63,9 @@ WRAPPERS = {
     **dict.fromkeys(("nohup", "exec", "time", "setsid", "unbuffer", "command"), frozenset[str]()),
 }
 """Programs that run the rest of the line as it is, with those of their options that take a word."""
+
+ONLY_ASKS = frozenset({"--help", "-help", "--usage", "--version", "--dry-run"})
+"""Options with which a program does nothing of what it is for."""
 
 _WITH_VERB = """
 git pip apt-get npm yarn pnpm cargo go docker kubectl conda mamba uv poetry systemctl service aws gcloud az
