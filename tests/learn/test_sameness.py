@@ -125,6 +125,28 @@ def test_parts_are_told_apart_by_class_model_prompts_and_fingerprint() -> None:
     assert named_part(named_part) == "named_part"
 
 
+@dataclasses.dataclass(frozen=True)
+class Remote(Zzz):
+    """An agent behind a line, as a program may have it."""
+
+    model: str
+    note: str = ""
+    api_key: str = ""
+    calls: int = dataclasses.field(default=0, compare=False)
+
+    def fingerprint(self) -> str:
+        return "of something else"
+
+
+def test_no_key_of_a_part_gets_into_the_journal_and_another_key_is_the_same_part() -> None:
+    key = "sk-" + "aB3dE5gH" * 5
+    one = named_part(Remote("m", f"by {key}", key, calls=3))
+    assert one == named_part(Remote("m", f"by {key}", "another", calls=4))
+    assert key not in one
+    assert one.startswith("Remote (model m, note by ")
+    assert named_part(Remote("n")) != named_part(Remote("m"))
+
+
 def test_where_nothing_could_be_worked_on_the_error_names_the_reasons(tags: TaskSet, tmp_path: Path) -> None:
     once = dataclasses.replace(CONFIG, attempts=1)
     with pytest.raises(RunError, match=r"None of the 12 samples could be worked on: the line is down \(12 times\)$"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -17,12 +18,14 @@ from combee.learn.config import LearnConfig
 from combee.learn.roles import Curator, Task
 from combee.learn.sampling import LiveTasks, RecordedTraces, Sample
 from combee.playbook import Playbook, digest
+from combee.trace import redact
 
 __all__ = ["named_part", "refuse_another_run"]
 
 KEY = "learn"
 _FREE = {"concurrency", "pipeline", "give_up_after", "epochs"}  # fewer epochs are refused all the same
 _SHOWN = 60
+_SECRET = re.compile(r"(?i)(?:^|_)(?:key|token|secret|password|credentials?|auth)$")  # names of such fields
 
 
 def refuse_another_run(
@@ -64,16 +67,17 @@ def refuse_another_run(
 def named_part(part: object) -> str:
     """Return what tells a role, a curator or a scorer from another: its class, the model and the prompts behind it.
 
-    A frozen dataclass is told by its plain fields too; other attributes may be counters, and code is not looked at. A
-    part that has a `fingerprint` (any text) is told by that alone.
+    A frozen dataclass is told by its plain fields too, but for those that hold a key (the journal and messages hold
+    none) or do not count when two are compared; other attributes may be counters, and code is not looked at. A part
+    that has a `fingerprint` (a text; a method of that name is none) is told by that alone.
     """
-    if (own := getattr(part, "fingerprint", None)) is not None:
-        return str(own)
+    if isinstance(own := getattr(part, "fingerprint", None), str):
+        return own
     name = str(getattr(part, "__qualname__", None) or type(part).__qualname__)
     found: list[str] = []
     for key, value in _attributes(part).items():
         if _is_frozen(part) and isinstance(value, str | int | float | None):
-            found.append(f"{key} {value}")
+            found += [] if _SECRET.search(key) else [f"{key} {redact(str(value)).text}"]
         elif callable(getattr(value, "complete", None)) and isinstance(model := getattr(value, "name", None), str):
             found.append(f"model {model}")
         elif isinstance(prompts := getattr(value, "digest", None), str):
@@ -83,7 +87,7 @@ def named_part(part: object) -> str:
 
 def _attributes(part: object) -> Mapping[str, object]:
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
-        return {item.name: getattr(part, item.name) for item in dataclasses.fields(part)}
+        return {item.name: getattr(part, item.name) for item in dataclasses.fields(part) if item.compare}
     return getattr(part, "__dict__", {})
 
 
