@@ -82,6 +82,7 @@ def test_a_provider_key_is_taken_out_wherever_it_stands(name: str, around: str) 
         ('{"password": "hunter2!"}', "password", "hunter2!"),
         ('"{\\"password\\": \\"hunter2!\\"}"', "password", "hunter2!"),
         ("DB_PASSWORD=hunter2", "password", "hunter2"),
+        ("CREATE ROLE bob LOGIN PASSWORD 'abc1'", "password", "abc1"),
         ("mysql --password=hunter2 -u x", "password", "hunter2"),
         ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "api_key", "wJalr"),
         ("api_key: 'abc123def456ghi7'", "api_key", "abc123def456ghi7"),
@@ -211,6 +212,15 @@ def test_a_password_without_a_digit_is_taken_out_where_only_a_value_can_stand(te
         "k8s:\n  secret: my-db-name\n",
         "keep it secret; secrets: 12345; secretary=bob1",
         "POST /forgot-password: 200",
+        "app:\n  password: !vault |\n    x\n  secret: !secret db_pw1\n",
+        "password: !ENV ${X1}",
+        "password: &main1\nother: {password: *main1}",
+        "Enter password: root@host:~# ls",
+        "Enter password: bob@host-1:/app1$ ls",
+        "image: app/forgot-password:v1.2.3, secret: v1.2.3",
+        "password: op://vault1/item/pw2",
+        '{"password": "string", "secret": "required"}',
+        "self.password = password1\nthis.password = password2;",
     ],
 )
 def test_what_only_speaks_of_passwords_stays_as_it_is(text: str) -> None:

@@ -15,7 +15,15 @@ _QUOTE = r"\\{0,4}[\"']"
 _BEARER = re.compile(rf"bearer[ \t:=]{{1,4}}({_TOKEN}{{12,4000}})(?![A-Za-z0-9])", re.IGNORECASE)
 _AUTHORIZATION = re.compile(
     rf"authorization(?:{_QUOTE})?[ \t]{{0,4}}[:=][ \t]{{0,4}}(?:{_QUOTE})?(?:(?:basic|token|bearer|digest)[ \t]+)?"
-    rf"(?!(?:basic|token|bearer|digest)\b)({_TOKEN}{{8,4000}})(?![A-Za-z0-9(\[])",
+    rf"(?!(?:basic|token|bearer|digest)\b)({_TOKEN}{{8,4000}}+)(?![A-Za-z0-9(\[]|[ \t]+\[redacted)",
+    re.IGNORECASE,
+)
+# A scheme of its own and what follows it: `Negotiate YIIJ...`, `ApiKey x`, `AWS4-HMAC-SHA256 Credential=...`.
+_PARAMETER = r"[\w-]{1,40}=(?:\\{0,4}\"[^\"\\\r\n]{1,400}\\{0,4}\"|[^\s\"'\\,<>{}$()\[\]]{1,400})"
+_SCHEMED = re.compile(
+    rf"authorization(?:{_QUOTE})?[ \t]{{0,4}}[:=][ \t]{{0,4}}(?:{_QUOTE})?(?!(?:basic|token|bearer)\b)"
+    rf"[A-Za-z][A-Za-z0-9-]{{1,40}}[ \t]+(?=[^\s'\\]{{0,400}}[0-9]|[^\s\"'\\]{{16}}|\w{{1,40}}=)"
+    rf"({_PARAMETER}(?:,[ \t]?{_PARAMETER}){{0,40}}|[^\s\"'\\<>{{}}$()\[\]]{{8,4000}}+)",
     re.IGNORECASE,
 )
 _SEPARATOR = (
@@ -38,9 +46,9 @@ _ANCHORS = ("token", "key", "secret", "-password")
 
 def bearer_tokens(text: str, folded: str) -> Iterator[Span]:
     """Yield tokens behind `bearer` and `authorization`."""
-    for anchor, pattern in (("bearer", _BEARER), ("authorization", _AUTHORIZATION)):
+    for anchor, patterns in (("bearer", (_BEARER,)), ("authorization", (_SCHEMED, _AUTHORIZATION))):
         for at in hits(folded, anchor):
-            if match := pattern.match(text, at):
+            if match := next(filter(None, (pattern.match(text, at) for pattern in patterns)), None):
                 yield Span(match.start(1), match.end(1), "bearer_token")
 
 

@@ -22,8 +22,8 @@ _OPTION_NAME = re.compile(
 )
 _SEPARATED = rf"(?:[= ]|{_QUOTE},(?:\s|\\{{1,4}}[nrt]){{0,20}}(?={_QUOTE}))(?![-= ])"
 _OPTION = re.compile(rf"(?:password\d?|passwd|passphrase){_SEPARATED}", re.IGNORECASE)
-_KEY_OPTION = re.compile(rf"-(?:token|secret|apikey|key|pass){_SEPARATED}")
-_KEY_OPTION_NAME = re.compile(r"(?<![\w-])-(?:-[a-z0-9]{1,20}){0,4}\Z")
+_KEY_OPTION = re.compile(rf"[-_](?:token|secret|apikey|key|pass){_SEPARATED}")
+_KEY_OPTION_NAME = re.compile(r"(?<![\w-])-(?:[-_][a-z0-9]{1,20}){0,4}\Z")
 _LOGIN_OPTION = re.compile(rf"--?(?:(?:basic|proxy|http)-)?(?:auth|creds?|credentials?){_SEPARATED}")
 _VARIABLE = re.compile(r"(?:PASSWORD|PASSWD|PASSPHRASE|PASS|PWD(?!=[/~])|PW|REDISCLI_AUTH)=")
 _OWNER = re.compile(
@@ -33,17 +33,19 @@ _OWNER = re.compile(
 _KEY_VARIABLE = re.compile(r"(?:TOKEN|SECRET|_KEY|_AUTH)={_GIVEN}")
 _ELEMENT = re.compile(r"pass(?:word|wd|phrase)>([^<>\s{}$]{1,200})</", re.IGNORECASE)
 _QUOTED = re.compile(
-    rf"(?:pass(?:word|wd|phrase)|pwd(?!\W{{1,12}}[/~]))(?:{_QUOTE})?\]?[ \t]{{0,4}}(?:=>|:=|[:=])[ \t]{{0,4}}"
-    rf"[bru]{{0,2}}{_QUOTE}"
+    rf"(?:pass(?:word|wd|phrase)|pwd(?!\W{{1,12}}[/~]))\d?(?:{_QUOTE})?\]?[ \t]{{0,4}}"
+    rf"(?::[ \t]?[A-Za-z]\w{{1,20}}[ \t]?=|=>|:=|[:=])[ \t]{{0,4}}[bfru]{{0,2}}{_QUOTE}"
     r"([^\s\"'\\<>{}]{4,200})(?=\\{0,4}[\"'])",
     re.IGNORECASE,
 )
 # Elsewhere code and prose look alike (`password: str`, `password: required`), so the value has to look like a secret.
 _SAID = re.compile(
-    rf"(?P<name>pass(?:word|wd|phrase)|pwd|secret)(?:{_QUOTE})?(?P<sep>[ \t]{{0,4}}(?:=>|:=|[:=])\*{{0,2}}[ \t]{{0,4}})"
+    rf"(?P<name>pass(?:word|wd|phrase)|pwd|secret)(?:{_QUOTE}|`|\*\*)?"
+    rf"(?P<sep>[ \t]{{0,4}}(?:=>|:=|[:=])\*{{0,2}}[ \t]{{0,4}})"
     rf"(?:`|{_QUOTE})?(?![$<{{%*=:/~-])(?P<value>[^\s\"'`\\<>;&|,()\[\]{{}}]{{4,200}}+)(?![(\[])",
     re.IGNORECASE,
 )
+_TYPES = frozenset({"string", "boolean", "integer", "required", "optional"})  # of a schema
 _WORD = re.compile(r"[A-Za-z_-]+[.:!?]{0,3}")
 
 
@@ -62,7 +64,7 @@ def passwords(text: str, folded: str) -> Iterator[Span]:
 def _named(text: str, folded: str) -> Iterator[tuple[int, int]]:
     for anchor in ("passw", "passphrase", "pwd"):
         for at in hits(folded, anchor):
-            if match := _QUOTED.match(text, at) or _ELEMENT.match(text, at):
+            if (match := _QUOTED.match(text, at) or _ELEMENT.match(text, at)) and match[1].lower() not in _TYPES:
                 yield match.span(1)
             if (match := _OPTION.match(text, at)) and _OPTION_NAME.search(text, max(0, at - 60), at):
                 yield _given(text, match.end())
@@ -71,10 +73,14 @@ def _named(text: str, folded: str) -> Iterator[tuple[int, int]]:
 def _variables(text: str) -> Iterator[tuple[int, int]]:
     """The values of variables as an environment has them (`PGPASSWORD=x`); `PASS=12` alone counts tests."""
     for anchor in ("PASSW", "PASSPHRASE", "PWD=", "PASS=", "PW=", "REDISCLI_AUTH="):
+        done = 0
         for at in hits(text, anchor):
             short = anchor in {"PASS=", "PW="}
             if (match := _VARIABLE.match(text, at)) and not (short and not _OWNER.search(text, max(0, at - 12), at)):
+                if at < done:
+                    continue
                 start, end = _given(text, match.end())
+                done = end if is_given(text[start:end]) else done  # what stands within goes with it
                 if " " not in text[start:end] or "password" not in text[start:end].lower():  # no question to a user
                     yield start, end
 
@@ -84,7 +90,7 @@ def _keys(text: str) -> Iterator[tuple[int, int]]:
     for anchor in ("TOKEN=", "SECRET=", "_KEY=", "_AUTH="):
         for at in hits(text, anchor):
             yield from _if_key(text, at + len(anchor))
-    for anchor in ("-token", "-secret", "-apikey", "-key", "-pass"):
+    for anchor in ("-token", "-secret", "-apikey", "-key", "-pass", "_token", "_secret", "_key"):
         for at in hits(text, anchor):
             if (match := _KEY_OPTION.match(text, at)) and _KEY_OPTION_NAME.search(text, max(0, at - 90), at):
                 yield from _if_key(text, match.end())
@@ -114,6 +120,10 @@ def _is_said(match: re.Match[str], text: str) -> bool:
     name, value, (start, end) = match["name"].lower(), match["value"], match.span()
     if match["sep"] == ":" and re.match(r"\d+:", value):
         return False  # a line of a file
+    if re.search(r"(?<!\*)\*\Z", match["sep"]):
+        return False  # `*name` in YAML
+    if match["sep"] == " = " and text[start - 5 : start] in {"self.", "this."} and value.isidentifier():
+        return False  # a name of code, too
     telling = looks_secret(value)
     if telling is not None:
         return telling

@@ -14,7 +14,9 @@ __all__ = ["NO_SECRETS", "looks_secret", "said"]
 
 _TELLING = re.compile(r"[0-9]|[!@#$%^&*](?=.)")
 _CODE_VALUE = re.compile(
-    r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\.?|(?:u?int|float|sha|utf|md|base|bytes|char)-?\d+\w*", re.IGNORECASE
+    r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\.?|(?:u?int|float|sha|utf|md|base|bytes|char)-?\d+\w*|v\d+(?:\.\d+)+"
+    r"|[&*][A-Za-z][\w-]*|!{1,2}[A-Za-z]+|[\w.-]+@[\w.-]+:[~/]\S*[#$]|[a-z+]{2,10}://\S*",  # YAML, a shell, a place
+    re.IGNORECASE,
 )
 _WORDS = (
     "accepted any binary bool boolean bytes changed char correct data denied disabled empty enabled expired failed "
@@ -59,7 +61,7 @@ _TRAILING = ".,;:!?)]}*"
 
 
 def looks_secret(value: str) -> bool | None:
-    """Return True for a value with a digit or a sign, False for code (`a.b`, `sha256`), None for a plain word."""
+    """Return True for a value with a digit or a sign, False for code (`a.b`, `!vault`), None for a plain word."""
     if _CODE_VALUE.fullmatch(value):
         return False
     return True if _TELLING.search(value) else None
@@ -75,7 +77,7 @@ def said(text: str, folded: str) -> Iterator[tuple[int, int]]:
             elif match := _WITH.match(text, at):
                 if _NETRC.search(text, before, at):
                     yield match.span("bare" if match["bare"] else "inside")
-                elif _BEFORE_WITH.search(text, before, at) or _mixed(match["bare"]):
+                elif _BEFORE_WITH.search(text, before, at) or _mixed(match["bare"] or match["inside"]):
                     yield from _told(text, match, mine=False)
             if (match := _REVERSED.search(text, before, at)) and _mixed(match["bare"]):
                 yield match.span("bare")

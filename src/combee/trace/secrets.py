@@ -119,7 +119,7 @@ _ASSIGNED = (
 _KEY_TAIL = re.compile(r"key(?:[_-]?id|s)?" + _ASSIGNED, re.IGNORECASE)
 _WORD_TAIL = re.compile(r"(?:secret|token|credentials?)" + _ASSIGNED, re.IGNORECASE)
 _KEY_OWNER = re.compile(
-    r"(?:api|access|secret|private|auth|encryption|signing|account|master|service|subscription|shared|client)[_-]?\Z"
+    r"(?:api|access|secret|private|auth|encryption|signing|account|master|service|subscription|shared|client)[ _-]?\Z"
 )
 
 

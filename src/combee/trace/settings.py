@@ -26,6 +26,7 @@ _RULES = tuple(
         ("identified ", rf"identified (?:with \S{{1,40}} )?(?:by|as) (?=\S{{0,100}}\d){_IN_QUOTES}"),
         ("identified ", rf"(?-i:IDENTIFIED) (?:with \S{{1,40}} )?(?:by|as) (?:password )?{_IN_QUOTES}"),
         ("set password", rf"set password (?:for \S{{1,80}} )?(?:=|to) ?(?:password\()?{_IN_QUOTES}"),
+        ("password ", rf"(?-i:PASSWORD) (?=\S{{0,100}}\d){_IN_QUOTES}"),
         # configurations: Redis, npm, Docker
         ("requirepass ", rf"requirepass (?=\S{{0,100}}\d)(?:{_Q})?{_BARE}"),
         ("masterauth ", rf"masterauth (?=\S{{0,100}}\d)(?:{_Q})?{_BARE}"),
