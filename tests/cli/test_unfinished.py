@@ -177,6 +177,26 @@ async def test_ctrl_c_says_how_to_go_on(*, of_run: bool) -> None:
     assert not UNFINISHED.exists()
 
 
+async def test_another_book_is_another_command_beside_one_that_is_at_work_or_was_killed() -> None:
+    save(Playbook((Bullet("misc-00001", "OTHERS", "Read each gauge twice"),), 1), Path("other.json"))
+    other = tuple("other.json" if word == "book.json" else word for word in EVAL)
+    async with MockServer(MockConfig(latency=parse_latency("300")), Answering()) as server:
+        settings(server.url)
+        process = await started(*EVAL)
+        while server.stats.in_flight < AT_ONCE and process.returncode is None:  # noqa: ASYNC110 - another program calls
+            await asyncio.sleep(0.01)
+        server.config = MockConfig()
+        assert await combee(*other) == 0
+        process.kill()
+        await process.communicate()
+        kept = list(UNFINISHED.iterdir())
+        assert len(kept) == 1
+        assert await combee(*other) == 0
+        assert list(UNFINISHED.iterdir()) == kept
+        assert await combee(*EVAL) == 0
+    assert not UNFINISHED.exists()
+
+
 async def test_answers_stay_where_some_calls_gave_none(capsys: pytest.CaptureFixture[str]) -> None:
     """The window is too small for 64 facts: the same command, given a larger one, asks only for those."""
     calibrate = ("calibrate", "--sizes", "1 64", "--repeats", "3", "--yes", "--json")

@@ -69,7 +69,7 @@ def command(what: str | None, source: str | None, split: str, version: str, **op
         finally:
             await prepared.agent.aclose()
 
-    with scores_kept("eval", prepared) as answers:
+    with scores_kept("eval", prepared, tasks, book) as answers:
         with_book, without = run_sync(both(answers.scope))
         answers.complete = with_book.complete and without.complete
         _print(name, split, prepared, with_book, without, as_json=options["as_json"])

@@ -91,7 +91,7 @@ def command(run: str | None, *, baseline: str, version: str, split: str, as_json
         return 0
     check_scoring(spec, tasks, books)
     prepared = prepare(spec)
-    with scores_kept("gate", prepared) as answers:
+    with scores_kept("gate", prepared, tasks, new.book, old.book) as answers:
         try:
             new_scored, old_scored = run_sync(_both(prepared, tuple(tasks), (new, old), answers.scope))
         except RunError as error:

@@ -8,7 +8,7 @@ place, or lines that standard output took.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,12 @@ from combee.cli.spent import maybe_paid
 from combee.cli.words import counted
 from combee.errors import BudgetError, LockedError, RunError, StorageError, UsageError
 from combee.journal import JSON, Journal, MemoryScope, Scope, hash_json
+from combee.playbook import Playbook, digest
 
 if TYPE_CHECKING:
     from combee.ace import Models
     from combee.cli.spec import Prepared
+    from combee.learn import Task
 
 __all__ = ["UNFINISHED", "Answers", "kept_until_the_end", "scores_kept", "told_what_is_kept"]
 
@@ -87,11 +89,15 @@ def kept_until_the_end(command: str, models: Models | None, about: JSON) -> Iter
                 _remove(folder)
 
 
-def scores_kept(command: str, prepared: Prepared) -> AbstractContextManager[Answers]:
-    """Keep what the agent of a run answers to held-out tasks. See `kept_until_the_end`."""
+def scores_kept(
+    command: str, prepared: Prepared, tasks: Sequence[Task], *books: Playbook
+) -> AbstractContextManager[Answers]:
+    """Keep what the agent of a run answers to held-out tasks with these books. See `kept_until_the_end`."""
     spec, view = prepared.spec.to_json(), prepared.config.view_tokens
     about = [prepared.digest(), prepared.agent.prompts, spec["agent"], _without_pace(spec["model"]), view]
-    return kept_until_the_end(command, prepared.agent.models, about)
+    # With another book it is another command: it may work at the same time, and its end takes no answer from this one.
+    what: list[JSON] = [[task.id for task in tasks], [digest(book) for book in books]]
+    return kept_until_the_end(command, prepared.agent.models, [*about, *what])
 
 
 @contextmanager
