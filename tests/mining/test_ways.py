@@ -275,6 +275,12 @@ def test_what_a_shell_runs_within_a_line_may_have_got_past(within: str) -> None:
         assert not set(denied) & set(survey([*stuck, other]).support())
 
 
+def test_a_script_that_is_only_written_got_past_nothing() -> None:
+    write = ("cat <<'EOF' > make.sh\n(psql -h db)\nOUT=$(psql -h db)\nEOF", "", 0)
+    runs = [recorded(write, ("psql -h db", REFUSED, 2), name=f"t{number}") for number in range(3)]
+    assert any("no run got past" in text for text in survey(runs).support())
+
+
 def test_a_program_that_a_variable_names_may_have_got_past() -> None:
     stuck = [recorded(("psql -h db", REFUSED, 2), name=f"t{number}") for number in range(3)]
     other = recorded(("psql -h db", REFUSED, 2), ("P=psql; $P -h db", "ok", 0), name="other")

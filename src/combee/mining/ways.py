@@ -15,7 +15,7 @@ from posixpath import basename, normpath
 
 from combee.mining.attempts import Attempt
 from combee.mining.faults import printed
-from combee.mining.shell import Part, program_name
+from combee.mining.shell import Part, program_name, without_heredocs
 from combee.mining.words import CARRIERS, INTERPRETERS, LAUNCHERS
 from combee.trace import Step, failed
 
@@ -170,11 +170,12 @@ def _carries(attempt: Attempt, besides: Part | None = None) -> str:
     if attempt.command is None:
         return ""
     rest = attempt.command if besides is None else attempt.command.replace(besides.text, "")
-    if not attempt.parts or len(attempt.command) > _READ or _RUN_WITHIN.search(rest):
-        return rest
     carriers = [each for each in attempt.parts if each.program in CARRIERS and each is not besides]
-    if carriers and "<<" in attempt.command:
-        return attempt.command
+    if not attempt.parts or (carriers and "<<" in rest):
+        return rest
+    own = without_heredocs(rest)  # what is only written to a file does not run
+    if len(own) > _READ or _RUN_WITHIN.search(own):
+        return own
     return " ".join(f"{each.fed} {each.text}" for each in carriers)
 
 
