@@ -68,6 +68,13 @@ async def test_what_a_dry_run_refuses_is_refused_by_the_run_and_nothing_is_paid(
     assert not there("runs")
 
 
+@pytest.mark.parametrize("method", ["ace", "gepa"])
+def test_minutes_are_not_refused_by_a_guess_of_how_fast_an_endpoint_is(method: str) -> None:
+    write("combee.toml", "[budget.reflector]\nmax_minutes = 0.01\n")
+    more = ("--method", "gepa", "--metric-calls", "20") if method == "gepa" else ()
+    assert run([*learn("http://127.0.0.1:9/v1", "--max-minutes", "0.01", *more), "--dry-run"]) == 0
+
+
 async def test_a_limit_of_one_role_is_held_against_its_part_of_a_step(capsys: pytest.CaptureFixture[str]) -> None:
     write("combee.toml", "[budget.reflector]\nmax_calls = 5\n")
     async with MockServer(reply=student()) as server:

@@ -107,6 +107,7 @@ def refuse_beyond(
     """Refuse limits that are below what `phases` take together, each of them one wave of calls.
 
     One of the calls is counted with the `longest` reply it may get: a limit is held against that before a call begins.
+    Minutes refuse nothing: how fast an endpoint is shows only when it is asked.
 
     Raises:
         UsageError: It names the limit and what is needed.
@@ -114,6 +115,8 @@ def refuse_beyond(
     from combee.ace import budget_of
     from combee.model import estimate
 
+    budget = budget_of(limits)
+    budget.max_minutes = None
     dearest = max(
         phases, key=lambda phase: (longest - phase.completion) * (phase.price.completion if phase.price else 1)
     )
@@ -121,7 +124,7 @@ def refuse_beyond(
     rest = [dataclasses.replace(phase, calls=phase.calls - (phase is dearest)) for phase in phases]
     with _as_usage(what, hint):
         waves = max(phase.calls for phase in phases)
-        estimate([*rest, last], concurrency=waves, budget=budget_of(limits))
+        estimate([*rest, last], concurrency=waves, budget=budget)
 
 
 @contextmanager
