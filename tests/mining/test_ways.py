@@ -293,6 +293,7 @@ def test_a_program_that_a_variable_names_may_have_got_past() -> None:
         ("tool run --fast", "tool: error: unrecognized arguments: --fast", "tool run --help"),
         ("tool --fast", "tool: error: unrecognized arguments: --fast", "tool --version"),
         ("./deploy.sh x", "Error: no such host", "./deploy.sh x --dry-run"),
+        ("./deploy.sh x", "Error: no such host", "./deploy.sh x -h"),
         ("./deploy.sh x", "Error: no such host", "./deploy.sh x 2>/dev/null"),
         ("pytest -q tests/a.py", "FAILED tests/a.py", "pytest -q tests/b.py"),
         ("pytest -k one", "FAILED tests/a.py", "pytest -k two"),

@@ -193,7 +193,8 @@ def _means_nothing(part: Part, fix: Part) -> bool:
     """
     if same_call(part, fix):
         return _spelled(part) == _spelled(fix)
-    if not ONLY_ASKS.isdisjoint(fix.words) and ONLY_ASKS.isdisjoint(part.words):
+    asks = not ONLY_ASKS.isdisjoint(fix.words) or fix.words[-1] == "-h"
+    if asks and ONLY_ASKS.isdisjoint(part.words):
         return True
     if not RUNNERS & {part.program, fix.program}:
         return False

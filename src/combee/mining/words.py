@@ -64,7 +64,7 @@ WRAPPERS = {
 }
 """Programs that run the rest of the line as it is, with those of their options that take a word."""
 
-ONLY_ASKS = frozenset({"--help", "-help", "--usage", "--version", "--dry-run"})
+ONLY_ASKS = frozenset({"--help", "-help", "--usage", "--version", "-version", "--dry-run", "-dry-run", "--dryrun"})
 """Options with which a program does nothing of what it is for."""
 
 _WITH_VERB = """
