@@ -16,9 +16,12 @@ import pytest
 from combee.ace import Student, lesson_of
 from combee.cli import run
 from combee.journal import Journal
+from combee.mining import vote_trace
 from combee.model.mock import MockConfig, MockServer, parse_latency
+from combee.playbook import Bullet, Playbook, save
 from combee.report.interval import interval
 from combee.tasks import load as load_tasks
+from combee.trace import to_jsonl
 
 SPLIT = ("--train", "6", "--val", "2", "--test", "2")
 
@@ -157,6 +160,16 @@ async def test_a_run_that_bought_nothing_may_begin_anew_and_one_that_did_may_not
         assert await combee(*learn(server.url, "--name", "wu")) == 0
         assert await combee(*learn(server.url, "--name", "wu")) == 2
         assert "There is a run" in capsys.readouterr().err
+
+
+def test_a_run_that_learned_from_votes_alone_keeps_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    save(Playbook((Bullet("err-00001", "ERRORS", "Close the valve first"),), 1), Path("book.json"))
+    write("votes.jsonl", "\n".join(to_jsonl([vote_trace("v", "err-00001", "helpful", {})])))
+    command = ("learn", "--from", "votes.jsonl", "--start", "book.json", "--name", "v", "--quiet")
+    assert run(command) == 0
+    assert run(command) == 2
+    assert "There is a run" in capsys.readouterr().err
+    assert there("runs/v/journal.sqlite")
 
 
 async def test_another_model_and_a_mended_file_serve_a_run_without_results() -> None:
