@@ -6,7 +6,7 @@ its items and plan, so that a retry with smaller groups never meets the decision
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from combee.aggregate.hooks import fingerprint
@@ -64,8 +64,3 @@ class Kept(Generic[T, D]):
     def decide(self, name: str, value: JSON) -> JSON:
         """Record a decision, or return the one already recorded."""
         return value if self._scope is None else self._scope.decide(name, lambda: value)
-
-    def decide_keys(self, name: str, keys: Sequence[str]) -> list[str]:
-        """Record a list of keys, or return the one already recorded."""
-        found = self.decide(name, list(keys))
-        return [str(key) for key in found] if isinstance(found, list) else list(keys)
