@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import sqlite3
 from collections.abc import Callable
@@ -14,7 +15,9 @@ import pytest
 
 from combee.errors import CombeeError, StorageError, UsageError
 from combee.journal import JOURNAL_NAME, JSON, Journal, Stats, opening
+from combee.journal.purchases import PURCHASES_NAME, Purchases
 from combee.journal.schema import JOURNAL
+from combee.journal.scope import key_of
 
 
 async def buy(journal: Journal, count: int, text: str = "lesson") -> None:
@@ -279,3 +282,24 @@ def test_a_closed_journal_says_so_whatever_it_is_asked(tmp_path: Path) -> None:
     for ask in asked:
         with pytest.raises(UsageError, match="closed"):
             ask()
+
+
+def test_what_many_kills_left_open_is_not_written_anew_at_each_purchase(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("combee.journal.purchases._COMPACT", 8)
+    for _ in range(5):  # each process begins the same four, and dies
+        killed = Purchases(tmp_path, lambda _: False)
+        for number in range(4):
+            killed.begin(key_of("result", number))
+        os.close(killed._descriptor)  # a killed process leaves the file as it is
+        killed._descriptor = -1
+    purchases = Purchases(tmp_path, lambda _: False)
+    file = tmp_path / PURCHASES_NAME
+    held = tmp_path / "held"
+    held.hardlink_to(file)
+    for number in range(10, 20):
+        purchases.begin(key_of("result", number))
+    assert file.samefile(held)
+    assert file.stat().st_size == 17 * (5 * 4 + 10)
+    purchases.close()

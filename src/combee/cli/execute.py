@@ -57,9 +57,9 @@ def execute(prepared: Prepared, folder: Path, *, quiet: bool, as_json: bool) -> 
     models = prepared.agent.models
     display = make_display(quiet=quiet or as_json, faults=lambda: sum(faults_of(models).values()))
     with Journal.open(folder) as journal, display:
-        journal.set_meta(SPEC_KEY, prepared.spec.to_json())
         _same_data(journal, prepared)
         prepared.agent.attach(journal)
+        journal.set_meta(SPEC_KEY, prepared.spec.to_json())  # what was refused is not kept
         start = _first_version(journal) or named
         try:
             if by_gepa:

@@ -23,7 +23,7 @@ __all__ = ["LOSS", "PURCHASES_NAME", "Loss", "Purchases", "left_open", "lost_bef
 
 PURCHASES_NAME = "journal.open"
 _RECORD = 17
-_COMPACT = 65_536  # records after which the file is written anew with only what is open
+_COMPACT = 65_536  # records after which the file is written anew with only what is open; or twice as many as those
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Purchases:
         self._lost = {key: Loss(times) for key, times in left_open(self._path).items() if not stored(key)}
         # How often each is begun and not stored; a purchase killed twice may have been paid for twice.
         self._open: dict[Hashable, int] = {key: loss.times for key, loss in self._lost.items()}
-        self._records = 0
+        self._records = self._compact_at = 0
         self._descriptor = -1
         self._rewrite()
 
@@ -70,7 +70,7 @@ class Purchases:
         with self._lock:
             self._open[key] = self._open.get(key, 0) + 1
             self._append(b"+" + key)
-            if self._records >= max(_COMPACT, 2 * len(self._open)):
+            if self._records >= self._compact_at:
                 self._rewrite()
         loss = self._lost.get(key) if self._lost else None
         return None if loss is None or loss.booked else loss
@@ -128,6 +128,7 @@ class Purchases:
             os.close(self._descriptor)
         self._descriptor = descriptor
         self._records = len(data) // _RECORD
+        self._compact_at = max(_COMPACT, 2 * self._records)
 
 
 def _failed(path: Path, error: OSError) -> StorageError:

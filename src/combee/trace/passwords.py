@@ -30,7 +30,6 @@ _OWNER = re.compile(
     r"(?:DB|SSH|ADMIN|USER|ROOT|SMTP|MAIL|EMAIL|FTP|MYSQL|MARIADB|PG|POSTGRES|REDIS|MONGO|LDAP|API|APP|SUDO|LOGIN|"
     r"SERVICE|PROXY|GPG|KEY|STORE|VNC)_?\Z"
 )
-_KEY_VARIABLE = re.compile(r"(?:TOKEN|SECRET|_KEY|_AUTH)={_GIVEN}")
 _ELEMENT = re.compile(r"pass(?:word|wd|phrase)>([^<>\s{}$]{1,200})</", re.IGNORECASE)
 _QUOTED = re.compile(
     rf"(?:pass(?:word|wd|phrase)|pwd(?!\W{{1,12}}[/~]))\d?(?:{_QUOTE})?\]?[ \t]{{0,4}}"
