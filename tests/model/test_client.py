@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.errors import BudgetError, CallError, CallErrorKind, UsageError
+from combee.journal.purchases import LOSS, Loss
 from combee.model import (
     Budget,
     Engine,
@@ -463,3 +464,22 @@ async def test_a_call_that_is_broken_off_is_booked_with_a_reply_as_long_as_those
     assert known is not None
     assert lost.usage is not None
     assert (lost.usage.completion, lost.usage.estimated) == (known.completion, True)
+
+
+async def test_what_was_lost_at_a_kill_is_booked_once_however_often_the_call_is_tried() -> None:
+    token = LOSS.set(Loss(2))
+    try:
+        async with MockServer(MockConfig(faults={"truncated": 1.0})) as server:
+            budget = Budget(max_calls=100)
+            run = engine(budget=budget)
+            async with OpenAIModel(server.url, "any", engine=run) as model:
+                task = asyncio.ensure_future(model.complete(ask()))
+                await until(lambda: server.stats.requests >= 2)
+                server.config = MockConfig()
+                await task
+    finally:
+        LOSS.reset(token)
+    tries = server.stats.requests
+    outcomes = run.ledger.total.outcomes
+    assert outcomes["lost_at_a_kill"] == 2
+    assert run.ledger.total.calls == budget.calls == tries + 2

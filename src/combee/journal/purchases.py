@@ -39,8 +39,12 @@ LOSS: ContextVar[Loss | None] = ContextVar("loss", default=None)
 
 
 def lost_before() -> Loss | None:
-    """Return the loss behind the purchase that is under way here, where earlier processes may have paid for it too."""
-    return LOSS.get()
+    """Return the loss behind the purchase that is under way here, where earlier processes may have paid for it too.
+
+    None once it is booked: another try, or another call of the same purchase, is none of theirs.
+    """
+    loss = LOSS.get()
+    return None if loss is None or loss.booked else loss
 
 
 class Purchases:
