@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Literal
 
 from benchmarks.bench_finer import Direct, accuracy
-from combee.aggregate import Paper, plan, scan
-from combee.journal import MemoryScope
+from combee.kernel.aggregate import Paper, plan, scan
+from combee.kernel.journal import MemoryScope
+from combee.kernel.playbook import Playbook, apply
 from combee.lexical import LexicalCurator
-from combee.playbook import Playbook, apply
 from combee.report import Plot, Series, line_plot
 from combee.tasks import TaskSet, load
 

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from combee.runner import run_sync
+from combee.kernel.runner import run_sync
 
 CLIENTS = ("aiohttp", "aiohttp*", "wire", "combee", "journal", "openai", "litellm")
 OWN = {"aiohttp", "aiohttp*", "wire", "combee", "journal"}
@@ -100,7 +100,7 @@ async def with_combee(url: str, work: Callable[[Ask], Awaitable[None]], at_once:
 
 async def with_journal(url: str, work: Callable[[Ask], Awaitable[None]], at_once: int) -> None:
     """Everything on: ledger rows and replies go to a journal on disk."""
-    from combee.journal import Journal
+    from combee.kernel.journal import Journal
     from combee.model import Budget, Engine, JournaledModel, Ledger, Limiter, Message, OpenAIModel, Price, Request
 
     number = 0

@@ -19,12 +19,12 @@ from sklearn.feature_extraction.text import TfidfTransformer  # type: ignore[imp
 from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped] # has no types
 from sklearn.svm import LinearSVC  # type: ignore[import-untyped] # has no types
 
-from combee.journal import MemoryScope, Scope
-from combee.learn import LearnConfig, Sampled, Task, learn
-from combee.learn.events import Event, StepFinished
+from combee.kernel.journal import MemoryScope, Scope
+from combee.kernel.learn import LearnConfig, Sampled, Task, learn
+from combee.kernel.learn.events import Event, StepFinished
+from combee.kernel.playbook import Add, Playbook, apply, delta_of, tokens
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector, Lexicon, lesson_from, read_question
 from combee.lexical.features import features, name_words
-from combee.playbook import Add, Playbook, apply, delta_of, tokens
 from combee.tasks import TaskSet, load
 
 SEEDS = range(5)

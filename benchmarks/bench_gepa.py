@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from combee.playbook import Bullet, Playbook, count_tokens, to_text
+from combee.kernel.playbook import Bullet, Playbook, count_tokens, to_text
 
 LATENCY = 0.2
 SIZES = (40, 400, 4_000)

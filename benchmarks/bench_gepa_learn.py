@@ -21,8 +21,8 @@ from benchmarks.gepa_watch import Counting, Curve, Quiet, Watched
 from combee.ace import lesson_of
 from combee.gepa import CombeeReflection, TaskAdapter
 from combee.gepa.student import GepaStudent
-from combee.learn import Task
-from combee.playbook import Playbook, to_text
+from combee.kernel.learn import Task
+from combee.kernel.playbook import Playbook, to_text
 from combee.report.svg import Plot, Series, line_plot
 from combee.tasks import TaskSet, load
 

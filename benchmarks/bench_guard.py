@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from combee.guard import Evidence, GuardState, Rows, Spending, Trial, Verdict, after, compare, judge
-from combee.guard.exact import p_not_above
-from combee.playbook import Add, Delta
+from combee.kernel.guard import Evidence, GuardState, Rows, Spending, Trial, Verdict, after, compare, judge
+from combee.kernel.guard.exact import p_not_above
+from combee.kernel.playbook import Add, Delta
 
 Aggregator = Callable[[Mapping[str, str], int, random.Random], Delta]
 STEPS = 8

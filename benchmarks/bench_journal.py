@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from combee.journal import JSON, Journal
-from combee.runner import LocalRunner, run_sync
+from combee.kernel.journal import JSON, Journal
+from combee.kernel.runner import LocalRunner, run_sync
 
 ITEMS = 50_000
 VALUE: JSON = {"text": "lesson " * 60, "helpful": ["misc-00001"], "harmful": []}

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from combee.ace import Student, lesson_of
-from combee.journal import Journal
+from combee.kernel.journal import Journal
 from combee.model.ledger import LOST
 from combee.model.mock import MockConfig, MockServer, parse_latency
 from combee.tasks import load

@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator
 from statistics import fmean, pstdev
 
-from combee.pace import Delay, Fit, next_batch, start, state_choice
-from combee.pace.fit import fit_curve
+from combee.kernel.pace import Delay, Fit, next_batch, start, state_choice
+from combee.kernel.pace.fit import fit_curve
 
 SIZES = [2, 4, 8, 16, 32, 64]
 NOISE = 0.1

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from itertools import accumulate
 
-from combee.playbook import (
+from combee.kernel.playbook import (
     Add,
     Bullet,
     Operation,
@@ -30,9 +30,9 @@ from combee.playbook import (
     to_text,
     view,
 )
-from combee.playbook.ids import make_id
-from combee.playbook.sections import SECTIONS
-from combee.playbook.terms import shingles
+from combee.kernel.playbook.ids import make_id
+from combee.kernel.playbook.sections import SECTIONS
+from combee.kernel.playbook.terms import shingles
 
 
 def _texts(count: int, seed: int, *, near: float = 0.1) -> list[str]:

@@ -10,15 +10,15 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from combee.aggregate import calibrate
-from combee.journal import MemoryScope, Scope
-from combee.learn import BatchChosen, Event, GuardSpoke, LearnConfig, LiveTasks, Reflection, learn
-from combee.learn.calibration import planted
+from combee.kernel.aggregate import calibrate
+from combee.kernel.journal import MemoryScope, Scope
+from combee.kernel.learn import BatchChosen, Event, GuardSpoke, LearnConfig, LiveTasks, Reflection, learn
+from combee.kernel.learn.calibration import planted
+from combee.kernel.playbook import Delta, Playbook
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.lexical.curator import LexicalMethod
 from combee.model import Message, OpenAIModel, Request
 from combee.model.mock import MockConfig, MockServer, parse_latency
-from combee.playbook import Delta, Playbook
 from combee.tasks import load
 
 SEEDS = range(5)

@@ -14,9 +14,9 @@ import sys
 import time
 from collections.abc import AsyncIterator
 
-from combee.aggregate import Cost, Retention, SimulatedMethod, expected, plan, scan, scan_stream, simulated_time
-from combee.journal import MemoryScope
-from combee.runner import LocalRunner
+from combee.kernel.aggregate import Cost, Retention, SimulatedMethod, expected, plan, scan, scan_stream, simulated_time
+from combee.kernel.journal import MemoryScope
+from combee.kernel.runner import LocalRunner
 
 MEASURED = Cost(alpha=10.9, beta=0.06, concurrency=512)
 FORGETFUL = Retention(0.0, 40.0)

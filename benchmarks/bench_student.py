@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from combee.ace import AceCurator, AceGenerator, AceReflector
-from combee.journal import Journal
-from combee.learn import LearnConfig, LiveTasks, evaluate, learn
+from combee.kernel.journal import Journal
+from combee.kernel.learn import LearnConfig, LiveTasks, evaluate, learn
+from combee.kernel.runner import LocalRunner
 from combee.model import Engine, Ledger, Limiter, OpenAIModel
-from combee.runner import LocalRunner
 from combee.tasks import TaskSet, load
 
 DATA = os.environ.get("COMBEE_DATA") or str(Path(__file__).resolve().parents[2] / "shared" / "data")

@@ -14,9 +14,8 @@ from pathlib import Path
 from statistics import mean
 
 from benchmarks.team_gepa import CALLS, learn_with_gepa, rules_of
+from combee.kernel.playbook import Bullet
 from combee.lexical import LexicalCurator
-from combee.mining import MiningCurator
-from combee.playbook import Bullet
 from combee.swarm.team import (
     WEIGHTS,
     Arena,
@@ -34,6 +33,7 @@ from combee.swarm.team import (
 )
 from combee.swarm.team.meaning import meanings_by_words
 from combee.swarm.team.phrases import HELD_OUT, SEEN
+from combee.traces.mining import MiningCurator
 
 REPEATS = range(5)
 FORGET = 6.0

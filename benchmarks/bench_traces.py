@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from combee.readers import read
-from combee.trace import Trace, clean, redact, to_jsonl
+from combee.redaction import Trace, clean, redact, to_jsonl
+from combee.traces.readers import read
 
 MEGABYTE = 1_000_000
 SIZES = (100, 500, 2000)
@@ -65,7 +65,7 @@ def drained(traces: Iterator[Trace]) -> int:
 
 def peak_of(path: Path) -> tuple[float, float]:
     """Return the peak memory in MB and the seconds of reading a file in a process of its own."""
-    code = "import re, sys\nfrom combee.readers import read\nsum(1 for _ in read(sys.argv[1]))\n"
+    code = "import re, sys\nfrom combee.traces.readers import read\nsum(1 for _ in read(sys.argv[1]))\n"
     code += "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])"
     start = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from combee.gepa.student import GepaStudent
-from combee.playbook import count_tokens
+from combee.kernel.playbook import count_tokens
 
 
 class Counting:

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmarks.bench_finer import M0, SEEDS, accuracy, reordered, run
-from combee.learn import LearnConfig
+from combee.kernel.learn import LearnConfig
 from combee.lexical import LexicalCurator
 from combee.report.svg import Mark, Series, line_plot
 from combee.tasks import TaskSet, load

@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from combee.readers import read
-from combee.trace import Trace
+from combee.redaction import Trace
+from combee.traces.readers import read
 
 RUNS = 200
 _WORDS = "build|test|/app/x.py|line-7|Error:|no such file|{braces}|<tag>|'q'|\"d\"|caf\u00e9|\U0001f41d"

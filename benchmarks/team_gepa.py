@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from combee.gepa import CombeeReflection
-from combee.journal import MemoryScope
-from combee.playbook import Playbook
+from combee.kernel.journal import MemoryScope
+from combee.kernel.playbook import Playbook
 from combee.swarm.team import Arena, Broken, Intent, Played, TeamReflector, stance
 
 CALLS = 150

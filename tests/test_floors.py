@@ -9,13 +9,15 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "combee"
 FLOORS = {
-    0: {"errors", "files", "playbook", "trace"},
-    1: {"journal", "runner"},
-    2: {"aggregate", "model", "pace", "guard"},
-    3: {"learn"},
-    4: {"ace", "gepa", "lexical", "mining", "tasks", "readers", "export", "swarm"},
-    5: {"report", "bench", "mcp", "serve"},
-    6: {"cli"},
+    0: {"errors", "files"},
+    1: {"kernel"},
+    2: {"redaction"},
+    3: {"model"},
+    4: {"ace", "lexical", "tasks"},
+    5: {"run"},
+    6: {"traces", "gepa", "swarm", "export", "bench"},
+    7: {"report", "mcp", "serve", "workers"},
+    8: {"cli"},
 }
 EVERYWHERE = {"errors", "files"}
 FLOOR_OF = {package: floor for floor, packages in FLOORS.items() for package in packages}

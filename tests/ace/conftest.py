@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from combee.ace import Student, lesson_of
-from combee.learn import Score, Task
+from combee.kernel.learn import Score, Task
 
 COUNT = 12
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from combee.ace import AceCurator, Student, Summary
-from combee.aggregate import BASELINES, aggregate, plan, scan
 from combee.errors import CallError, CallErrorKind
-from combee.journal import MemoryScope
-from combee.learn import Reflection
+from combee.kernel.aggregate import BASELINES, aggregate, plan, scan
+from combee.kernel.journal import MemoryScope
+from combee.kernel.learn import Reflection
+from combee.kernel.playbook import Add, Bullet, Delta, Merge, Playbook, Remove, Update, Vote, VoteKind, delta_of, merge
 from combee.model import Request, Response, ScriptedModel
-from combee.playbook import Add, Bullet, Delta, Merge, Playbook, Remove, Update, Vote, VoteKind, delta_of, merge
 
 BOOK = Playbook(
     (

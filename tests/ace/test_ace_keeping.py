@@ -12,7 +12,7 @@ import pytest
 from combee.ace import open_models
 from combee.ace.keeping import Keeper, Spent
 from combee.errors import BudgetError
-from combee.journal import Journal
+from combee.kernel.journal import Journal
 from combee.model import Message, Request
 from combee.model.mock import MockConfig, MockServer
 

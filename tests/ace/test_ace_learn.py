@@ -9,11 +9,11 @@ import pytest
 
 from combee.ace import AceCurator, AceGenerator, AceReflector, Student, lesson_of
 from combee.errors import RunError
-from combee.journal import Journal
-from combee.learn import LearnConfig, LearnResult, LiveTasks, Task, evaluate, learn
+from combee.kernel.journal import Journal
+from combee.kernel.learn import LearnConfig, LearnResult, LiveTasks, Task, evaluate, learn
+from combee.kernel.playbook import Playbook, from_text, to_json
 from combee.model import Engine, Ledger, Limiter, OpenAIModel, RetryPolicy, Timeouts
 from combee.model.mock import FAULTS, MockConfig, MockServer, parse_latency
-from combee.playbook import Playbook, from_text, to_json
 
 from .conftest import scorer
 

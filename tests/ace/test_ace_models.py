@@ -17,8 +17,8 @@ from combee.ace import (
     settings_of,
 )
 from combee.errors import BudgetError, UsageError
-from combee.journal import Journal
-from combee.learn import LearnConfig
+from combee.kernel.journal import Journal
+from combee.kernel.learn import LearnConfig
 from combee.model import Budget, Message, OpenAIModel, Request, Usage
 from combee.model.local import LocalModel
 from combee.model.mock import MockConfig, MockServer, parse_latency

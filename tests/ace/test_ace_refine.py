@@ -9,9 +9,9 @@ import pytest
 
 from combee.ace import clusters_of, refine
 from combee.errors import CallError, CallErrorKind, UsageError
-from combee.journal import MemoryScope
+from combee.kernel.journal import MemoryScope
+from combee.kernel.playbook import Bullet, Playbook, distinct_terms
 from combee.model import ScriptedModel
-from combee.playbook import Bullet, Playbook, distinct_terms
 
 TEXTS = (
     "Read gauge G-001 at 40 bar before the pump starts",

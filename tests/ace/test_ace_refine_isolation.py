@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from combee.ace import Refined, refine
-from combee.guard import Policy, check_book, readable
+from combee.kernel.guard import Policy, check_book, readable
+from combee.kernel.playbook import Bullet, Playbook, distinct_terms, to_text, view
 from combee.model import ScriptedModel
-from combee.playbook import Bullet, Playbook, distinct_terms, to_text, view
 
 HIDDEN = "margin stays hidden from buyers"
 POLICY = Policy(tenants=frozenset({"own"}), clearance="internal")

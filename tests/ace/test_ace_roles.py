@@ -7,11 +7,11 @@ import pytest
 
 from combee.ace import AceGenerator, AceReflector, CallOptions, read_fences
 from combee.errors import CallError, CallErrorKind, UsageError
-from combee.journal import MemoryScope
-from combee.learn import Rollout, Score, Task
+from combee.kernel.journal import MemoryScope
+from combee.kernel.learn import Rollout, Score, Task
+from combee.kernel.playbook import Bullet, Playbook, VoteKind
 from combee.model import Request, Response, ScriptedModel
-from combee.playbook import Bullet, Playbook, VoteKind
-from combee.trace import Outcome, Step, ToolCall, Trace
+from combee.redaction import Outcome, Step, ToolCall, Trace
 
 BOOK = Playbook(
     (

@@ -14,9 +14,9 @@ import pytest
 
 from combee.ace import Student, lesson_of
 from combee.cli import run
-from combee.journal import Journal, Version
+from combee.kernel.journal import Journal, Version
+from combee.kernel.playbook import Bullet, Playbook, load, save
 from combee.model.mock import MockConfig, MockServer
-from combee.playbook import Bullet, Playbook, load, save
 from combee.tasks import load as load_tasks
 
 ROWS = 12

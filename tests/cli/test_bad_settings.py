@@ -20,7 +20,7 @@ from combee.cli.config import read_config
 from combee.cli.keys import check_table
 from combee.cli.main import cli
 from combee.errors import UsageError
-from combee.learn import LearnConfig
+from combee.kernel.learn import LearnConfig
 from combee.tasks.scorers import scorer
 
 Refused = Callable[..., str]

@@ -14,7 +14,7 @@ import pytest
 
 from combee.cli import run
 from combee.cli.rundir import all_runs
-from combee.journal import Journal
+from combee.kernel.journal import Journal
 
 Told = Callable[[Sequence[str]], tuple[int, dict[str, object]]]
 

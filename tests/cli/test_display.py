@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from combee.cli.display import MOST_REASONS, PlainDisplay, Tally
-from combee.learn import RunStarted, SampleDone, Validated
+from combee.kernel.learn import RunStarted, SampleDone, Validated
 
 if TYPE_CHECKING:
     import pytest

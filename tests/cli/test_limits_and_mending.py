@@ -15,13 +15,13 @@ import pytest
 
 from combee.ace import Student, lesson_of
 from combee.cli import run
-from combee.journal import Journal
-from combee.mining import vote_trace
+from combee.kernel.journal import Journal
+from combee.kernel.playbook import Bullet, Playbook, save
 from combee.model.mock import MockConfig, MockServer, parse_latency
-from combee.playbook import Bullet, Playbook, save
+from combee.redaction import to_jsonl
 from combee.report.interval import interval
 from combee.tasks import load as load_tasks
-from combee.trace import to_jsonl
+from combee.traces.mining import vote_trace
 
 SPLIT = ("--train", "6", "--val", "2", "--test", "2")
 

@@ -11,9 +11,9 @@ import pytest
 
 from combee.cli import run
 from combee.errors import UsageError
-from combee.journal import Journal
+from combee.kernel.journal import Journal
+from combee.kernel.playbook import Playbook, save
 from combee.model.local import find_weights
-from combee.playbook import Playbook, save
 
 MODEL = ("--model", "local/smollm2")
 TOKENS = 64

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from combee.cli import run
-from combee.guard import Policy, admit
-from combee.learn.calibration import CALIBRATIONS, known_calibrations, planted
-from combee.playbook import distinct_terms
+from combee.kernel.guard import Policy, admit
+from combee.kernel.learn.calibration import CALIBRATIONS, known_calibrations, planted
+from combee.kernel.playbook import distinct_terms
 from combee.tasks import load
 
 Call = Callable[..., Any]

@@ -18,7 +18,7 @@ import pytest
 from combee.cli import run
 from combee.cli.main import COMMANDS
 from combee.cli.words import program, typed, with_program
-from combee.playbook import Bullet, Playbook, save
+from combee.kernel.playbook import Bullet, Playbook, save
 
 
 @pytest.fixture(autouse=True)

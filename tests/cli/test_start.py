@@ -9,8 +9,8 @@ import pytest
 
 from combee.cli import run
 from combee.errors import UsageError
-from combee.learn import LearnConfig
-from combee.playbook import Bullet, Playbook, load, save
+from combee.kernel.learn import LearnConfig
+from combee.kernel.playbook import Bullet, Playbook, load, save
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import pytest
 
 from combee.cli import run
 from combee.export import BEGIN, END, scored_text
-from combee.playbook import load
+from combee.kernel.playbook import load
 
 Call = Callable[..., Any]
 ROWS = [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from combee.errors import StorageError, UsageError
 from combee.export import BEGIN, END, File, changes, diff_of, export, put_block, write
-from combee.playbook import Bullet, Playbook
+from combee.kernel.playbook import Bullet, Playbook
 
 BLOCK = f"{BEGIN}\n## OTHERS\n[m-00001] helpful=0 harmful=0 :: x\n{END}\n"
 BODIES = st.text(alphabet="ab #\n\r", max_size=60).map(str.encode)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from combee.errors import UsageError
 from combee.export import BEGIN, END, FORMS, choose, export, own_skill, scored_text
-from combee.playbook import SECTIONS, Bullet, Playbook, from_json, from_text, tokens
+from combee.kernel.playbook import SECTIONS, Bullet, Playbook, from_json, from_text, tokens
 
 PART = re.compile(r"^- .*\]\((references/[^)]+\.md)\): \d+ lessons$", re.MULTILINE)
 TEXTS = st.text(min_size=1, max_size=40).filter(lambda text: bool(text.strip()))

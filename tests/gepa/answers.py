@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from combee.learn import Score, Task
+from combee.kernel.learn import Score, Task
 
 Record = dict[str, Any]
 

@@ -14,9 +14,9 @@ from tests.gepa import scripts
 from tests.gepa.scripts import Both, rows
 
 from combee.cli import run
-from combee.journal import Journal
+from combee.kernel.journal import Journal
+from combee.kernel.playbook import load
 from combee.model.mock import MockConfig, MockServer, parse_latency
-from combee.playbook import load
 
 ROWS = 24
 AT_ONCE = 4

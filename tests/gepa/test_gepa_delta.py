@@ -10,8 +10,8 @@ from tests.gepa.answers import Asked, records
 
 from combee.gepa import CombeeReflection
 from combee.gepa.delta import is_playbook
-from combee.learn import Judge
-from combee.playbook import Bullet, Playbook, from_text, to_text
+from combee.kernel.learn import Judge
+from combee.kernel.playbook import Bullet, Playbook, from_text, to_text
 
 UNGUARDED = Judge(enabled=False)
 

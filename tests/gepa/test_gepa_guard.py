@@ -17,11 +17,11 @@ from tests.gepa.scripts import Both, learning, records_in, rows
 
 from combee.cli import run
 from combee.gepa import CombeeReflection
-from combee.guard import HeldOut, LeakIndex
-from combee.journal import Journal
-from combee.learn import Judge
+from combee.kernel.guard import HeldOut, LeakIndex
+from combee.kernel.journal import Journal
+from combee.kernel.learn import Judge
+from combee.kernel.playbook import Bullet, Playbook, save, to_text, tokens
 from combee.model.mock import MockServer
-from combee.playbook import Bullet, Playbook, save, to_text, tokens
 
 
 def operations(*found: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from combee.errors import UsageError
 from combee.gepa import CombeeSampler
-from combee.journal import MemoryScope
+from combee.kernel.journal import MemoryScope
 
 
 class Loader:

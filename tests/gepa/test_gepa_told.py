@@ -13,9 +13,9 @@ from combee.cli.display import Display
 from combee.cli.gepa_told import COMPONENT, GepaRun
 from combee.gepa import CombeeReflection, Recorder, TaskAdapter
 from combee.gepa.student import GepaStudent
-from combee.journal import Journal, Scope
-from combee.learn import GuardSpoke, Judge, Rollout, Score, Task
-from combee.playbook import Bullet, Playbook, to_text
+from combee.kernel.journal import Journal, Scope
+from combee.kernel.learn import GuardSpoke, Judge, Rollout, Score, Task
+from combee.kernel.playbook import Bullet, Playbook, to_text
 
 
 class _Rubric:

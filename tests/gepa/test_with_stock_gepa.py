@@ -14,9 +14,9 @@ from tests.gepa.answers import Asked, exact, fenced
 from combee.errors import CallError, CallErrorKind, RunError
 from combee.gepa import CombeeReflection, CombeeSampler, Recorder, TaskAdapter, keep_state
 from combee.gepa.student import GepaStudent
-from combee.journal import Journal, MemoryScope, Scope
-from combee.learn import Rollout, Task
-from combee.playbook import Playbook, to_text
+from combee.kernel.journal import Journal, MemoryScope, Scope
+from combee.kernel.learn import Rollout, Task
+from combee.kernel.playbook import Playbook, to_text
 
 
 class Quiet:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from combee.journal import MemoryScope
-from combee.learn import LearnConfig, LiveTasks, Rollout, Score, Task, evaluate, learn
+from combee.kernel.journal import MemoryScope
+from combee.kernel.learn import LearnConfig, LiveTasks, Rollout, Score, Task, evaluate, learn
+from combee.kernel.playbook import Bullet, Playbook, VoteKind, apply, from_text, to_text
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector, Lexicon
-from combee.playbook import Bullet, Playbook, VoteKind, apply, from_text, to_text
 from combee.tasks import TaskSet, load, tag_set
 
 SCOPE = MemoryScope()

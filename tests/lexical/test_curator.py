@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from combee.aggregate import BASELINES, Method, aggregate, plan, scan
 from combee.errors import UsageError
-from combee.journal import MemoryScope
-from combee.learn import Reflection
+from combee.kernel.aggregate import BASELINES, Method, aggregate, plan, scan
+from combee.kernel.journal import MemoryScope
+from combee.kernel.learn import Reflection
+from combee.kernel.playbook import Add, Delta, Playbook, count_tokens, delta_of, merge
 from combee.lexical import LexicalCurator, LexicalMethod
 from combee.lexical.loss import OPERATION_TOKENS, fitting, remembered
-from combee.playbook import Add, Delta, Playbook, count_tokens, delta_of, merge
 
 SCOPE = MemoryScope(seed=3, step=2)
 

@@ -7,8 +7,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from combee.kernel.playbook import Bullet, Playbook
 from combee.lexical import Lexicon, Spot, Verdict, lesson_from, read_question
-from combee.playbook import Bullet, Playbook
 from combee.tasks import tag_set
 
 SET = tag_set((60, 0, 12))

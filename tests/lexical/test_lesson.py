@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from combee.kernel.playbook import Add, Playbook, apply, delta_of, from_text, normalize, to_text
 from combee.lexical import Lesson, Spot, lesson_from, read_lesson
 from combee.lexical.features import entity_kind, features, name_words
-from combee.playbook import Add, Playbook, apply, delta_of, from_text, normalize, to_text
 
 SENTENCE = "In May 2018 the Company repaid $ 4.5 million of its notes and [ again ] said “ no more ” to banks ."
 SPOT = Spot(SENTENCE, SENTENCE.index("4.5"), SENTENCE.index("4.5") + 3)

@@ -13,10 +13,10 @@ import pytest
 
 from combee.cli import run
 from combee.errors import UsageError
-from combee.guard import Policy
+from combee.kernel.guard import Policy
 from combee.mcp import REPORTED, Store
-from combee.mining import TraceFile
-from combee.trace import Step, ToolCall, Trace, to_jsonl
+from combee.redaction import Step, ToolCall, Trace, to_jsonl
+from combee.traces.mining import TraceFile
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 

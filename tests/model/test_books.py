@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.errors import BudgetError, CallError, CallErrorKind, UsageError
-from combee.journal import JSON, Journal, Scope
+from combee.kernel.journal import JSON, Journal, Scope
 from combee.model import (
     Budget,
     Engine,
@@ -212,7 +212,7 @@ class Metered:
 DIES = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from combee.journal import Journal
+from combee.kernel.journal import Journal
 from combee.model import JournaledModel, Message, Request
 
 class Dies:
@@ -302,7 +302,7 @@ def test_only_what_was_begun_is_lost_inside_a_lost_result(tmp_path: Path) -> Non
     program = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from combee.journal import Journal
+from combee.kernel.journal import Journal
 
 async def main(journal):
     scope = journal.scope(seed=0, epoch=0, step=0)

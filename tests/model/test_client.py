@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.errors import BudgetError, CallError, CallErrorKind, UsageError
-from combee.journal.purchases import LOSS, Loss
+from combee.kernel.journal.purchases import LOSS, Loss
 from combee.model import (
     Budget,
     Engine,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from combee.errors import CallError, CallErrorKind, CombeeError, UsageError
-from combee.journal import Journal
+from combee.kernel.journal import Journal
 from combee.model import Message, Request, Response, complete_json
 from combee.model.doctor import check_local
 from combee.model.local import LocalModel, LocalServer, find_weights, weights_of

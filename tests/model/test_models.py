@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from combee.errors import BudgetError, CallError, CallErrorKind, UsageError
-from combee.journal import Journal, MemoryScope
+from combee.kernel.journal import Journal, MemoryScope
 from combee.model import (
     Budget,
     CallableModel,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from combee.journal import JSON, Journal
-from combee.learn import LearnConfig, LearnResult, LiveTasks, evaluate, learn
+from combee.kernel.journal import JSON, Journal
+from combee.kernel.learn import LearnConfig, LearnResult, LiveTasks, evaluate, learn
+from combee.kernel.playbook import Playbook
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
-from combee.playbook import Playbook
 from combee.tasks import load
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from combee.learn import StepFinished, StepStarted
+from combee.kernel.learn import StepFinished, StepStarted
 from combee.report.charts import batch_plot, lessons_plot, score_plot, size_plot
 from combee.report.svg import Plot
 

@@ -11,9 +11,9 @@ from tests.report.pages import HOSTILE, read_page
 
 from combee.cli.main import run
 from combee.errors import UsageError
-from combee.journal import JSON, Journal
-from combee.learn import LearnConfig, LearnResult
-from combee.playbook import Bullet, Playbook, digest, to_json
+from combee.kernel.journal import JSON, Journal
+from combee.kernel.learn import LearnConfig, LearnResult
+from combee.kernel.playbook import Bullet, Playbook, digest, to_json
 from combee.report import read_run, write_report
 
 MakeRun = Callable[..., tuple[Path, LearnResult]]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.report.pages import HOSTILE, read_page
 
-from combee.journal import JSON, Journal
+from combee.kernel.journal import JSON, Journal
 from combee.report import read_run, run_page
 from combee.report.lineage import lineage_plot
 from combee.report.search import GepaCandidate, Search

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.report.pages import Page, read_page
 
-from combee.aggregate import Node
-from combee.journal import Journal
+from combee.kernel.aggregate import Node
+from combee.kernel.journal import Journal
 from combee.report import RunRecord, run_page, write_report
 from combee.report.losses import losses
 from combee.report.read import ScanTree

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from combee.playbook import Add, Playbook, apply, count_tokens, delta_of
+from combee.kernel.playbook import Add, Playbook, apply, count_tokens, delta_of
 from combee.swarm import (
     USER,
     Lessons,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from combee.redaction import from_jsonl, to_jsonl
 from combee.swarm import (
     USER,
     Call,
@@ -33,7 +34,6 @@ from combee.swarm import (
     who_knows,
 )
 from combee.swarm.context import history, load
-from combee.trace import from_jsonl, to_jsonl
 
 from .conftest import office
 

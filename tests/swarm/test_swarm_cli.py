@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from combee.cli.main import run
+from combee.redaction import from_jsonl
 from combee.swarm import World
 from combee.swarm.config import build, populate, read_swarm_file
-from combee.trace import from_jsonl
 
 FILE = """
 [model]

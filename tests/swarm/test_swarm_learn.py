@@ -16,10 +16,10 @@ import pytest
 
 from combee.cli.main import run
 from combee.errors import CallError, CallErrorKind, UsageError
-from combee.journal import MemoryScope
-from combee.learn import Reflection, Task
-from combee.mining import MiningReflector
-from combee.playbook import Playbook, VoteKind, load
+from combee.kernel.journal import MemoryScope
+from combee.kernel.learn import Reflection, Task
+from combee.kernel.playbook import Playbook, VoteKind, load
+from combee.redaction import Trace
 from combee.swarm import Lessons, ScriptedBrain, Swarm, Thought, View, World, question_trace, totals
 from combee.swarm.config import build, read_swarm_file
 from combee.swarm.crew import Crew, addressed
@@ -27,7 +27,7 @@ from combee.swarm.learning import HeldOutTasks, SwarmTasks
 from combee.swarm.rehearsal import DESKS, write_rehearsal
 from combee.tasks import Exact, TaskSet
 from combee.tasks import load as load_tasks
-from combee.trace import Trace
+from combee.traces.mining import MiningReflector
 
 from .conftest import office
 from .test_lessons import BOOK

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from combee.mining import MiningCurator
 from combee.swarm.team.learning import Arena, learn_rules, reworded, stance_of
 from combee.swarm.team.meaning import meanings, meanings_by_words, stance, understood
 from combee.swarm.team.phrases import HELD_OUT, SEEN, Intent
@@ -16,6 +15,7 @@ from combee.swarm.team.play import Played, play
 from combee.swarm.team.repositories import generate, split, write_repository
 from combee.swarm.team.stock import STOCK
 from combee.swarm.team.testing import check_commit
+from combee.traces.mining import MiningCurator
 
 EVERYTHING = dict.fromkeys(Intent, 1)
 

@@ -13,7 +13,7 @@ from importlib.resources import files
 import pytest
 
 from combee.errors import UsageError
-from combee.learn.roles import Task
+from combee.kernel.learn.roles import Task
 from combee.tasks import Question, finer_options, finer_questions, load, tag_names, tag_set
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.errors import CombeeError, DataError, UsageError
-from combee.learn.roles import Task
+from combee.kernel.learn.roles import Task
 from combee.tasks import Fields, TaskSet, load
 from combee.tasks.rows import read_table
 from combee.tasks.split import counts_of, split

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.errors import UsageError
-from combee.learn.roles import Score, Task
+from combee.kernel.learn.roles import Score, Task
 from combee.tasks import scorer
 from combee.tasks.pattern import MAX_ANSWER
 from combee.tasks.scorers import number_of
@@ -223,7 +223,7 @@ def test_a_bad_spec_is_a_usage_error(spec: str, says: str) -> None:
 
 USER_MODULE = """
 import asyncio
-from combee.learn.roles import Score
+from combee.kernel.learn.roles import Score
 
 def same(task, answer): return answer == task.target
 def half(task, answer): return 0.5

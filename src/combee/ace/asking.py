@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from combee.journal import JSON, Scope
+from combee.kernel.journal import JSON, Scope
 from combee.model import Message, Model, Request, Response, complete_json, find_json
 from combee.model.journaled import response_from_json, response_to_json
 from combee.model.requesthash import request_hash

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from combee.ace.asking import as_text
-from combee.playbook import Playbook, Vote, VoteKind, find_ids
+from combee.kernel.playbook import Playbook, Vote, VoteKind, find_ids
 
 __all__ = ["cited_ids", "cited_numbers", "votes_of"]
 

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from combee.playbook import Playbook, distinct_terms, normalize
+from combee.kernel.playbook import Playbook, distinct_terms, normalize
 
 __all__ = ["CITED_SHARE", "FOUND_SHARE", "Known", "hard_terms", "says"]
 

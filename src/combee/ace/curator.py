@@ -18,13 +18,11 @@ from combee.ace.operations import Input, read_operations
 from combee.ace.prompts import Prompts
 from combee.ace.schemas import CURATOR, SUMMARY
 from combee.ace.showing import Shown, show_reflections
-from combee.journal import JSON, Scope, hash_json
-from combee.learn.codec import delta_to_json
-from combee.learn.operations import OperationsMethod
-from combee.learn.roles import Reflection
-from combee.model import Model
-from combee.model.requesthash import model_print
-from combee.playbook import (
+from combee.kernel.journal import JSON, Scope, hash_json
+from combee.kernel.learn.codec import delta_to_json
+from combee.kernel.learn.operations import OperationsMethod
+from combee.kernel.learn.roles import Reflection
+from combee.kernel.playbook import (
     SECTIONS,
     Delta,
     Operation,
@@ -37,6 +35,8 @@ from combee.playbook import (
     merge,
     tokens,
 )
+from combee.model import Model
+from combee.model.requesthash import model_print
 
 __all__ = ["AceCurator", "AceMethod", "Summary"]
 
@@ -98,7 +98,7 @@ class AceCurator:
 
 @dataclass(frozen=True, slots=True)
 class AceMethod(OperationsMethod):
-    """Reflections to one delta (`combee.aggregate.Method`, with the hooks for coverage, preset and baselines)."""
+    """Reflections to one delta (an aggregation `Method` with the hooks for coverage, preset and baselines)."""
 
     curator: AceCurator
     book: Playbook

@@ -12,10 +12,10 @@ from typing import Any
 
 from combee.ace.models import ModelSettings, budget_of, price_of
 from combee.ace.prompts import Prompts
-from combee.aggregate import plan
-from combee.learn.config import LearnConfig
+from combee.kernel.aggregate import plan
+from combee.kernel.learn.config import LearnConfig
+from combee.kernel.playbook import count_tokens
 from combee.model import Budget, Estimate, Phase, estimate
-from combee.playbook import count_tokens
 
 __all__ = ["ASSUMED", "Workload", "estimate_learning", "refuse_too_small"]
 

@@ -8,10 +8,10 @@ from combee.ace.fence import fence
 from combee.ace.prompts import Prompts
 from combee.ace.schemas import GENERATOR
 from combee.ace.showing import Shown
-from combee.journal import Scope
-from combee.learn.roles import Rollout, Task
+from combee.kernel.journal import Scope
+from combee.kernel.learn.roles import Rollout, Task
+from combee.kernel.playbook import Playbook
 from combee.model import Model
-from combee.playbook import Playbook
 
 __all__ = ["AceGenerator"]
 

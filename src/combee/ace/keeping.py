@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from combee.ace.clients import place_of
 from combee.ace.role_model import RoleModel
-from combee.journal import JSON, Journal
+from combee.kernel.journal import JSON, Journal
 from combee.model import Capabilities
 from combee.model.local import is_local
 

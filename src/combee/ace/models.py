@@ -17,10 +17,10 @@ from combee.ace.clients import Clients
 from combee.ace.keeping import Keeper
 from combee.ace.role_model import Busy, RoleModel
 from combee.errors import UsageError, did_you_mean
-from combee.guard import find_secrets
-from combee.journal import Journal
+from combee.kernel.journal import Journal
 from combee.model import Budget, Engine, Ledger, Limiter, Price, find_price
 from combee.model.local import FREE, SLOTS, is_local
+from combee.redaction import find_secrets
 
 __all__ = [
     "ModelSettings",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from combee.ace.citing import cited_numbers
 from combee.ace.coverage import FOUND_SHARE, says
-from combee.playbook import Delta, merge, parse_operations
+from combee.kernel.playbook import Delta, merge, parse_operations
 
 __all__ = ["Input", "ReadOperations", "read_operations"]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from combee.ace.fence import NOTE
 from combee.errors import DataError, UsageError, did_you_mean
 from combee.files import read_regular
-from combee.journal import hash_json
+from combee.kernel.journal import hash_json
 from combee.model import Message
 
 __all__ = ["PLACEHOLDERS", "Prompt", "Prompts"]

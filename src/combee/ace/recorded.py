@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from combee.trace import Outcome, Step, Trace, clean, redact
+from combee.redaction import Outcome, Step, Trace, clean, redact
 
 __all__ = ["describe_outcome", "shown_trace"]
 

@@ -19,9 +19,8 @@ from combee.ace.prompts import Prompts
 from combee.ace.schemas import REFINE
 from combee.ace.showing import show_bullets
 from combee.errors import UsageError
-from combee.journal import MemoryScope, Scope
-from combee.model import Model
-from combee.playbook import (
+from combee.kernel.journal import MemoryScope, Scope
+from combee.kernel.playbook import (
     Bullet,
     Delta,
     Merge,
@@ -35,7 +34,8 @@ from combee.playbook import (
     near_duplicates,
     tokens,
 )
-from combee.runner import LocalRunner, Runner
+from combee.kernel.runner import LocalRunner, Runner
+from combee.model import Model
 
 __all__ = ["Cluster", "Refined", "clusters_of", "refine"]
 

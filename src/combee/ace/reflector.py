@@ -18,11 +18,11 @@ from combee.ace.recorded import describe_outcome, shown_trace
 from combee.ace.schemas import REFLECTOR
 from combee.ace.showing import show_bullets
 from combee.errors import CallError, CallErrorKind, UsageError
-from combee.journal import Scope
-from combee.learn.roles import Reflection, Rollout, Score, Task
+from combee.kernel.journal import Scope
+from combee.kernel.learn.roles import Reflection, Rollout, Score, Task
+from combee.kernel.playbook import Playbook, find_ids
 from combee.model import Model
-from combee.playbook import Playbook, find_ids
-from combee.trace import Trace
+from combee.redaction import Trace
 
 __all__ = ["TRACE_TOKENS", "AceReflector"]
 

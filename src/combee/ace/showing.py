@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from combee.ace.fence import fence
-from combee.learn.roles import Reflection
-from combee.playbook import Bullet, Playbook, to_text
+from combee.kernel.learn.roles import Reflection
+from combee.kernel.playbook import Bullet, Playbook, to_text
 
 __all__ = ["Shown", "show_bullets", "show_reflections"]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from combee.ace.fence import Fenced, read_fences
-from combee.learn.roles import Task
+from combee.kernel.learn.roles import Task
 from combee.model import Request
 
 __all__ = ["Student", "lesson_of"]

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from combee.journal import Journal, Scope
-from combee.learn import (
+from combee.kernel.journal import Journal, Scope
+from combee.kernel.learn import (
     Evaluation,
     LearnConfig,
     LearnResult,
@@ -25,8 +25,8 @@ from combee.learn import (
     evaluate,
     learn,
 )
+from combee.kernel.playbook import Playbook, normalize
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
-from combee.playbook import Playbook, normalize
 
 __all__ = ["Row", "Setup", "compare", "sequential"]
 
@@ -83,7 +83,7 @@ class _Listening:
 async def compare(setup: Setup, way: str, *, journal: Journal | None = None, observe: Observer | None = None) -> Row:
     """Learn with one way to aggregate and score the result on the held-out tasks.
 
-    `way` is "sequential" (one sample a step) or a name of `combee.aggregate.BASELINES`.
+    `way` is "sequential" (one sample a step) or a name of `combee.kernel.aggregate.BASELINES`.
     """
     batch = 1 if way == "sequential" else setup.batch
     config = LearnConfig(

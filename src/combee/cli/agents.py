@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from combee.cli.model_options import refuse_unknown_prices
 from combee.errors import UsageError, did_you_mean
-from combee.journal import Journal
-from combee.learn import Curator, Generator, Reflector
+from combee.kernel.journal import Journal
+from combee.kernel.learn import Curator, Generator, Reflector
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import click
 
-from combee.aggregate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
 from combee.cli.config import read_config
 from combee.cli.dryrun import refuse_beyond
 from combee.cli.model_options import budget_options, model_options, tables_of
@@ -24,11 +23,12 @@ from combee.cli.unfinished import kept_until_the_end
 from combee.cli.words import counted, typed
 from combee.errors import UsageError
 from combee.files import place_for
-from combee.journal import JSON, Scope
-from combee.learn.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
-from combee.learn.reduce import ONE_CALL
-from combee.playbook import Playbook, count_tokens
-from combee.runner import LocalRunner, run_sync
+from combee.kernel.aggregate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
+from combee.kernel.journal import JSON, Scope
+from combee.kernel.learn.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
+from combee.kernel.learn.reduce import ONE_CALL
+from combee.kernel.playbook import Playbook, count_tokens
+from combee.kernel.runner import LocalRunner, run_sync
 
 __all__ = ["command", "model_of", "with_calibration"]
 

@@ -14,8 +14,8 @@ from combee.bench import Row, Setup, compare, sequential
 from combee.cli.options import Place
 from combee.cli.words import typed
 from combee.files import place_for
+from combee.kernel.runner import run_sync
 from combee.report import MethodTable, write_comparison
-from combee.runner import run_sync
 from combee.tasks import TaskSet, load
 
 __all__ = ["command"]

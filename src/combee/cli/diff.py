@@ -8,7 +8,7 @@ import click
 
 from combee.cli.rundir import open_book
 from combee.cli.words import counted
-from combee.playbook import Change, diff
+from combee.kernel.playbook import Change, diff
 
 __all__ = ["command"]
 

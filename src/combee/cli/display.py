@@ -11,7 +11,7 @@ from typing import Self
 
 from combee.cli.words import counted, with_program
 from combee.errors import CombeeError
-from combee.learn import (
+from combee.kernel.learn import (
     Alerted,
     BatchChosen,
     Event,

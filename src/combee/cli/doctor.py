@@ -21,8 +21,8 @@ from combee.cli.model_options import endpoint_options, tables_of
 from combee.cli.options import Place
 from combee.cli.spec import RunSpec
 from combee.errors import CombeeError, how_to_install
-from combee.journal import Journal
-from combee.runner import run_sync
+from combee.kernel.journal import Journal
+from combee.kernel.runner import run_sync
 
 if TYPE_CHECKING:
     from combee.ace import RoleModel

@@ -17,8 +17,8 @@ from combee.cli.model_options import price_advice
 from combee.cli.spec import RunSpec, load_tasks
 from combee.cli.words import counted
 from combee.errors import BudgetError, UsageError
-from combee.learn import Task
-from combee.playbook import Playbook, count_tokens, load, tokens
+from combee.kernel.learn import Task
+from combee.kernel.playbook import Playbook, count_tokens, load, tokens
 
 if TYPE_CHECKING:
     from combee.ace import ModelSettings, Workload

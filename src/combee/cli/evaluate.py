@@ -21,11 +21,11 @@ from combee.cli.spent import spent, spent_lines
 from combee.cli.unfinished import scores_kept
 from combee.cli.words import counted, typed, with_program
 from combee.errors import RunError, UsageError
-from combee.journal import Journal, Scope
-from combee.learn import Evaluation
-from combee.playbook import Playbook
+from combee.kernel.journal import Journal, Scope
+from combee.kernel.learn import Evaluation
+from combee.kernel.playbook import Playbook
+from combee.kernel.runner import run_sync
 from combee.report.interval import interval, share_text
-from combee.runner import run_sync
 
 __all__ = ["command"]
 

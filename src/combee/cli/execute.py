@@ -20,13 +20,13 @@ from combee.cli.spec import Prepared
 from combee.cli.spent import faults_of, maybe_paid, spent, spent_lines
 from combee.cli.words import counted, typed
 from combee.errors import CombeeError, RunError, UsageError
-from combee.journal import JSON, Journal
-from combee.learn import FinishReason, LearnResult, learn
-from combee.learn.batching import announcement
-from combee.pace import explain
-from combee.playbook import Playbook, from_json, load, save, tokens
+from combee.kernel.journal import JSON, Journal
+from combee.kernel.learn import FinishReason, LearnResult, learn
+from combee.kernel.learn.batching import announcement
+from combee.kernel.pace import explain
+from combee.kernel.playbook import Playbook, from_json, load, save, tokens
+from combee.kernel.runner import run_sync
 from combee.report import REPORT_NAME, write_report
-from combee.runner import run_sync
 
 __all__ = ["SPEC_KEY", "Finished", "execute", "print_finished"]
 

@@ -17,7 +17,7 @@ from combee.cli.words import counted
 from combee.errors import UsageError
 from combee.export import FORMS, Change, File, changes, export, slug, write
 from combee.files import read_regular
-from combee.playbook import Playbook, tokens
+from combee.kernel.playbook import Playbook, tokens
 
 __all__ = ["Excerpt", "command", "excerpt_options"]
 

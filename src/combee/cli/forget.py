@@ -12,9 +12,9 @@ from combee.cli.rundir import find_run
 from combee.cli.versions import RESERVED
 from combee.cli.words import counted, typed
 from combee.errors import UsageError
-from combee.journal import Journal
-from combee.learn.history import read_history
-from combee.playbook import check_place, digest, save, to_json
+from combee.kernel.journal import Journal
+from combee.kernel.learn.history import read_history
+from combee.kernel.playbook import check_place, digest, save, to_json
 
 __all__ = ["command"]
 

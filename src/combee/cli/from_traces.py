@@ -22,13 +22,13 @@ from combee.cli.spec import Prepared, RunSpec, judge_of, make_agent
 from combee.cli.words import counted, typed
 from combee.errors import RunError, UsageError
 from combee.files import real_path
-from combee.journal import JSON
-from combee.learn import RecordedTraces, TraceReflector
-from combee.mining import MiningCurator, MiningReflector, StoredRuns, TraceFile, keep, survey
-from combee.playbook import Bullet
-from combee.readers import Report, read
+from combee.kernel.journal import JSON
+from combee.kernel.learn import RecordedTraces, TraceReflector
+from combee.kernel.playbook import Bullet
+from combee.redaction import Redactor, Trace, count_tokens
 from combee.tasks import Exact, TaskSet
-from combee.trace import Redactor, Trace, count_tokens
+from combee.traces.mining import MiningCurator, MiningReflector, StoredRuns, TraceFile, keep, survey
+from combee.traces.readers import Report, read
 
 __all__ = [
     "KEPT",

@@ -23,12 +23,13 @@ from combee.cli.spent import spent, spent_lines
 from combee.cli.unfinished import scores_kept
 from combee.cli.words import with_program
 from combee.errors import RunError, UsageError, did_you_mean
-from combee.guard import Gate, GateLimits, LeakIndex, Metrics, Trial, compare, find_secrets, gate
-from combee.journal import JSON, Journal, Scope
-from combee.learn import Task
-from combee.playbook import Playbook, digest, from_json, tokens
+from combee.kernel.guard import Gate, GateLimits, LeakIndex, Metrics, Trial, compare, gate
+from combee.kernel.journal import JSON, Journal, Scope
+from combee.kernel.learn import Task
+from combee.kernel.playbook import Playbook, digest, from_json, tokens
+from combee.kernel.runner import run_sync
+from combee.redaction import find_secrets
 from combee.report.interval import share_text
-from combee.runner import run_sync
 
 if TYPE_CHECKING:
     from combee.ace import Models

@@ -20,9 +20,9 @@ from combee.cli.gepa_told import COMPONENT, GepaRun
 from combee.cli.spec import Prepared, RunSpec, load_tasks
 from combee.cli.words import counted
 from combee.errors import BudgetError, CombeeError, UsageError
-from combee.guard import Policy
-from combee.journal import Journal, Scope, hash_json
-from combee.learn import (
+from combee.kernel.guard import Policy
+from combee.kernel.journal import Journal, Scope, hash_json
+from combee.kernel.learn import (
     FinishReason,
     Judge,
     LearnConfig,
@@ -33,7 +33,7 @@ from combee.learn import (
     SampleRefused,
     Task,
 )
-from combee.playbook import Playbook, from_text, to_text
+from combee.kernel.playbook import Playbook, from_text, to_text
 
 if TYPE_CHECKING:
     from combee.gepa import CombeeSampler, ReflectionOptions
@@ -260,7 +260,7 @@ def check_gepa(prepared: Prepared) -> None:
 
 def print_worst_case(spec: RunSpec, *, as_json: bool) -> None:
     """Print the most that a run takes: every proposal accepted, every reflection read twice. Calls nothing."""
-    from combee.aggregate import plan
+    from combee.kernel.aggregate import plan
 
     config, tasks = spec.learn_config(), load_tasks(spec)
     train = len(tasks.train)

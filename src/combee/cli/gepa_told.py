@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from combee.cli.display import Display
-from combee.guard import Evidence, Rows, Verdict, judge
-from combee.journal import Journal
-from combee.learn import Alerted, Event, Judge, StepFinished, Task, Validated
-from combee.learn.judge import paired, spoken
-from combee.playbook import Delta, tokens
+from combee.kernel.guard import Evidence, Rows, Verdict, judge
+from combee.kernel.journal import Journal
+from combee.kernel.learn import Alerted, Event, Judge, StepFinished, Task, Validated
+from combee.kernel.learn.judge import paired, spoken
+from combee.kernel.playbook import Delta, tokens
 
 if TYPE_CHECKING:
     from combee.gepa import CombeeReflection, Recorder, TaskAdapter

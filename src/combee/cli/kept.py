@@ -8,7 +8,7 @@ from pathlib import Path
 from combee.cli.execute import SPEC_KEY
 from combee.cli.spec import RunSpec
 from combee.errors import StorageError, UsageError
-from combee.journal import Journal
+from combee.kernel.journal import Journal
 
 __all__ = ["kept_spec"]
 

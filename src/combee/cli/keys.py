@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from combee.aggregate import BASELINES
 from combee.errors import UsageError, did_you_mean
-from combee.learn import LearnConfig
+from combee.kernel.aggregate import BASELINES
+from combee.kernel.learn import LearnConfig
 
 __all__ = ["check_table"]
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from combee.aggregate import BASELINES
 from combee.cli.calibrate import with_calibration
 from combee.cli.config import read_config
 from combee.cli.dryrun import check_budget, print_estimate
@@ -21,7 +20,8 @@ from combee.cli.spec import RunSpec, prepare
 from combee.cli.words import with_program
 from combee.errors import DataError, UsageError
 from combee.files import real_path
-from combee.playbook import load
+from combee.kernel.aggregate import BASELINES
+from combee.kernel.playbook import load
 
 __all__ = ["command"]
 

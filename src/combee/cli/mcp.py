@@ -11,7 +11,7 @@ from combee.cli.rundir import find_run
 from combee.errors import UsageError, how_to_install
 from combee.export import own_skill
 from combee.files import real_path
-from combee.guard import Policy
+from combee.kernel.guard import Policy
 from combee.mcp import Store
 
 __all__ = ["command"]

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from combee.aggregate import Cost, Retention, expected
-from combee.aggregate import plan as make_plan
 from combee.cli.options import Number
 from combee.errors import UsageError
+from combee.kernel.aggregate import Cost, Retention, expected
+from combee.kernel.aggregate import plan as make_plan
 
 __all__ = ["command"]
 

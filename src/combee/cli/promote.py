@@ -9,7 +9,7 @@ import click
 from combee.cli.rundir import find_run
 from combee.cli.versions import RESERVED
 from combee.errors import UsageError
-from combee.journal import Journal
+from combee.kernel.journal import Journal
 
 __all__ = ["command"]
 

@@ -21,10 +21,10 @@ from combee.cli.unfinished import kept_until_the_end, told_what_is_kept
 from combee.cli.words import counted
 from combee.errors import RunError, UsageError
 from combee.files import real_path
-from combee.journal import Journal, Scope
-from combee.learn import delta_to_json
-from combee.playbook import Playbook, check_place, digest, save, to_json
-from combee.runner import LocalRunner, run_sync
+from combee.kernel.journal import Journal, Scope
+from combee.kernel.learn import delta_to_json
+from combee.kernel.playbook import Playbook, check_place, digest, save, to_json
+from combee.kernel.runner import LocalRunner, run_sync
 
 __all__ = ["command"]
 

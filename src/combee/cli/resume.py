@@ -12,7 +12,7 @@ from combee.cli.mending import mend_options, mended, refuse_another_model
 from combee.cli.model_options import budget_options
 from combee.cli.rundir import find_run
 from combee.cli.spec import prepare
-from combee.journal import Journal
+from combee.kernel.journal import Journal
 
 __all__ = ["command"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from combee.cli.words import typed
 from combee.errors import CombeeError, DataError, StorageError, UsageError, did_you_mean
-from combee.journal import Journal
-from combee.journal.purchases import PURCHASES_NAME, left_open
-from combee.playbook import Playbook, from_json, load
+from combee.kernel.journal import Journal
+from combee.kernel.journal.purchases import PURCHASES_NAME, left_open
+from combee.kernel.playbook import Playbook, from_json, load
 
 __all__ = ["RUNS", "all_runs", "changed_at", "find_run", "has_results", "new_run", "open_book", "refuse_device"]
 

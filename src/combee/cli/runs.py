@@ -13,7 +13,7 @@ from combee.cli.options import Place
 from combee.cli.rundir import RUNS, all_runs, changed_at
 from combee.cli.words import typed
 from combee.errors import CombeeError, UsageError
-from combee.journal import JSON, Journal
+from combee.kernel.journal import JSON, Journal
 
 __all__ = ["command"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from combee.cli.rundir import open_book
-from combee.playbook import to_json, to_text
+from combee.kernel.playbook import to_json, to_text
 
 __all__ = ["command"]
 

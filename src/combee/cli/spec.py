@@ -19,13 +19,14 @@ from combee.cli.config import ProjectConfig
 from combee.cli.rundir import refuse_device
 from combee.errors import UsageError
 from combee.files import real_path
-from combee.guard import HeldOut, LeakIndex, Limits, Policy, notify
-from combee.journal import JSON, Scope
-from combee.learn import Evaluation, Judge, LearnConfig, LiveTasks, SampleMap, Task, Tell, evaluate
-from combee.mining import StoredTrace, TraceFile
-from combee.playbook import Playbook
-from combee.runner import LocalRunner
+from combee.kernel.guard import HeldOut, LeakIndex, Limits, Policy, notify
+from combee.kernel.journal import JSON, Scope
+from combee.kernel.learn import Evaluation, Judge, LearnConfig, LiveTasks, SampleMap, Task, Tell, evaluate
+from combee.kernel.playbook import Playbook
+from combee.kernel.runner import LocalRunner
+from combee.redaction import find_secrets
 from combee.tasks import DATA_VARIABLE, NAMES, Fields, TaskSet, load
+from combee.traces.mining import StoredTrace, TraceFile
 
 __all__ = ["Agent", "Prepared", "RunSpec", "held_out", "judge_of", "load_tasks", "make_agent", "prepare"]
 
@@ -169,7 +170,7 @@ def judge_of(spec: RunSpec, config: LearnConfig, held_out: LeakIndex | None) -> 
     return Judge(
         enabled=config.guard,
         policy=_policy(spec.guard),
-        limits=Limits(allow_leaks=config.keep_leaks),
+        limits=Limits(allow_leaks=config.keep_leaks, find_secrets=find_secrets),
         held_out=held_out,
         tell=_alert_command(spec.guard),
     )

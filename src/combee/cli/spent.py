@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from combee.cli.words import counted
-from combee.journal import JSON
+from combee.kernel.journal import JSON
 from combee.model.ledger import LOST
 
 if TYPE_CHECKING:

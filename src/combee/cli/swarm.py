@@ -149,7 +149,7 @@ def graph_command(world: Path | None, out: Path, most: int, as_json: bool) -> No
 def traces_command(world: Path | None, out: Path, as_json: bool) -> None:
     """Write the agents' runs as traces, for `combee learn --from`; secrets are taken out, as there."""
     from combee.files import write_whole
-    from combee.trace import redact_trace, to_jsonl
+    from combee.redaction import redact_trace, to_jsonl
 
     with looking_at(world) as opened:
         lines = list(to_jsonl(redact_trace(trace)[0] for trace in traces(opened)))

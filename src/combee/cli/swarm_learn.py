@@ -17,8 +17,8 @@ from combee.cli.model_options import tables_of
 from combee.cli.spec import RunSpec, held_out, judge_of
 from combee.cli.swarm_told import Control, Told, print_told
 from combee.errors import BudgetError, CombeeError, UsageError
-from combee.journal import JSON, Journal, Scope
-from combee.learn import (
+from combee.kernel.journal import JSON, Journal, Scope
+from combee.kernel.learn import (
     Evaluation,
     Event,
     FinishReason,
@@ -31,16 +31,16 @@ from combee.learn import (
     Validated,
     learn,
 )
-from combee.mining import MiningCurator, MiningReflector
-from combee.playbook import Playbook, from_json, save, tokens
+from combee.kernel.playbook import Playbook, from_json, save, tokens
+from combee.kernel.runner import run_sync
 from combee.report import write_report
-from combee.runner import run_sync
 from combee.swarm import Swarm
 from combee.swarm.config import SwarmFile
 from combee.swarm.crew import Crew, addressed
 from combee.swarm.learning import HeldOutTasks, SwarmTasks
 from combee.swarm.lessons import Lessons
 from combee.tasks import Fields, TaskSet, load
+from combee.traces.mining import MiningCurator, MiningReflector
 
 __all__ = ["Parts", "learn_in_rounds", "parts_of"]
 

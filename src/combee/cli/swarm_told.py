@@ -12,8 +12,8 @@ import click
 
 from combee.cli.swarm_world import shown
 from combee.cli.words import typed
-from combee.learn import Evaluation, LearnResult
-from combee.playbook import tokens
+from combee.kernel.learn import Evaluation, LearnResult
+from combee.kernel.playbook import tokens
 
 __all__ = ["Control", "Told", "print_told"]
 

@@ -13,13 +13,13 @@ import click
 from combee.cli.options import Place
 from combee.errors import UsageError
 from combee.files import place_for, write_whole
+from combee.redaction import to_jsonl
 from combee.swarm.team.history import read_history
 from combee.swarm.team.hooks import install_shim, install_trailer
 from combee.swarm.team.joined import team_trace
 from combee.swarm.team.score import WEIGHTS, Roles, TeamScore, score_run
 from combee.swarm.team.state import read_state
 from combee.swarm.team.testing import check_commit
-from combee.trace import to_jsonl
 
 __all__ = ["command"]
 

@@ -12,10 +12,10 @@ import click
 from combee.cli.from_traces import check_place, notices, patterns_of, shown_report
 from combee.cli.options import Place
 from combee.errors import RunError
-from combee.journal import JSON
-from combee.mining import Kept, failed_calls, keep
-from combee.readers import read
-from combee.trace import Redactor, Trace
+from combee.kernel.journal import JSON
+from combee.redaction import Redactor, Trace
+from combee.traces.mining import Kept, failed_calls, keep
+from combee.traces.readers import read
 
 __all__ = ["command"]
 

@@ -20,13 +20,13 @@ from combee.cli.mending import PACE
 from combee.cli.spent import maybe_paid
 from combee.cli.words import counted
 from combee.errors import BudgetError, LockedError, RunError, StorageError, UsageError
-from combee.journal import JSON, Journal, MemoryScope, Scope, hash_json
-from combee.playbook import Playbook, digest
+from combee.kernel.journal import JSON, Journal, MemoryScope, Scope, hash_json
+from combee.kernel.playbook import Playbook, digest
 
 if TYPE_CHECKING:
     from combee.ace import Models
     from combee.cli.spec import Prepared
-    from combee.learn import Task
+    from combee.kernel.learn import Task
 
 __all__ = ["UNFINISHED", "Answers", "kept_until_the_end", "scores_kept", "told_what_is_kept"]
 

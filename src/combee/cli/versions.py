@@ -11,7 +11,7 @@ import click
 from combee.cli.rundir import find_run
 from combee.cli.words import counted, typed
 from combee.errors import UsageError
-from combee.journal import JSON, Journal
+from combee.kernel.journal import JSON, Journal
 
 __all__ = ["RESERVED", "command"]
 

@@ -13,12 +13,12 @@ import click
 
 from combee.cli.rundir import find_run
 from combee.cli.words import counted
-from combee.journal import Journal
-from combee.learn.history import Origin, Why, read_history
-from combee.learn.intake import reflection_name
+from combee.kernel.journal import Journal
+from combee.kernel.learn.history import Origin, Why, read_history
+from combee.kernel.learn.intake import reflection_name
 
 if TYPE_CHECKING:
-    from combee.trace import Step, Trace
+    from combee.redaction import Step, Trace
 
 __all__ = ["command"]
 
@@ -67,7 +67,7 @@ def _texts(journal: Journal, names: set[str]) -> dict[str, str]:
 def _kept(folder: Path, names: set[str]) -> dict[str, Trace]:
     """Return those of these traces that the run keeps; a run on tasks keeps none."""
     from combee.cli.from_traces import KEPT
-    from combee.mining import TraceFile
+    from combee.traces.mining import TraceFile
 
     if not (folder / KEPT).is_file():
         return {}

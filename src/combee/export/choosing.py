@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from combee.errors import UsageError
-from combee.playbook import Bullet, Playbook, tokens
+from combee.kernel.playbook import Bullet, Playbook, tokens
 
 __all__ = ["choose", "value"]
 

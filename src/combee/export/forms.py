@@ -15,8 +15,8 @@ from itertools import groupby
 
 from combee.errors import UsageError, did_you_mean
 from combee.export.choosing import choose
-from combee.guard import find_secrets
-from combee.playbook import Playbook, to_json, to_text
+from combee.kernel.playbook import Playbook, to_json, to_text
+from combee.redaction import find_secrets
 
 __all__ = ["BEGIN", "END", "FORMS", "File", "check_name", "export", "scored_text", "slug"]
 

@@ -16,10 +16,10 @@ from combee.errors import RunError
 from combee.gepa.agent import Agent, PromptAgent
 from combee.gepa.background import Background, Closing
 from combee.gepa.language import FunctionModel, LanguageModel, as_model
-from combee.journal import JSON, MemoryScope, Scope, hash_json
-from combee.learn.roles import Rollout, Score, Scorer, Task
+from combee.kernel.journal import JSON, MemoryScope, Scope, hash_json
+from combee.kernel.learn.roles import Rollout, Score, Scorer, Task
+from combee.kernel.runner import LocalRunner
 from combee.model import Model
-from combee.runner import LocalRunner
 
 __all__ = ["Agent", "PromptAgent", "TaskAdapter", "Trajectory"]
 

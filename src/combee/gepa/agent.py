@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from combee.journal import Scope, hash_json
-from combee.learn.roles import Rollout, Task
+from combee.kernel.journal import Scope, hash_json
+from combee.kernel.learn.roles import Rollout, Task
 from combee.model import Message, Model, Request
 from combee.model.reply import strip_thinking
 from combee.model.requesthash import model_print

@@ -9,7 +9,7 @@ from typing import Any, cast
 from combee.errors import CallError, CallErrorKind
 from combee.gepa.prompts import again_prompt
 from combee.gepa.replies import read_text
-from combee.journal import JSON, Scope
+from combee.kernel.journal import JSON, Scope
 from combee.model import Message, Model, Request, Response, complete_json, find_json
 from combee.model.journaled import response_from_json, response_to_json
 from combee.model.requesthash import model_print, request_hash

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from combee.journal import JSON, JSONLike, Scope
+from combee.kernel.journal import JSON, JSONLike, Scope
 
 __all__ = ["AttemptScope"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from combee.journal import JSON
-from combee.playbook import Playbook, from_json, from_text, to_json
+from combee.kernel.journal import JSON
+from combee.kernel.playbook import Playbook, from_json, from_text, to_json
 
 __all__ = ["Books", "text_digest"]
 

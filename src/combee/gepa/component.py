@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from combee.aggregate import Method, Plan, Scan, plan, scan
 from combee.errors import BudgetError, CallError, RunError, StorageError
 from combee.gepa.asking import Asker
 from combee.gepa.attempts import AttemptScope
@@ -17,13 +16,14 @@ from combee.gepa.guarding import Judged, judge_text
 from combee.gepa.options import ReflectionOptions
 from combee.gepa.records import IMAGE, Record, prepare, share_of
 from combee.gepa.rewrite import RewriteMethod
-from combee.guard import Evidence, echoed
-from combee.journal import MemoryScope, Scope, canonical_json
-from combee.learn import Judge
-from combee.learn.codec import delta_to_json
+from combee.kernel.aggregate import Method, Plan, Scan, plan, scan
+from combee.kernel.guard import Evidence, echoed
+from combee.kernel.journal import MemoryScope, Scope, canonical_json
+from combee.kernel.learn import Judge
+from combee.kernel.learn.codec import delta_to_json
+from combee.kernel.playbook import Applied, Delta, Playbook, apply, distinct_terms, to_text, tokens
+from combee.kernel.runner import LocalRunner
 from combee.model import Model, StoppedError
-from combee.playbook import Applied, Delta, Playbook, apply, distinct_terms, to_text, tokens
-from combee.runner import LocalRunner
 
 __all__ = ["Learned", "Work", "learn_component"]
 

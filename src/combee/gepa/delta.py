@@ -14,9 +14,9 @@ from typing import Any
 from combee.gepa.asking import Asker
 from combee.gepa.prompts import delta_prompt
 from combee.gepa.records import Record, share_of
-from combee.journal import hash_json
-from combee.learn.operations import OperationsMethod
-from combee.playbook import (
+from combee.kernel.journal import hash_json
+from combee.kernel.learn.operations import OperationsMethod
+from combee.kernel.playbook import (
     Delta,
     Playbook,
     Remove,
@@ -64,7 +64,7 @@ def is_playbook(text: str) -> bool:
 
 
 class DeltaMethod(OperationsMethod):
-    """Records to operations (`combee.aggregate.Method`)."""
+    """Records to operations (`combee.kernel.aggregate.Method`)."""
 
     combine_calls_model = False
 

@@ -1,6 +1,6 @@
 """The guard at a proposal: what the records teach must be in it, and nothing that may not be.
 
-Operations on a playbook are judged as those of the loop are (`combee.learn.Judge`), and made again in smaller groups.
+Operations on a playbook are judged as those of the loop are (`Judge`), and made again in smaller groups.
 A rewritten text has no operations to count: it is refused where it loses most of the old one, or quotes what is secret
 or held out.
 """
@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from combee.guard import Evidence, Verdict, screen
-from combee.learn import Alerted, Judge
-from combee.learn.judge import spoken
-from combee.playbook import Add, Delta, count_tokens
+from combee.kernel.guard import Evidence, Verdict, screen
+from combee.kernel.learn import Alerted, Judge
+from combee.kernel.learn.judge import spoken
+from combee.kernel.playbook import Add, Delta, count_tokens
 
 __all__ = ["Judged", "judge_text"]
 
@@ -41,7 +41,7 @@ def judge_text(judge: Judge, step: int, old: str, new: str) -> Judged:
     fresh = Delta(tuple(Add("", line) for line in new.split("\n") if line.strip() and line not in known))
     limits = judge.limits
     index = judge.held_out if judge.enabled else None
-    _, refused = screen(fresh, index, allow_leaks=limits.allow_leaks, patterns=limits.secret_patterns)
+    _, refused = screen(fresh, index, allow_leaks=limits.allow_leaks, find_secrets=limits.find_secrets)
     if refused:
         verdict = replace(verdict, action="reject", refused=refused)
     return Judged(evidence, verdict)

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from combee.aggregate import Cost, Retention
 from combee.errors import UsageError, did_you_mean
+from combee.kernel.aggregate import Cost, Retention
 from combee.model import Price
 
 __all__ = ["PLACEHOLDERS", "ReflectionOptions"]

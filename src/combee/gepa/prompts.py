@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from combee.gepa.records import Record, shown, shown_records
 from combee.gepa.replies import CLOSE, OPEN
-from combee.playbook import SECTIONS
+from combee.kernel.playbook import SECTIONS
 
 __all__ = ["again_prompt", "combine_prompt", "delta_prompt", "rewrite_prompt"]
 

@@ -13,8 +13,8 @@ from typing import Any, cast
 from combee.errors import CombeeError
 from combee.gepa.component import Learned
 from combee.gepa.delta import is_playbook
-from combee.journal import JSON, Journal, hash_json
-from combee.playbook import Playbook, digest, from_text, to_json
+from combee.kernel.journal import JSON, Journal, hash_json
+from combee.kernel.playbook import Playbook, digest, from_text, to_json
 
 __all__ = ["Recorder"]
 
@@ -31,7 +31,7 @@ class Recorder:
         GepaFront: iteration, front (candidates), displaced. GepaSkipped: iteration, parent, reason.
         GepaIteration: iteration, accepted, metric_calls, candidates. GepaError: iteration, kind, message.
         GepaFinished: best, iterations, metric_calls.
-        Scan: the tree of each reflection, as `combee.learn` records it (step: iteration).
+        Scan: the tree of each reflection, as `combee.kernel.learn` records it (step: iteration).
 
     Args:
         journal: Where to write.

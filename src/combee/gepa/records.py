@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from combee.playbook import count_tokens, distinct_terms
+from combee.kernel.playbook import count_tokens, distinct_terms
 
 __all__ = ["IMAGE", "Record", "prepare", "read_records", "share_of", "shown", "shown_records"]
 

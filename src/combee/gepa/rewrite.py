@@ -9,8 +9,8 @@ from typing import cast
 from combee.gepa.asking import Asker
 from combee.gepa.prompts import combine_prompt, rewrite_prompt
 from combee.gepa.records import Record, share_of
-from combee.journal import JSON, hash_json
-from combee.playbook import distinct_terms
+from combee.kernel.journal import JSON, hash_json
+from combee.kernel.playbook import distinct_terms
 
 __all__ = ["Draft", "RewriteMethod"]
 
@@ -36,7 +36,7 @@ class Draft:
 
 
 class RewriteMethod:
-    """Records to a new text (`combee.aggregate.Method`)."""
+    """Records to a new text (`combee.kernel.aggregate.Method`)."""
 
     combine_calls_model = True
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Protocol, cast
 
-from combee.aggregate.shuffle import permutation
 from combee.errors import UsageError
 from combee.gepa.timing import Clock
-from combee.journal import JSON, Scope
-from combee.pace import Choice, Delay, PaceState, from_json, next_batch, start, state_choice, to_json
+from combee.kernel.aggregate.shuffle import permutation
+from combee.kernel.journal import JSON, Scope
+from combee.kernel.pace import Choice, Delay, PaceState, from_json, next_batch, start, state_choice, to_json
 
 __all__ = ["CombeeSampler"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from combee.journal import JSON
+from combee.kernel.journal import JSON
 
 __all__ = ["Keeps", "keep_state"]
 

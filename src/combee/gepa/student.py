@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from combee.learn.roles import Task
+from combee.kernel.learn.roles import Task
 from combee.model import Request
 
 __all__ = ["GepaStudent"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from combee.pace import Delay
+from combee.kernel.pace import Delay
 
 __all__ = ["Clock"]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 
-from combee.journal import Scope
-from combee.learn.roles import Reflection, Rollout, Score, Task
+from combee.kernel.journal import Scope
+from combee.kernel.learn.roles import Reflection, Rollout, Score, Task
+from combee.kernel.playbook import Playbook, Vote, VoteKind
 from combee.lexical.index import Lexicon, Verdict
 from combee.lexical.lesson import PHRASE_WORDS, lesson_from, read_lesson
 from combee.lexical.questions import Asked, read_question
-from combee.playbook import Playbook, Vote, VoteKind
 
 __all__ = ["THIN_MARGIN", "UNKNOWN", "LexicalGenerator", "LexicalReflector"]
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from combee.errors import UsageError
-from combee.journal import Scope, hash_json
-from combee.learn.operations import OperationsMethod
-from combee.learn.roles import Reflection
+from combee.kernel.journal import Scope, hash_json
+from combee.kernel.learn.operations import OperationsMethod
+from combee.kernel.learn.roles import Reflection
+from combee.kernel.playbook import Add, Delta, Playbook, count_tokens, delta_of, distinct_terms, merge
 from combee.lexical.features import features
 from combee.lexical.lesson import SECTION, read_lesson
 from combee.lexical.loss import fitting, remembered
-from combee.playbook import Add, Delta, Playbook, count_tokens, delta_of, distinct_terms, merge
 
 __all__ = ["LexicalCurator", "LexicalMethod", "Summary"]
 
@@ -62,7 +62,7 @@ class LexicalCurator:
 
 @dataclass(frozen=True, slots=True)
 class LexicalMethod(OperationsMethod):
-    """Reflections to one delta by code (`combee.aggregate.Method`, with the hooks for baselines)."""
+    """Reflections to one delta by code (`combee.kernel.aggregate.Method`, with the hooks for baselines)."""
 
     curator: LexicalCurator
     place: str = ""

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from combee.kernel.playbook import Playbook
 from combee.lexical.features import Features, features, name_words
 from combee.lexical.lesson import read_lesson
 from combee.lexical.questions import Spot
-from combee.playbook import Playbook
 
 __all__ = ["Index", "Lexicon", "Verdict"]
 

@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from combee.kernel.playbook import normalize
 from combee.lexical.features import Features, features
 from combee.lexical.questions import Spot
-from combee.playbook import normalize
 
 __all__ = ["PHRASE_WORDS", "SECTION", "Lesson", "lesson_from", "read_lesson"]
 

@@ -11,9 +11,9 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from combee.kernel.playbook import Operation, count_tokens
 from combee.lexical.features import features
 from combee.lexical.lesson import read_lesson
-from combee.playbook import Operation, count_tokens
 
 __all__ = ["OPERATION_TOKENS", "fitting", "remembered"]
 

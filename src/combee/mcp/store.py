@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from combee.errors import StorageError, UsageError
-from combee.guard import Policy, readable
-from combee.journal import Journal
-from combee.mining import TraceFile, safe, vote_trace
-from combee.playbook import Playbook, from_json, load, to_text, view
-from combee.readers import read
-from combee.trace import Outcome, Redactor, Trace, to_jsonl
+from combee.kernel.guard import Policy, readable
+from combee.kernel.journal import Journal
+from combee.kernel.playbook import Playbook, from_json, load, to_text, view
+from combee.redaction import Outcome, Redactor, Trace, to_jsonl
+from combee.traces.mining import TraceFile, safe, vote_trace
+from combee.traces.readers import read
 
 __all__ = ["REPORTED", "Store"]
 

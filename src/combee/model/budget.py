@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from combee.errors import BudgetError, UsageError
-from combee.journal import lost_before
+from combee.kernel.journal import lost_before
 from combee.model.types import Usage
 
 __all__ = ["Budget", "Reservation"]

@@ -10,8 +10,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, cast
 
-from combee.journal import JSON, Scope, clean_text
-from combee.journal.values import Spelled, atom, canonical_json
+from combee.kernel.journal import JSON, Scope, clean_text
+from combee.kernel.journal.values import Spelled, atom, canonical_json
 from combee.model.ledger import usage_to_json
 from combee.model.types import Model, Request, Response, Timing, Usage
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from combee.journal import Loss, lost_before
-from combee.journal.values import Spelled, atom
+from combee.kernel.journal import Loss, lost_before
+from combee.kernel.journal.values import Spelled, atom
 from combee.model.outcome import Paid
 from combee.model.types import Request, Usage
 

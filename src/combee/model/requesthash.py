@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import cast
 
-from combee.journal import JSON
+from combee.kernel.journal import JSON
 from combee.model.types import Model, Request
 
 __all__ = ["model_print", "request_hash"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from combee.errors import CallError, CallErrorKind
-from combee.journal import clean_text
+from combee.kernel.journal import clean_text
 from combee.model.dialect import ask_in_words
 from combee.model.reply import shorten, strip_thinking
 from combee.model.tolerant import Allowance, read_value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from combee.learn import BatchChosen, StepFinished, StepStarted
+from combee.kernel.learn import BatchChosen, StepFinished, StepStarted
 from combee.report.svg import Mark, Plot, Series, line_plot
 
 __all__ = ["batch_plot", "lessons_plot", "pace_plot", "score_plot", "size_plot"]

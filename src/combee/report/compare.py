@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from combee.files import write_whole
-from combee.learn import LearnResult
+from combee.kernel.learn import LearnResult
 from combee.report.html import Html, Piece, el, table
 from combee.report.page import Section, figures, page
 from combee.report.svg import Plot, Series, bar_plot, line_plot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from combee.aggregate import Node
+from combee.kernel.aggregate import Node
 from combee.report.read import RunRecord, ScanTree
 
 __all__ = ["Loss", "losses"]

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from combee.aggregate import Node
 from combee.errors import UsageError
-from combee.journal import JSON, Journal, Version
-from combee.learn import (
+from combee.kernel.aggregate import Node
+from combee.kernel.journal import JSON, Journal, Version
+from combee.kernel.learn import (
     Alerted,
     BatchChosen,
     GuardSpoke,
@@ -29,9 +29,9 @@ from combee.learn import (
     Validated,
     reflection_name,
 )
+from combee.kernel.playbook import Playbook, from_json
 from combee.model.ledger import CallRow, Totals
 from combee.model.types import Usage
-from combee.playbook import Playbook, from_json
 from combee.report.search import (
     GepaCandidate,
     GepaError,

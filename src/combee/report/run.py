@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 from combee.files import write_whole
-from combee.learn import StepFinished
-from combee.playbook import tokens
+from combee.kernel.learn import StepFinished
+from combee.kernel.playbook import tokens
 from combee.report.charts import batch_plot, lessons_plot, pace_plot, score_plot, size_plot
 from combee.report.gepa import search_section
 from combee.report.html import Html, Piece, cut, el, fold, scrolling, table

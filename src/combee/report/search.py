@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from combee.journal import JSON
+from combee.kernel.journal import JSON
 
 __all__ = [
     "GepaCandidate",

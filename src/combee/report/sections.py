@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from combee.journal import JSON, Version
-from combee.learn import LearnConfig
-from combee.playbook import Bullet
+from combee.kernel.journal import JSON, Version
+from combee.kernel.learn import LearnConfig
+from combee.kernel.playbook import Bullet
 from combee.report.html import Html, Piece, cut, definitions, el, fold, table
 from combee.report.page import Section
 from combee.report.read import RunRecord

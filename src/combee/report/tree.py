@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from combee.aggregate import Node
+from combee.kernel.aggregate import Node
 from combee.report.html import Html, Piece, cut, el, join, table
 from combee.report.scale import number
 from combee.report.svg import Plot

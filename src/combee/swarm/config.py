@@ -60,9 +60,9 @@ from typing import Any, cast
 
 from combee.errors import UsageError
 from combee.files import read_regular
-from combee.journal import hash_json
-from combee.playbook import Playbook
-from combee.playbook import load as load_playbook
+from combee.kernel.journal import hash_json
+from combee.kernel.playbook import Playbook
+from combee.kernel.playbook import load as load_playbook
 from combee.swarm.checks import check_data
 from combee.swarm.directory import publish
 from combee.swarm.kinds import brain_of

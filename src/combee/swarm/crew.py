@@ -1,6 +1,6 @@
 """A swarm at work on tasks: many questions in flight, one loop that hands messages on, each answer when it comes.
 
-It is a `combee.learn.Generator`: the playbook that it is given is what its agents get views of.
+It is a `combee.kernel.learn.Generator`: the playbook that it is given is what its agents get views of.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import re
 from dataclasses import dataclass, replace
 
 from combee.errors import CallError, CallErrorKind, UsageError
-from combee.journal import Scope
-from combee.learn import Rollout, Task
-from combee.playbook import Playbook
+from combee.kernel.journal import Scope
+from combee.kernel.learn import Rollout, Task
+from combee.kernel.playbook import Playbook
+from combee.redaction import Trace
 from combee.swarm.lessons import Lessons, cited
 from combee.swarm.mail import Mail
 from combee.swarm.swarm import USER, Swarm
 from combee.swarm.traces import question_trace
-from combee.trace import Trace
 
 __all__ = ["Crew", "Done", "addressed"]
 

@@ -1,6 +1,6 @@
 """A living swarm learns: its runs on tasks are traces, a playbook is learned from them, its agents get views of it.
 
-`SwarmTasks` is a sample map of `combee.learn`, so journal, resume, guard, versions and report are those of every run.
+`SwarmTasks` is a sample map of the loop, so journal, resume, guard, versions and report are those of every run.
 One epoch over all tasks is one round. Held-out tasks are asked in a copy of the world and leave nothing behind.
 """
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from combee.journal import JSON, Scope
-from combee.learn import (
+from combee.kernel.journal import JSON, Scope
+from combee.kernel.learn import (
     Evaluation,
     Reflection,
     Sampled,
@@ -26,13 +26,13 @@ from combee.learn import (
     reflection_from_json,
     reflection_to_json,
 )
-from combee.playbook import Playbook, Vote, VoteKind, digest
-from combee.runner import LocalRunner
+from combee.kernel.playbook import Playbook, Vote, VoteKind, digest
+from combee.kernel.runner import LocalRunner
+from combee.redaction import Outcome, Trace, from_jsonl, to_jsonl
 from combee.swarm.crew import Crew
 from combee.swarm.ledger import totals
 from combee.swarm.lessons import Lessons
 from combee.swarm.swarm import Swarm
-from combee.trace import Outcome, Trace, from_jsonl, to_jsonl
 
 __all__ = ["Exam", "HeldOutTasks", "SwarmTasks"]
 

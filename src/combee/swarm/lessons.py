@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from combee.playbook import Bullet, Playbook, find_ids, view
+from combee.kernel.playbook import Bullet, Playbook, find_ids, view
 from combee.swarm.window import Entry
 
 __all__ = ["LESSONS", "Lessons", "cited", "lessons_entry"]

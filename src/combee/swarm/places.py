@@ -11,7 +11,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from combee.errors import CombeeError, UsageError, did_you_mean
-from combee.journal import JOURNAL_NAME, clean_text
+from combee.kernel.journal import JOURNAL_NAME, clean_text
 from combee.swarm.repository import Repository
 from combee.swarm.world import World
 

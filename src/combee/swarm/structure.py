@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from combee.errors import UsageError
-from combee.journal import canonical_json
+from combee.kernel.journal import canonical_json
 from combee.swarm.world import World
 
 __all__ = ["Proposal", "Structure", "adopt", "current", "proposals", "propose", "settle", "tree"]

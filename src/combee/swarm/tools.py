@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from combee.errors import CombeeError
-from combee.journal import clean_text
+from combee.kernel.journal import clean_text
 from combee.swarm.brain import ToolSpec
 from combee.swarm.directory import credit, open_issue, read, update_issue, who_knows
 from combee.swarm.mail import About, post, send

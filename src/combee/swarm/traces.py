@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from combee.redaction import Outcome, Step, ToolCall, Trace, plain, trace_id
 from combee.swarm.context import history
 from combee.swarm.window import Entry
 from combee.swarm.world import AgentRow, World
-from combee.trace import Outcome, Step, ToolCall, Trace, plain, trace_id
 
 __all__ = ["question_trace", "traces"]
 

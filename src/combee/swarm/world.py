@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from combee.errors import UsageError
-from combee.journal import JSON, canonical_json, clean_text
-from combee.journal.migrations import is_current, migrate
-from combee.journal.storage import boundary, connect, connect_read_only
+from combee.kernel.journal import JSON, canonical_json, clean_text
+from combee.kernel.journal.migrations import is_current, migrate
+from combee.kernel.journal.storage import boundary, connect, connect_read_only
 from combee.swarm.schema import WORLD
 
 __all__ = ["AgentRow", "Event", "Mode", "NoWorldError", "Returns", "World", "row_number"]

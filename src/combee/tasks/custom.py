@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from combee.errors import CombeeError, UsageError, did_you_mean
-from combee.learn.roles import Score, Task
+from combee.kernel.learn.roles import Score, Task
 
 __all__ = ["PARTS", "PythonScorer", "python_scorer"]
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from combee.errors import UsageError
-from combee.learn.roles import Task
+from combee.kernel.learn.roles import Task
 from combee.tasks.finer import Question, finer_context
 from combee.tasks.model import Sizes, TaskSet
 from combee.tasks.scorers import TagList

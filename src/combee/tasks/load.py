@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from combee.errors import DataError, UsageError, did_you_mean
-from combee.learn.roles import Scorer
+from combee.kernel.learn.roles import Scorer
 from combee.tasks.embedded import tag_set
 from combee.tasks.files import Parts, read_parts
 from combee.tasks.model import Fields, Fractions, Sizes, TaskSet

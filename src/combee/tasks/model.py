@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from combee.learn.roles import Scorer, Task
+from combee.kernel.learn.roles import Scorer, Task
 
 __all__ = ["Fields", "Fractions", "Sizes", "TaskSet"]
 

@@ -15,7 +15,7 @@ import weakref
 from dataclasses import dataclass, field
 
 from combee.errors import RunError, UsageError
-from combee.learn.roles import Score, Task
+from combee.kernel.learn.roles import Score, Task
 from combee.tasks.text import normal_form
 
 __all__ = ["MAX_ANSWER", "MAX_PATTERN", "SECONDS", "PatternScorer"]

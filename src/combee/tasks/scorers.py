@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from combee.errors import UsageError, did_you_mean
-from combee.learn.roles import Score, Scorer, Task
+from combee.kernel.learn.roles import Score, Scorer, Task
 from combee.tasks.custom import python_scorer
 from combee.tasks.pattern import PatternScorer
 from combee.tasks.text import normal_form

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from combee.errors import DataError
-from combee.learn.roles import Task
+from combee.kernel.learn.roles import Task
 from combee.tasks.fields import Item
 from combee.tasks.finer import finer_context, finer_options, finer_questions
 from combee.tasks.formula import formula_row

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from combee.redaction import Outcome, Role, Step, Trace, trace_id
 from combee.swarm.team.history import Commit, History, is_production
 from combee.swarm.team.score import TeamScore
 from combee.swarm.team.state import TeamState
-from combee.trace import Outcome, Role, Step, Trace, trace_id
 
 __all__ = ["team_trace"]
 

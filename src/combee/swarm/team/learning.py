@@ -15,21 +15,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from combee.journal import Scope, hash_json
-from combee.learn import Curator, LearnConfig, RecordedTraces, Reflection, learn
-from combee.playbook import Playbook
+from combee.kernel.journal import Scope, hash_json
+from combee.kernel.learn import Curator, LearnConfig, RecordedTraces, Reflection, learn
+from combee.kernel.playbook import Playbook
+from combee.redaction import Trace
 from combee.swarm.team.meaning import meanings, stance
 from combee.swarm.team.phrases import HELD_OUT, SEEN, Intent
 from combee.swarm.team.play import BAD_OPTION, RETESTED, ROLES, Played, play
 from combee.swarm.team.repositories import Broken
-from combee.trace import Trace
 
 __all__ = ["Arena", "Round", "TeamReflector", "learn_rules", "reworded", "stance_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class TeamReflector:
-    """Reads a joined trace and writes what the lead should do otherwise (`combee.learn.TraceReflector`).
+    """Reads a joined trace and writes what the lead should do otherwise (`combee.kernel.learn.TraceReflector`).
 
     Attributes:
         seed: Decides what is overlooked and how lessons are worded.

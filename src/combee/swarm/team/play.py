@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from combee.redaction import Trace
 from combee.swarm.team.history import History, read_history
 from combee.swarm.team.joined import team_trace
 from combee.swarm.team.phrases import Intent
@@ -19,7 +20,6 @@ from combee.swarm.team.score import Roles, TeamScore, score_run
 from combee.swarm.team.stage import Cost, Stage
 from combee.swarm.team.state import TeamState, read_state
 from combee.swarm.team.testing import check_commit, check_folder
-from combee.trace import Trace
 
 __all__ = ["BAD_OPTION", "RETESTED", "Played", "play"]
 

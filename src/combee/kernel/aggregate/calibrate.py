@@ -1,0 +1,257 @@
+"""How much one call of a model can take: plant distinct facts, count those that survive, fit, recommend.
+
+n items with one fact each go into one call; a fact survives when the method verifies that the delta covers its item.
+The fit is exp(−δ − m/m0); the recommendation is the largest leaf that still keeps enough, second chances included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from combee.errors import CallError, CallErrorKind, RunError, UsageError
+from combee.kernel.aggregate.cost import Retention
+from combee.kernel.aggregate.fit import Counts, fit_retention
+from combee.kernel.aggregate.hooks import covered_keys, digest_of
+from combee.kernel.aggregate.journaled import Kept
+from combee.kernel.aggregate.parts import StopScanError
+from combee.kernel.aggregate.protocol import Method
+from combee.kernel.journal import JSON, Scope
+from combee.kernel.runner import LocalRunner, Runner
+
+__all__ = ["SIZES", "Calibration", "CalibrationPrice", "Measured", "calibrate", "calibration_price", "recommend"]
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+_LARGEST = 10_000  # facts a call; no window holds more
+NOTHING_KEPT = "No fact was kept by any call: there is nothing to fit and no size to recommend; take another model."
+_HOPELESS = frozenset({CallErrorKind.AUTH, CallErrorKind.NO_SUCH_MODEL})
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationPrice:
+    """What a calibration will buy: calls, facts (items read), and tokens of the items in all calls together."""
+
+    calls: int
+    facts: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was seen at one size: calls that answered, calls that failed, facts planted and facts that survived."""
+
+    size: int
+    calls: int
+    failed: int
+    planted: int
+    survived: int
+
+    @property
+    def share(self) -> float:
+        """Share of the planted facts that survived, 0 to 1; 0 where no call answered."""
+        return self.survived / self.planted if self.planted else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What a model can take.
+
+    Attributes:
+        measured: Counts by size.
+        delta: Fitted loss of any call, in nats.
+        m0: Fitted inputs at which 1/e is kept; infinite where nothing was lost.
+        delta_range: 90 % interval of `delta`.
+        m0_range: 90 % interval of `m0`.
+        max_items: Recommended largest leaf, within the sizes that were tried; 1 where nothing was kept.
+        target: Share to be kept after second chances.
+        second_chances: Second chances counted on.
+        reason: Why this size, in one sentence.
+    """
+
+    measured: tuple[Measured, ...]
+    delta: float
+    m0: float
+    delta_range: tuple[float, float]
+    m0_range: tuple[float, float]
+    max_items: int
+    target: float
+    second_chances: int
+    reason: str
+
+    @property
+    def kept_any(self) -> bool:
+        """Whether any fact survived; where none did, fit and recommendation mean nothing."""
+        return any(row.survived for row in self.measured)
+
+    @property
+    def retention(self) -> Retention:
+        """The fit as the planner takes it."""
+        return Retention(self.delta, self.m0)
+
+    def explain(self) -> str:
+        """Return the outcome in plain words."""
+        lines = [
+            f"{row.size:>4} a call: {row.survived} of {row.planted} facts kept ({row.share:.0%})"
+            + (f", {row.failed} calls failed" if row.failed else "")
+            for row in self.measured
+        ]
+        return "\n".join([*lines, *([self._fit()] if self.kept_any else []), self.reason])
+
+    def _fit(self) -> str:
+        """Return the fit in words; an m0 without end is a finding, not a figure."""
+        low, high = self.m0_range
+        if math.isinf(self.m0):
+            known = f" (m0 is at least {low:.0f}, 90 %)" if math.isfinite(low) else ""
+            return f"Fit: no size was tried at which a call loses more than at the smallest{known}."
+        upto = f"between {low:.1f} and {high:.1f}" if math.isfinite(high) else f"at least {low:.1f}"
+        return f"Fit: exp(-{self.delta:.3f} - m/{self.m0:.1f}), m0 {upto} (90 %)."
+
+    def to_json(self) -> JSON:
+        """Return plain data; an infinite m0 is null, and where nothing was kept there is no fit and no size."""
+
+        def finite(value: float) -> float | None:
+            return None if math.isinf(value) else value
+
+        data: dict[str, JSON] = {
+            "measured": [[row.size, row.calls, row.failed, row.planted, row.survived] for row in self.measured],
+            "target": self.target,
+            "second_chances": self.second_chances,
+            "reason": self.reason,
+        }
+        if self.kept_any:
+            data |= {
+                "delta": self.delta,
+                "m0": finite(self.m0),
+                "delta_range": list(self.delta_range),
+                "m0_range": [finite(value) for value in self.m0_range],
+                "max_items": self.max_items,
+            }
+        return data
+
+
+def calibration_price(
+    tokens_per_item: int, *, sizes: Sequence[int] = SIZES, repeats: int = 10, tokens_per_call: int = 0
+) -> CalibrationPrice:
+    """Return what `calibrate` would buy, before anything is bought. `tokens_per_call` is the fixed part of a prompt."""
+    calls = len(sizes) * repeats
+    facts = sum(sizes) * repeats
+    return CalibrationPrice(calls, facts, facts * tokens_per_item + calls * tokens_per_call)
+
+
+async def calibrate(
+    plant: Callable[[int], T],
+    method: Method[T, D],
+    *,
+    sizes: Sequence[int] = SIZES,
+    repeats: int = 10,
+    target: float = 0.85,
+    second_chances: int = 1,
+    scope: Scope | None = None,
+    runner: Runner | None = None,
+) -> Calibration:
+    """Measure how many planted facts survive one call, and recommend a leaf size.
+
+    Args:
+        plant: Makes the item with fact number i, from 0; every number is a fact of its own.
+        method: The method to be measured; only `leaf` is called.
+        sizes: Facts in a call.
+        repeats: Calls of each size.
+        target: Share of the facts to be kept after second chances.
+        second_chances: Second chances to count on.
+        scope: Journal scope, or None.
+        runner: Runs the calls; default `LocalRunner()`.
+
+    Raises:
+        UsageError: No sizes, or a size, a number of repeats or a target out of range.
+        RunError: No call answered.
+        CallError: Access denied or no such model.
+    """
+    _check(sizes, repeats, target, second_chances)
+    kept = Kept(scope.sub("calibrate") if scope else None, method)
+    jobs = [(size, turn) for size in sorted(set(sizes)) for turn in range(repeats)]
+    starts, planted = {}, 0
+    for job in jobs:
+        starts[job] = planted
+        planted += job[0]
+
+    async def measure(job: tuple[int, int]) -> Counts:
+        items = [plant(number) for number in range(starts[job], starts[job] + job[0])]
+        return await _survivors(items, method, kept, f"calibrate/m{job[0]}/{job[1]}")
+
+    try:
+        done = await (runner or LocalRunner()).run(measure, jobs)
+    except StopScanError as stop:
+        raise stop.error from stop
+    counts = [answer.get() for answer in done if answer.error is None]
+    if not counts:
+        raise RunError(f"no call of the calibration answered: {done[0].error}", hint="Look at the error of the model.")
+    fit = fit_retention(counts)
+    measured = tuple(_measured(size, [c for c in counts if c[0] == size], repeats) for size in sorted(set(sizes)))
+    largest = max(row.size for row in measured if row.calls)
+    size, reason = recommend(
+        Retention(fit.delta, fit.m0), largest=largest, target=target, second_chances=second_chances
+    )
+    if not any(row.survived for row in measured):
+        reason = NOTHING_KEPT
+    return Calibration(measured, fit.delta, fit.m0, fit.delta_range, fit.m0_range, size, target, second_chances, reason)
+
+
+def recommend(retention: Retention, *, largest: int, target: float = 0.85, second_chances: int = 1) -> tuple[int, str]:
+    """Return the largest leaf whose lessons are kept at `target` after second chances, and why; at most `largest`.
+
+    With r kept by a call, 1 − (1 − r)^(1 + chances) is kept in the end. Large leaves cost few calls; small keep more.
+    """
+    needed = 1.0 - (1.0 - target) ** (1.0 / (1 + second_chances))
+    room = -math.log(needed) - retention.delta
+    more = "chance" if second_chances == 1 else "chances"
+    chances = f"with {second_chances} second {more}" if second_chances else "without second chances"
+    if room * retention.m0 < 1.0:
+        return (
+            1,
+            f"Even one item a call keeps less than {target:.0%} {chances}: read items alone, or take another model.",
+        )
+    exact = room * retention.m0
+    size = largest if exact >= largest else int(exact)
+    once = retention.kept(size)
+    final = 1.0 - (1.0 - once) ** (1 + second_chances)
+    limit = " (the largest size that was tried)" if size == largest else ""
+    return size, (
+        f"max_items = {size}{limit}: one call keeps {once:.0%}, {chances} {final:.0%}; the target is {target:.0%}."
+    )
+
+
+async def _survivors(items: Sequence[T], method: Method[T, D], kept: Kept[T, D], node: str) -> Counts:
+    digest = digest_of(method)
+    try:
+        delta = await kept.call(
+            "leaf", node, lambda: [digest(item) for item in items], lambda: method.leaf(items, node)
+        )
+    except CallError as error:
+        if error.kind in _HOPELESS:
+            raise StopScanError(error) from error
+        raise
+    keys = [method.key(item) for item in items]
+    return len(items), len(items), len(covered_keys(method, keys, items, delta))
+
+
+def _measured(size: int, counts: Sequence[Counts], repeats: int) -> Measured:
+    planted, survived = sum(row[1] for row in counts), sum(row[2] for row in counts)
+    return Measured(size, len(counts), repeats - len(counts), planted, survived)
+
+
+def _check(sizes: Sequence[int], repeats: int, target: float, second_chances: int) -> None:
+    if not sizes or min(sizes) < 1:
+        raise UsageError(f"the sizes to try are {list(sizes)}", hint="Give sizes of 1 or more, such as 1 2 4 8 16.")
+    if max(sizes) > _LARGEST:
+        raise UsageError(f"a size to try is {max(sizes)}", hint=f"Give sizes of at most {_LARGEST:,} facts a call.")
+    if repeats < 1:
+        raise UsageError(f"repeats is {repeats}", hint="Give 1 or more.")
+    if not 0.0 < target < 1.0:
+        raise UsageError(f"the target is {target}", hint="Give a share between 0 and 1, such as 0.85.")
+    if second_chances < 0:
+        raise UsageError(f"second_chances is {second_chances}", hint="Give 0 or more.")

@@ -1,0 +1,169 @@
+"""The guard's judgement of one step: accept, aggregate again in smaller groups, reject, or accept and alert.
+
+Pure: `judge` maps evidence and the run's state to a verdict, `after` gives the next state. Both are plain data, so the
+loop journals the verdict and a resumed run repeats it. Call `judge` after the reduce, and again with trials once the
+new book is scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal, cast
+
+from combee.errors import DataError
+from combee.kernel.guard.checks import check, yield_of
+from combee.kernel.guard.evidence import Evidence, Finding, Limits
+from combee.kernel.guard.history import Yield
+from combee.kernel.guard.leaks import LeakIndex, screen
+from combee.kernel.guard.regression import Comparison, Spending, Trial, compare
+from combee.kernel.playbook import Add, Delta, Operation
+
+__all__ = ["Action", "GuardState", "Verdict", "after", "alert_payload", "from_json", "judge", "to_json"]
+
+Action = Literal["accept", "retry_smaller", "reject", "alert"]
+KEEP = 64  # accepted steps remembered
+
+
+@dataclass(frozen=True, slots=True)
+class GuardState:
+    """What the guard remembers of a run: yields of accepted steps, oldest first, and the error budget."""
+
+    usual: tuple[Yield, ...] = ()
+    spending: Spending = field(default_factory=Spending)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to do with one step.
+
+    `accept` and `alert` apply `delta`, which holds no refused operation; `alert` also tells somebody. `retry_smaller`
+    aggregates the same reflections again with `max_items` a leaf. `reject` keeps the old book; with `rollback` the book
+    goes back to the last `stable`. `promote` says that the new book is better than `stable` beyond chance.
+    """
+
+    action: Action
+    delta: Delta
+    reasons: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    max_items: int | None = None
+    rollback: bool = False
+    promote: bool = False
+    comparisons: tuple[Comparison, ...] = ()
+    refused: tuple[tuple[Operation, str], ...] = ()
+
+    @property
+    def applies(self) -> bool:
+        """Whether the delta is to be applied."""
+        return self.action in {"accept", "alert"}
+
+
+def judge(
+    evidence: Evidence,
+    state: GuardState,
+    limits: Limits | None = None,
+    *,
+    index: LeakIndex | None = None,
+    trials: Sequence[Trial] = (),
+) -> Verdict:
+    """Return the verdict on one reduce.
+
+    Args:
+        evidence: what went in and came out.
+        state: the run so far.
+        limits: what is allowed; the defaults where None.
+        index: held-out answers to look for.
+        trials: scores of the new book against `old` and, where it is another book, against `stable`.
+
+    Raises:
+        UsageError: a trial's rows do not fit each other.
+    """
+    limits = limits or Limits()
+    delta, refused = screen(evidence.delta, index, allow_leaks=limits.allow_leaks, find_secrets=limits.find_secrets)
+    findings = [Finding("leaks", "alert", f"one operation was left out: {reason}") for _, reason in refused]
+    findings += check(evidence, state.usual, limits)
+    comparisons = tuple(
+        compare(trial, state.spending.alpha(look), max_missing=limits.max_missing) for look, trial in enumerate(trials)
+    )
+    findings += map(_finding, comparisons)
+    action, max_items = _action(evidence, findings, limits)
+    reasons = tuple(finding.message for finding in findings if finding.level != "note")
+    against_stable = [each for each in comparisons if each.against != "old"]
+    return Verdict(
+        action,
+        delta if action in {"accept", "alert"} else Delta(),
+        reasons,
+        tuple(findings),
+        max_items,
+        rollback=any(each.worse for each in against_stable),
+        promote=action == "accept" and any(each.better for each in against_stable),
+        comparisons=comparisons,
+        refused=refused,
+    )
+
+
+def _finding(result: Comparison) -> Finding:
+    check_name = f"score against {result.against}"
+    if not result.comparable:
+        return Finding(check_name, "alert", result.explain(), None, None)
+    level: Literal["reject", "note"] = "reject" if result.worse else "note"
+    message = f"worse than {result.against} beyond chance: {result.explain()}" if result.worse else result.explain()
+    return Finding(check_name, level, message, result.new_score, result.old_score)
+
+
+def _action(evidence: Evidence, findings: Sequence[Finding], limits: Limits) -> tuple[Action, int | None]:
+    levels = {finding.level for finding in findings}
+    if "reject" in levels:
+        return "reject", None
+    if "retry" in levels:
+        size = min(evidence.max_items or len(evidence.items), len(evidence.items))
+        if evidence.attempt < limits.retries and size > 1:
+            return "retry_smaller", max(1, size // 2)
+        # No smaller group helped. Lessons that are few are still lessons; platitudes and half a text are not, and a
+        # collapsed aggregation must not rewrite or remove what the book has.
+        empty = any(each.level == "retry" and each.check in {"specificity", "tokens"} for each in findings)
+        rewrites = any(not isinstance(operation, Add) for operation in evidence.delta)
+        return ("reject" if empty or rewrites else "alert"), None
+    return ("alert" if "alert" in levels else "accept"), None
+
+
+def after(state: GuardState, evidence: Evidence, verdict: Verdict) -> GuardState:
+    """Return the state after this verdict: its looks are spent, and an accepted sound step joins the usual."""
+    spending = replace(state.spending, looks=state.spending.looks + len(verdict.comparisons))
+    sound = verdict.applies and all(finding.level != "retry" for finding in verdict.findings)
+    usual = (*state.usual, yield_of(evidence))[-KEEP:] if sound else state.usual
+    return GuardState(usual, spending)
+
+
+def alert_payload(verdict: Verdict, evidence: Evidence, *, run: str = "") -> dict[str, object]:
+    """Return what an alert says, as JSON data: no lesson, answer or secret is in it."""
+    return {
+        "run": run,
+        "step": evidence.step,
+        "attempt": evidence.attempt,
+        "verdict": verdict.action,
+        "reasons": list(verdict.reasons),
+        "reflections": len(evidence.items),
+        "operations": len(evidence.delta),
+        "max_items": verdict.max_items,
+        "rollback": verdict.rollback,
+        "findings": [asdict(finding) for finding in verdict.findings if finding.level != "note"],
+    }
+
+
+def to_json(state: GuardState) -> dict[str, object]:
+    """Return plain JSON data; `from_json` gives the equal state back."""
+    return {"usual": [asdict(each) for each in state.usual], "spending": asdict(state.spending)}
+
+
+def from_json(data: Mapping[str, object]) -> GuardState:
+    """Return the state that `to_json` wrote.
+
+    Raises:
+        DataError: the data is not a guard state.
+    """
+    try:
+        usual = tuple(Yield(**each) for each in cast("list[dict[str, int]]", data["usual"]))
+        return GuardState(usual, Spending(**cast("dict[str, int]", data["spending"])))
+    except (KeyError, TypeError) as error:
+        raise DataError(f"this is not the state of a guard: {error}") from error

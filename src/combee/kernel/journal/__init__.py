@@ -1,0 +1,31 @@
+"""One SQLite file a run: results by address, decisions, versions, labels, events, the call ledger; a lock; replay."""
+
+from __future__ import annotations
+
+from combee.kernel.journal.journal import Event, Journal
+from combee.kernel.journal.opening import JOURNAL_NAME
+from combee.kernel.journal.purchases import Loss, lost_before
+from combee.kernel.journal.scope import Address, MemoryScope, Place, Scope
+from combee.kernel.journal.store import Stats
+from combee.kernel.journal.values import JSON, JSONLike, canonical_json, clean_text, hash_json
+from combee.kernel.journal.versions import LabelMove, Version
+
+__all__ = [
+    "JOURNAL_NAME",
+    "JSON",
+    "Address",
+    "Event",
+    "JSONLike",
+    "Journal",
+    "LabelMove",
+    "Loss",
+    "MemoryScope",
+    "Place",
+    "Scope",
+    "Stats",
+    "Version",
+    "canonical_json",
+    "clean_text",
+    "hash_json",
+    "lost_before",
+]

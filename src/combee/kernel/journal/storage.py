@@ -1,0 +1,145 @@
+"""The edge to SQLite: connections as we want them, and its errors turned into ours with what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from combee.errors import StorageError, UsageError
+from combee.kernel.journal.values import clean_text
+
+__all__ = ["Reader", "boundary", "connect", "connect_read_only", "problems"]
+
+_BUSY_SECONDS = 10.0
+
+
+@contextmanager
+def boundary(path: Path) -> Iterator[None]:
+    """Turn every error of SQLite inside into a `StorageError` (closed: `UsageError`) that says what to do."""
+    try:
+        yield
+    except sqlite3.ProgrammingError as error:
+        if "closed" in str(error):
+            raise UsageError("the journal is closed", hint="Use it inside its `with` block.") from error
+        raise _storage_error(error, path) from error
+    except sqlite3.Error as error:
+        raise _storage_error(error, path) from error
+
+
+def _storage_error(error: sqlite3.Error, path: Path) -> StorageError:
+    code = getattr(error, "sqlite_errorname", None) or ""
+    if code in {"SQLITE_CORRUPT", "SQLITE_NOTADB"} or code.startswith(("SQLITE_CORRUPT", "SQLITE_IOERR_SHORT_READ")):
+        return damaged(path, str(error))
+    if code == "SQLITE_FULL":
+        hint = "Free some space and run the same command again; what was stored before is kept."
+        return StorageError(f"the disk is full: {path} could not be written", hint=hint)
+    if code.startswith("SQLITE_IOERR"):
+        hint = "Check the disk (space, quota, file size limit) and run the same command again; what was stored is kept."
+        return StorageError(f"the disk failed while {path} was in use ({code})", hint=hint)
+    if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+        return StorageError(
+            f"{path} cannot be opened or written: {error}", hint="Check the permissions of the run folder."
+        )
+    if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        hint = "Another program (a SQLite browser?) keeps the file locked: close it and run the same command again."
+        return StorageError(f"{path} is locked", hint=hint)
+    return StorageError(f"{path}: {error}", hint="Run `combee doctor` for more.")
+
+
+def damaged(path: Path, what: str) -> StorageError:
+    """Return the error for a file whose content cannot be trusted."""
+    hint = (
+        f"Keep a copy of it. `sqlite3 {path.name} .recover | sqlite3 repaired.sqlite` in its folder saves what can "
+        "still be read; or put a backup in its place, or start a new run in another folder."
+    )
+    return StorageError(f"{path} is damaged ({what})", hint=hint)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open for reading and writing; transactions are ours to begin and end."""
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL").fetchall()
+        # One fsync a group commit costs nothing that matters, and what flush() acknowledges outlives a power cut too.
+        connection.execute("PRAGMA synchronous=FULL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_read_only(path: Path) -> sqlite3.Connection:
+    """Open for reading, also while another process writes, and also on a medium that cannot be written."""
+    uri = path.absolute().as_uri()
+    connection = _try_read_only(f"{uri}?mode=ro")
+    if connection is None:
+        # Without a write-ahead log beside it the file alone is everything, so it may be read as it stands.
+        wal = path.with_name(path.name + "-wal")
+        frozen = not wal.exists() or wal.stat().st_size == 0
+        connection = _try_read_only(f"{uri}?immutable=1") if frozen else None
+    if connection is None:
+        hint = "Copy the run folder to a place that you may write to, and read it there."
+        raise StorageError(f"{path} cannot be read where it lies", hint=hint)
+    return connection
+
+
+def _try_read_only(uri: str) -> sqlite3.Connection | None:
+    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA query_only=1")
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if (getattr(error, "sqlite_errorname", None) or "").startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
+            return None
+        raise
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def problems(connection: sqlite3.Connection) -> list[str]:
+    """Return what SQLite's quick check finds wrong; nothing when all is well. About 1 second a gigabyte."""
+    found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(5)")]
+    return [] if found == ["ok"] else found
+
+
+class Reader:
+    """One connection for reading, shared by threads. No statement stays open, so none holds up the log."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._lock = threading.Lock()
+
+    def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        cleaned = [clean_text(value) if isinstance(value, str) else value for value in values]
+        with boundary(self._path), self._lock:
+            return self._connection.execute(sql, cleaned).fetchall()
+
+    def one(self, sql: str, *values: object) -> tuple[Any, ...] | None:
+        """Return the only row of a query, or None."""
+        rows = self.rows(sql, *values)
+        return rows[0] if rows else None
+
+    def pages(self, sql: str, *values: object, after: int = 0, size: int = 1000) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query that ends in `id > ? ORDER BY id LIMIT ?` and whose first column is `id`."""
+        while rows := self.rows(sql, *values, after, size):
+            yield from rows
+            after = rows[-1][0]
+
+    def problems(self) -> list[str]:
+        """See `problems`."""
+        with boundary(self._path), self._lock:
+            return problems(self._connection)
+
+    def close(self) -> None:
+        """Close the connection. May be called again."""
+        with self._lock:
+            self._connection.close()

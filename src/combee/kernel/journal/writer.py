@@ -1,0 +1,210 @@
+"""The one writer of a journal: a thread that commits what was queued in groups, in the order it was queued.
+
+So a kill loses at most the last window, never something from the middle. The first error stays: nothing more is taken.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from combee.errors import CombeeError, UsageError
+from combee.kernel.journal.storage import boundary
+
+__all__ = ["WINDOW", "Insert", "Writer"]
+
+WINDOW = 0.01
+"""Seconds that a row waits for company before its group is committed; with the commit itself it stays under 20 ms."""
+
+_GROUP = 2_000  # rows that need no further waiting
+_MOST = 20_000  # rows that may wait; then who queues waits too, so that memory stays bounded
+# Rows a statement: SQLite gives the interpreter up and takes it back once a statement, slow beside busy threads.
+_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """What kind of row is inserted; `conflict` says what happens when it is there already."""
+
+    table: str
+    columns: tuple[str, ...]
+    conflict: str = "ABORT"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    insert: Insert
+    values: tuple[object, ...]
+    key: Hashable
+
+
+@dataclass(slots=True)
+class _State:
+    rows: list[_Row] = field(default_factory=list)
+    queued: int = 0
+    committed: int = 0
+    urgent: bool = False
+    closing: bool = False
+    error: CombeeError | None = None
+
+
+class Writer:
+    """Owns the writing connection. `committed` is called, on the writer's thread, with the keys that are now safe."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, committed: Callable[[list[Hashable]], None] | None = None
+    ) -> None:
+        self._connection = connection
+        self._path = path
+        self._committed = committed
+        self._process = os.getpid()
+        self._state = _State()
+        self._changed = threading.Condition()
+        self._waiting: dict[Hashable, str] = {}
+        self._thread = threading.Thread(target=self._loop, name="combee-journal", daemon=True)
+        self._thread.start()
+
+    def put(self, insert: Insert, values: tuple[object, ...], *, key: Hashable = None, text: str | None = None) -> None:
+        """Queue a row. With `key` and `text`, `waiting(key)` gives the text until the row is committed.
+
+        Raises:
+            StorageError: An earlier group could not be written.
+            UsageError: The journal is closed.
+        """
+        with self._changed:
+            self._check()
+            state = self._state
+            if text is not None:
+                self._waiting[key] = text
+            state.rows.append(_Row(insert, values, key))
+            state.queued += 1
+            if len(state.rows) == 1 or len(state.rows) == _GROUP:
+                self._changed.notify_all()
+            while len(state.rows) >= _MOST and state.error is None:
+                self._changed.wait()
+
+    def waiting(self, key: Hashable) -> str | None:
+        """Return the text of a row that is queued and not yet committed. Takes no lock: one look into a dict."""
+        return self._waiting.get(key)
+
+    def check(self) -> None:
+        """Raise when nothing more can be written."""
+        self._check()
+
+    def flush(self) -> None:
+        """Return when everything queued so far is on disk.
+
+        Raises:
+            StorageError: It could not be written.
+        """
+        with self._changed:
+            self._check()
+            self._drain()
+
+    def close(self) -> None:
+        """Write what is queued, fold the log into the file, and close. Raises as `flush`. May be called again."""
+        with self._changed:
+            if self._state.closing:
+                return
+            self._state.closing = True
+            self._changed.notify_all()
+        self._thread.join()
+        with suppress(sqlite3.Error):  # on a full disk everything is safe in the log all the same
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        with suppress(sqlite3.Error):
+            self._connection.close()
+        if self._state.error is not None:
+            raise self._state.error
+
+    def _check(self) -> None:
+        if self._state.error is not None:
+            raise self._state.error
+        if self._state.closing:
+            raise UsageError("the journal is closed", hint="Use it inside its `with` block.")
+        if self._process != os.getpid():
+            raise UsageError("a journal cannot be used in a forked process", hint="Open it in the process that writes.")
+
+    def _drain(self) -> None:
+        state = self._state
+        target = state.queued
+        state.urgent = True
+        self._changed.notify_all()
+        while state.committed < target and state.error is None:
+            self._changed.wait()
+        if state.error is not None:
+            raise state.error
+
+    def _loop(self) -> None:
+        while True:
+            batch = self._next_batch()
+            if not batch:
+                return
+            try:
+                with boundary(self._path):
+                    self._commit(batch)
+                keys = [row.key for row in batch if row.key is not None]
+                if self._committed is not None:
+                    self._committed(keys)
+            except Exception as error:  # noqa: BLE001 - handed to whoever writes or flushes next
+                self._fail(error)
+                return
+            with self._changed:
+                for key in keys:
+                    self._waiting.pop(key, None)
+                self._state.committed += len(batch)
+                self._changed.notify_all()
+
+    def _next_batch(self) -> list[_Row]:
+        state = self._state
+        with self._changed:
+            while not state.rows and not state.closing:
+                state.urgent = False
+                self._changed.wait()
+            self._changed.wait_for(
+                lambda: state.urgent or state.closing or len(state.rows) >= _GROUP, timeout=WINDOW if state.rows else 0
+            )
+            batch, state.rows = state.rows, []
+            state.urgent = False
+            self._changed.notify_all()
+            return batch
+
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, CombeeError):
+            wrapped = UsageError(
+                f"the journal's writer failed: {error!r}", hint="This is a fault in Combee: report it."
+            )
+            wrapped.__cause__ = error
+            error = wrapped
+        with self._changed:
+            self._state.error = error
+            self._changed.notify_all()
+
+    def _commit(self, batch: list[_Row]) -> None:
+        groups: dict[Insert, list[tuple[object, ...]]] = {}
+        for row in batch:
+            groups.setdefault(row.insert, []).append(row.values)
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for insert, rows in groups.items():
+                for start in range(0, len(rows), _ROWS):
+                    chunk = rows[start : start + _ROWS]
+                    connection.execute(_sql(insert, len(chunk)), [value for row in chunk for value in row])
+            connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            raise
+
+
+@lru_cache(maxsize=1024)
+def _sql(insert: Insert, count: int) -> str:
+    places = ",".join(f"({','.join('?' * len(insert.columns))})" for _ in range(count))
+    return f"INSERT OR {insert.conflict} INTO {insert.table} ({','.join(insert.columns)}) VALUES {places}"  # noqa: S608 - constants

@@ -1,0 +1,96 @@
+"""The learning loop and its roles: tasks or traces in, a better playbook out."""
+
+from __future__ import annotations
+
+from combee.kernel.learn.batching import Batching
+from combee.kernel.learn.codec import (
+    delta_from_json,
+    delta_to_json,
+    reflection_from_json,
+    reflection_to_json,
+    revision_from_json,
+    revision_to_json,
+)
+from combee.kernel.learn.config import LearnConfig
+from combee.kernel.learn.evaluate import Evaluation, evaluate
+from combee.kernel.learn.events import (
+    Alerted,
+    BatchChosen,
+    Event,
+    FinishReason,
+    GuardSpoke,
+    Observer,
+    ReduceFailed,
+    RunFinished,
+    RunStarted,
+    SampleDone,
+    SampleRefused,
+    StepFinished,
+    StepStarted,
+    Validated,
+)
+from combee.kernel.learn.intake import reflection_name
+from combee.kernel.learn.judge import Judge, Tell, Validate
+from combee.kernel.learn.loop import LearnResult, learn
+from combee.kernel.learn.operations import OperationsMethod
+from combee.kernel.learn.roles import (
+    Curator,
+    Generator,
+    Reflection,
+    Reflector,
+    Rollout,
+    Score,
+    Scorer,
+    Task,
+    TraceReflector,
+)
+from combee.kernel.learn.sampling import LiveTasks, RecordedTraces, Sample, Sampled, SampleMap, run_task
+
+__all__ = [
+    "Alerted",
+    "BatchChosen",
+    "Batching",
+    "Curator",
+    "Evaluation",
+    "Event",
+    "FinishReason",
+    "Generator",
+    "GuardSpoke",
+    "Judge",
+    "LearnConfig",
+    "LearnResult",
+    "LiveTasks",
+    "Observer",
+    "OperationsMethod",
+    "RecordedTraces",
+    "ReduceFailed",
+    "Reflection",
+    "Reflector",
+    "Rollout",
+    "RunFinished",
+    "RunStarted",
+    "Sample",
+    "SampleDone",
+    "SampleMap",
+    "SampleRefused",
+    "Sampled",
+    "Score",
+    "Scorer",
+    "StepFinished",
+    "StepStarted",
+    "Task",
+    "Tell",
+    "TraceReflector",
+    "Validate",
+    "Validated",
+    "delta_from_json",
+    "delta_to_json",
+    "evaluate",
+    "learn",
+    "reflection_from_json",
+    "reflection_name",
+    "reflection_to_json",
+    "revision_from_json",
+    "revision_to_json",
+    "run_task",
+]

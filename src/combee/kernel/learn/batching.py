@@ -1,0 +1,76 @@
+"""The size of the next minibatch: fixed, or chosen from measured delays. Journalled, so that a resume repeats it."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from combee.kernel.journal import Scope
+from combee.kernel.learn.config import LearnConfig
+from combee.kernel.learn.events import BatchChosen
+from combee.kernel.pace import Choice, Delay, Fit, PaceState, curve, lower, next_batch, start, state_choice
+
+__all__ = ["Batching", "announcement"]
+
+
+class Batching:
+    """Gives out batch sizes for `samples` samples an epoch."""
+
+    def __init__(self, config: LearnConfig, samples: int) -> None:
+        self._fixed = None if config.batch == "auto" else config.batch
+        self._fresh: list[Delay] = []
+        self._pace: PaceState | None = None
+        self._news: Choice | None = None
+        if self._fixed is None:
+            self._pace = start(samples, config.candidates or None, maximum=config.max_batch)
+
+    def next(self, scope: Scope, ceiling: int | None = None) -> int:
+        """Return the size of the next minibatch, at most `ceiling` (what the guard allows at present)."""
+        if self._pace is None:
+            size = cast("int", self._fixed)
+            size = size if ceiling is None else min(size, ceiling)
+        else:
+            if ceiling is not None and (self._pace.ceiling is None or ceiling < self._pace.ceiling):
+                self._pace = lower(self._pace, ceiling)
+            size, self._pace = next_batch(self._pace, self._fresh)
+            self._fresh = []
+            if self._pace.batch is not None and self._pace.since_fit == 1:
+                self._news = state_choice(self._pace)
+        return cast("int", scope.decide("batch", lambda: size))
+
+    def measured(self, batch: int, seconds: float | None) -> None:
+        """Take in the delay of a step; None (a replayed step that was never measured whole) does not count."""
+        if seconds is not None:
+            self._fresh.append(Delay(batch, seconds))
+
+    def news(self) -> Choice | None:
+        """Return a new choice once, after the step for which it was made began."""
+        news, self._news = self._news, None
+        return news
+
+    @property
+    def choice(self) -> Choice | None:
+        """What all measurements say, the newest included; None for a fixed size."""
+        if self._pace is None:
+            return None
+        _, state = next_batch(self._pace, self._fresh)
+        return state_choice(state)
+
+
+def announcement(step: int, choice: Choice) -> BatchChosen:
+    """Return the choice as an event, with all that a report draws."""
+    law = choice.law if isinstance(choice.law, Fit) else None
+    return BatchChosen(
+        step=step,
+        batch=choice.batch,
+        exact=choice.exact,
+        tau=choice.tau,
+        scale=law.a if law else None,
+        alpha=law.alpha if law else None,
+        alpha_error=law.alpha_error if law else None,
+        smallest=choice.smallest,
+        bound=choice.bound,
+        fallback=choice.fallback,
+        curve=tuple((point.batch, point.measured, point.fitted) for point in curve(choice)),
+        sensitivity=choice.sensitivity,
+        warnings=choice.warnings,
+    )

@@ -1,0 +1,128 @@
+"""The settings of one run, checked when they are made; stored in the journal so that a resume needs no options."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from combee.errors import UsageError, did_you_mean
+from combee.kernel.aggregate import BASELINES
+from combee.kernel.journal import JSON
+
+__all__ = ["LearnConfig"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnConfig:
+    """How a run learns. Raises `UsageError` for a value that cannot be used."""
+
+    epochs: int = 1
+    """How often all samples are seen."""
+    batch: int | Literal["auto"] = 40
+    """Samples a step; `auto` measures delays and picks the size (paper section 3.4)."""
+    candidates: tuple[int, ...] = ()
+    """Sizes that `auto` profiles (none: 2, 4, 8 ... 64, up to half the samples); the profile steps learn too."""
+    max_batch: int | None = None
+    """The largest size that `auto` may pick."""
+    aggregate: str = "combee"
+    """combee, paper, naive, naive_long, top_k or summarize."""
+    max_items: int = 16
+    """Reflections that one aggregating call may take (`combee calibrate` measures it for a model)."""
+    max_tokens: int | None = None
+    """Tokens of reflections that one aggregating call may take."""
+    second_chances: int = 1
+    """Further rounds for reflections that no operation covers."""
+    copies: int | None = None
+    """Times each reflection is read in the first round; None leaves it to the method (paper 2, else 1)."""
+    near: float | None = 0.9
+    """Similarity from which a new bullet is folded into an old one; None keeps all but exact duplicates."""
+    token_budget: int = 80_000
+    """Tokens the playbook may have."""
+    on_full: Literal["refuse", "evict"] = "refuse"
+    """What a new lesson meets in a full playbook: it is refused, or older bullets make room for it (harmful ones first,
+    then unused, then the oldest)."""
+    view_tokens: int | None = None
+    """Tokens of the playbook an agent is shown; None shows all of it."""
+    eval_every: int = 100
+    """Samples between two validations; each crossing of a multiple counts."""
+    pipeline: bool = True
+    """Let leaves start while samples are still worked on (combee only); the book is the same without, only later."""
+    quorum: float = 1.0
+    """Share of a step's samples to wait for; the others join the next step (who was in is journalled)."""
+    give_up_after: int = 3
+    """Steps in a row whose aggregation may fail as a whole before the run ends; their reflections are kept."""
+    concurrency: int = 64
+    """Samples worked on at once."""
+    attempts: int = 3
+    """Times a sample is tried when it fails for a reason outside the task."""
+    guard: bool = True
+    """Check each update, retry it in smaller groups, or refuse it."""
+    guard_validate: bool = False
+    """Let the guard score each new version on the validation samples before it is accepted."""
+    keep_leaks: bool = False
+    """Learn lessons even where they quote a held-out answer."""
+    shuffle: bool = False
+    """Shuffle the samples of each epoch (seeded)."""
+    seed: int = 0
+    """Decides every shuffle and simulation of the run."""
+
+    def __post_init__(self) -> None:
+        _one_of("aggregate", self.aggregate, BASELINES)
+        _one_of("on_full", self.on_full, ("refuse", "evict"))
+        if self.batch != "auto":
+            _at_least("batch", self.batch, 1)
+        for name in ("epochs", "max_items", "eval_every", "concurrency", "attempts", "token_budget", "give_up_after"):
+            _at_least(name, getattr(self, name), 1)
+        for name in ("max_tokens", "copies", "view_tokens", "max_batch"):
+            if getattr(self, name) is not None:
+                _at_least(name, getattr(self, name), 1)
+        _at_least("second_chances", self.second_chances, 0)
+        if self.near is not None:
+            _share("near", self.near)
+        _share("quorum", self.quorum)
+        candidates: object = self.candidates
+        if not isinstance(candidates, tuple):
+            raise UsageError(f"candidates must be a list of sizes, not {candidates!r}.")
+        for size in self.candidates:
+            _at_least("candidates", size, 1)
+        for name in ("guard", "guard_validate", "keep_leaks", "shuffle", "pipeline"):
+            if not isinstance(getattr(self, name), bool):
+                raise UsageError(f"{name} must be true or false, not {getattr(self, name)!r}.")
+        seed: object = self.seed
+        if not isinstance(seed, int) or isinstance(seed, bool) or not -(2**63) <= seed < 2**63:
+            raise UsageError(f"seed must be a whole number of at most 64 bits, not {seed!r}.")
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return all settings as JSON."""
+        values: dict[str, JSON] = {}
+        for item in dataclasses.fields(self):
+            value = getattr(self, item.name)
+            values[item.name] = list(value) if isinstance(value, tuple) else value
+        return values
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> LearnConfig:
+        """Read what `to_json` wrote; an unknown name is a `UsageError`."""
+        known = {item.name for item in dataclasses.fields(cls)}
+        for name in values:
+            if name not in known:
+                raise UsageError(f"There is no setting {name!r}.", hint=did_you_mean(name, known))
+        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+        return cls(**plain)  # type: ignore[arg-type]  # checked in __post_init__
+
+
+def _one_of(name: str, value: object, known: Collection[str]) -> None:
+    if str(value) not in known:
+        raise UsageError(f"{name}: there is no {value!r}.", hint=did_you_mean(str(value), known))
+
+
+def _at_least(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+
+
+def _share(name: str, value: object) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
+        raise UsageError(f"{name} must lie above 0 and up to 1, not {value!r}.")

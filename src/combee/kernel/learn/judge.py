@@ -1,0 +1,254 @@
+"""The guard in the loop: who may be learned from, and whether a new version is accepted (design: section 6).
+
+Holds what the guard remembers over a run. All of it follows from journalled results, so a replay judges alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from combee.kernel.guard import (
+    Evidence,
+    Finding,
+    GuardState,
+    LeakIndex,
+    Limits,
+    Notified,
+    Policy,
+    Rows,
+    Trial,
+    Verdict,
+    admit,
+    after,
+    alert_payload,
+    check_book,
+    check_delta,
+    from_json,
+    judge,
+    to_json,
+)
+from combee.kernel.journal import JSON, Scope
+from combee.kernel.learn.evaluate import Evaluation
+from combee.kernel.learn.events import Alerted, GuardSpoke
+from combee.kernel.learn.intake import decided
+from combee.kernel.playbook import Delta, Playbook, digest
+from combee.kernel.playbook import from_json as book_from_json
+from combee.kernel.playbook import to_json as book_to_json
+
+__all__ = ["Judge", "Tell", "Validate", "paired", "spoken"]
+
+Validate = Callable[[Playbook, Scope], Awaitable[Evaluation]]
+Tell = Callable[[Mapping[str, object]], Notified]
+
+_LOG = logging.getLogger("combee")
+WHOLE = 100  # parts of a row, where answers to one task are scored in different numbers of parts
+CALM = 8  # sound steps after which a lowered ceiling doubles
+
+
+@dataclass
+class Judge:
+    """Decides for one run. Without `validate` no scores are compared; not `enabled`, it refuses secrets only."""
+
+    enabled: bool = True
+    policy: Policy = field(default_factory=Policy)
+    limits: Limits = field(default_factory=Limits)
+    held_out: LeakIndex | None = None
+    validate: Validate | None = None
+    tell: Tell | None = None
+    """Runs the user's alert command; blocking."""
+    stable: Playbook = field(default_factory=Playbook)
+    """The last version that was better beyond chance; a drop against it rolls the book back."""
+    state: GuardState = field(default_factory=GuardState)
+    ceiling: int | None = None
+    """The most reflections in a call (in a minibatch, where one call reads it whole) after a retry; None: no limit."""
+    labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """Labels by reflection."""
+    _trusted: frozenset[str] = frozenset()
+    _alarm: int = 0
+    _calm: int = 0
+    _rows: dict[str, Rows] = field(default_factory=dict)
+
+    def begin(self, book: Playbook) -> None:
+        """Take the book that the run starts from as stable; whoever chose it answers for what is in it."""
+        self.stable = book
+        tenant = min(self.policy.tenants or {""})
+        own = {"tenant": tenant, "clearance": self.policy.clearance or ""}
+        self.labels.update((source, own) for bullet in book for source in bullet.sources)
+        self._trusted = frozenset(bullet.id for bullet in book if not bullet.sources)
+
+    def refusal(self, labels: Mapping[str, str]) -> str | None:
+        """Return why a sample with these labels may not be learned from, or None."""
+        answer = admit(labels, self.policy)
+        return None if answer.ok else answer.reason
+
+    def on_evidence(self, evidence: Evidence) -> Verdict:
+        """Judge an update by what went in and came out; operations with a source that is not allowed are left out."""
+        if not self.enabled:
+            return self._isolated(self._screened(evidence))
+        return self._isolated(judge(evidence, self.state, self.limits, index=self.held_out))
+
+    def on_book(self, verdict: Verdict, new: Playbook) -> Verdict:
+        """Refuse a book in which a bullet rests on a source that is not allowed, however it came there."""
+        violations = check_book(new, self.labels, self.policy, trusted=self._trusted)
+        if not violations:
+            return verdict
+        named = "; ".join(f"{each.where}: {each.reason}" for each in violations[:5])
+        finding = Finding("isolation", "reject", f"{len(violations)} bullets may not be in this book: {named}")
+        return replace(
+            verdict,
+            action="reject",
+            delta=Delta(),
+            reasons=(*verdict.reasons, finding.message),
+            findings=(*verdict.findings, finding),
+            max_items=None,
+            promote=False,
+        )
+
+    @property
+    def scores(self) -> bool:
+        """Whether updates are judged by validation scores too."""
+        return self.enabled and self.validate is not None
+
+    async def on_scores(self, evidence: Evidence, new: Playbook, old: Playbook, scope: Scope) -> Verdict:
+        """Judge an update again, with the scores of the new book against the old one and the last stable one."""
+        rows = await self._score(new, scope)
+        before = await self._score(old, scope)
+        if digest(self.stable) == digest(old):
+            trials = [paired("stable", rows, before)]  # one book: one look, and its name is the one that can promote
+        else:
+            trials = [paired("old", rows, before), paired("stable", rows, await self._score(self.stable, scope))]
+        return self._isolated(judge(evidence, self.state, self.limits, index=self.held_out, trials=trials))
+
+    def settle(self, evidence: Evidence, verdict: Verdict, new: Playbook, *, leafwise: bool) -> None:
+        """Remember a final verdict; `leafwise` when calls are capped by leaves, so that the minibatch need not be."""
+        self.state = after(self.state, evidence, verdict)
+        if verdict.promote:
+            self.stable = new
+        n = len(evidence.items)
+        if evidence.attempt:
+            size = evidence.max_items or n
+            self.ceiling = size if leafwise else max(1, n >> evidence.attempt)
+            self._alarm, self._calm = self.ceiling << evidence.attempt, 0
+            return
+        self._calm += 1
+        if self.ceiling is not None and self._calm >= CALM:
+            self.ceiling, self._calm = self.ceiling * 2, 0
+            if self.ceiling > self._alarm:
+                self.ceiling = None
+
+    def get_state(self) -> dict[str, JSON]:
+        """Return as JSON what earlier verdicts left: the history, the error budget, the ceiling, the stable book.
+
+        Labels and validation scores are not in it: they come with the run again.
+        """
+        return {
+            "guard": cast("JSON", to_json(self.state)),
+            "ceiling": self.ceiling,
+            "alarm": self._alarm,
+            "calm": self._calm,
+            "stable": book_to_json(self.stable),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `get_state` returned.
+
+        Raises:
+            DataError: It is not the state of a guard.
+        """
+        self.state, self.stable = from_json(state["guard"]), book_from_json(state["stable"])
+        self.ceiling, self._alarm, self._calm = state["ceiling"], state["alarm"], state["calm"]
+
+    async def alert(self, verdict: Verdict, evidence: Evidence, scope: Scope, run: str) -> Alerted | None:
+        """Log a verdict that somebody should know of, and run the user's command for it, once in the life of a run."""
+        if verdict.action not in {"alert", "reject"} and not verdict.rollback:
+            return None
+        kept = decided(scope, "alerted")
+        if kept is None:
+            said = "; ".join(spoken(evidence.step, evidence, verdict).reasons)
+            _LOG.warning("guard, step %d: %s: %s", evidence.step, verdict.action, said)
+            told: JSON = {"ok": True, "detail": "", "ran": False}
+            if self.tell is not None:
+                found = await asyncio.to_thread(self.tell, alert_payload(verdict, evidence, run=run))
+                told = {"ok": found.ok, "detail": found.detail, "ran": True}
+            kept = scope.decide("alerted", lambda: told)
+        answer = cast("dict[str, JSON]", kept)
+        return Alerted(evidence.step, bool(answer["ok"]), str(answer["detail"])) if answer["ran"] else None
+
+    def _screened(self, evidence: Evidence) -> Verdict:
+        found = judge(evidence, GuardState(), self.limits, index=None)
+        refused = {operation for operation, _ in found.refused}
+        kept = tuple(operation for operation in evidence.delta if operation not in refused)
+        return Verdict("accept", Delta(kept), refused=found.refused)
+
+    def _isolated(self, verdict: Verdict) -> Verdict:
+        if self.policy.open:
+            return verdict
+        refused = {}
+        for operation in verdict.delta:
+            violations = check_delta(Delta((operation,)), self.labels, self.policy)
+            if violations:
+                refused[operation] = f"it rests on a source that is not allowed ({violations[0].reason})"
+        if not refused:
+            return verdict
+        return replace(
+            verdict,
+            delta=Delta(tuple(operation for operation in verdict.delta if operation not in refused)),
+            refused=(*verdict.refused, *refused.items()),
+        )
+
+    async def _score(self, book: Playbook, scope: Scope) -> Rows:
+        name = digest(book)
+        if name not in self._rows and self.validate is not None:
+            found = await self.validate(book, scope.sub("guard"))
+            self._rows[name] = {task: (score.hits, max(1, score.total)) for task, score in found.scores.items()}
+        return self._rows[name]
+
+
+def paired(against: str, new: Rows, old: Rows) -> Trial:
+    """Return two books' rows as one comparison.
+
+    Where a row has another number of parts on the two sides (a rubric may find as many as an answer has), hits are no
+    measure: all rows count alike then, in hundredths.
+    """
+    if any(new[name][1] != old[name][1] for name in new.keys() & old.keys()):
+        new, old = (
+            {name: (round(WHOLE * hits / parts), WHOLE) for name, (hits, parts) in rows.items()} for rows in (new, old)
+        )
+    return Trial(against, new, old)
+
+
+def spoken(step: int, evidence: Evidence, verdict: Verdict) -> GuardSpoke:
+    """Return a verdict as an event. Refused operations make one line a kind of reason, whatever their number."""
+    reasons = [finding.message for finding in verdict.findings if finding.level != "note" and finding.check != "leaks"]
+    left_out = list(_counted(reason for _, reason in verdict.refused))
+    notes = [finding.message for finding in verdict.findings if finding.level == "note"]
+    return GuardSpoke(
+        step=step,
+        verdict=verdict.action,
+        reasons=(*left_out, *reasons),
+        attempt=evidence.attempt,
+        notes=tuple(notes),
+        max_items=verdict.max_items,
+        rollback=verdict.rollback,
+        promote=verdict.promote,
+    )
+
+
+def _counted(reasons: Iterable[str]) -> Iterable[str]:
+    """Say equal kinds of reasons once, with their number and the first example."""
+    first: dict[str, str] = {}
+    count: Counter[str] = Counter()
+    for reason in reasons:
+        kind = reason.split(" of ")[0].split(" (")[0]
+        first.setdefault(kind, reason)
+        count[kind] += 1
+    for kind, number in count.items():
+        if number == 1:
+            yield f"one operation was left out: {first[kind]}"
+        else:
+            yield f"{number} operations were left out: {first[kind]}, and {number - 1} more like it"

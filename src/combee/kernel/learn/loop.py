@@ -1,0 +1,292 @@
+"""The learning loop: minibatch after minibatch, each mapped, reduced, judged, and put into the next version.
+
+Offline it walks over all samples `epochs` times. Online is one epoch of the same loop: each score is taken before its
+sample is learned from. A run is replayed, not restored: with the same journal it takes the same path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from combee.errors import BudgetError, CombeeError, UsageError
+from combee.kernel.journal import Journal, MemoryScope, Scope
+from combee.kernel.learn.batching import Batching, announcement
+from combee.kernel.learn.config import LearnConfig
+from combee.kernel.learn.events import (
+    FinishReason,
+    Observer,
+    RunFinished,
+    RunStarted,
+    SampleRefused,
+    StepFinished,
+    StepStarted,
+    Validated,
+)
+from combee.kernel.learn.incoming import Incoming
+from combee.kernel.learn.intake import Intake, MapStoppedError
+from combee.kernel.learn.judge import Judge, Validate
+from combee.kernel.learn.record import Recorder, finished_step
+from combee.kernel.learn.reduce import Reduced, Reducer
+from combee.kernel.learn.roles import Curator, Reflection
+from combee.kernel.learn.sameness import refuse_another_run
+from combee.kernel.learn.sampling import Sample, SampleMap
+from combee.kernel.learn.step import Clock, Gathering, Mapped
+from combee.kernel.pace import Choice
+from combee.kernel.playbook import Playbook, Vote
+from combee.kernel.runner import LocalRunner, Runner
+
+__all__ = ["LearnResult", "learn"]
+
+S = TypeVar("S", bound=Sample)
+
+
+@dataclass(frozen=True, slots=True)
+class LearnResult:
+    """The books and how they came about. `best` is the one with the best complete validation, else the last."""
+
+    best: Playbook
+    last: Playbook
+    reason: FinishReason
+    detail: str
+    steps: tuple[StepFinished, ...]
+    validations: tuple[Validated, ...]
+    unlearned: tuple[str, ...]
+    """Samples that could not be worked on after all attempts."""
+    choice: Choice | None = None
+    """What the measured delays say about the batch size; None where it was fixed."""
+
+
+async def learn(
+    samples: Sequence[S],
+    sample_map: SampleMap[S],
+    curator: Curator,
+    *,
+    config: LearnConfig,
+    start: Playbook | None = None,
+    validate: Validate | None = None,
+    judge: Judge | None = None,
+    journal: Journal | None = None,
+    runner: Runner | None = None,
+    observe: Observer | None = None,
+) -> LearnResult:
+    """Learn from all samples and return the books.
+
+    Raises:
+        UsageError: No samples, two with one id, or a journal of a run that began with others or with other settings.
+        RunError: Nothing at all could be worked on, or a fault that makes going on pointless; what was learned is kept.
+    """
+    if not samples:
+        raise UsageError("There are no samples to learn from.")
+    if len({sample.id for sample in samples}) != len(samples):
+        raise UsageError("Two samples have the same id.", hint="Give every row an id of its own.")
+    runner = runner if runner is not None else LocalRunner(config.concurrency)
+    book = start if start is not None else Playbook()
+    judge = judge if judge is not None else Judge(enabled=config.guard)
+    finder = judge.limits.find_secrets
+    refuse_another_run(journal, samples, config, parts=(sample_map, curator), start=book, find_secrets=finder)
+    judge.begin(book)
+    recorder = Recorder(config, journal, observe)
+    run = "" if journal is None else journal.path.parent.name
+    loop = _Loop(
+        samples=samples,
+        intake=Intake(sample_map, runner, limit=config.concurrency, observe=recorder.tell),
+        reducer=Reducer(curator, config, judge, runner, recorder.tell, run),
+        recorder=recorder,
+        config=config,
+        book=book,
+        validate=validate,
+        judge=judge,
+    )
+    return await loop.run()
+
+
+@dataclass
+class _Loop(Generic[S]):
+    samples: Sequence[S]
+    intake: Intake[S]
+    reducer: Reducer
+    recorder: Recorder
+    config: LearnConfig
+    book: Playbook
+    validate: Validate | None
+    judge: Judge
+    batching: Batching | None = None
+    carried: tuple[Reflection, ...] = ()
+    step: int = 0
+    seen: int = 0
+    worked: int = 0
+    best: Playbook | None = None
+    best_accuracy: float = -1.0
+    version: str = ""
+    steps: list[StepFinished] = field(default_factory=list)
+    validations: list[Validated] = field(default_factory=list)
+    unlearned: list[str] = field(default_factory=list)
+
+    async def run(self) -> LearnResult:
+        begun = time.perf_counter()
+        admitted = self._admit()
+        journal = self.recorder.journal
+        replayed = journal is not None and bool(journal.versions())
+        self.recorder.tell(RunStarted(len(admitted) * self.config.epochs, self.config.epochs, replayed))
+        self.version = self.recorder.version(self.book, None, 0, 0, None)
+        if self.config.guard_validate:
+            self.recorder.label("stable", self.version, "stable/start")
+        reason, detail = FinishReason.COMPLETED, "all samples were seen"
+        try:
+            await self._all_epochs(admitted)
+        except BudgetError as error:
+            reason, detail = FinishReason.BUDGET, error.message
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            self._finish(FinishReason.INTERRUPTED, "stopped by the user", begun)
+            raise
+        except CombeeError as error:
+            self._finish(FinishReason.FAILED, error.message, begun)
+            raise
+        finally:
+            await self.intake.close()
+        self._finish(reason, detail, begun)
+        return LearnResult(
+            best=self.best if self.best is not None else self.book,
+            last=self.book,
+            reason=reason,
+            detail=detail,
+            steps=tuple(self.steps),
+            validations=tuple(self.validations),
+            unlearned=tuple(self.unlearned),
+            choice=self.batching.choice if self.batching is not None else None,
+        )
+
+    def _admit(self) -> list[S]:
+        admitted: list[S] = []
+        for sample in self.samples:
+            refusal = self.judge.refusal(sample.labels)
+            if refusal is None:
+                admitted.append(sample)
+            else:
+                self.recorder.tell(SampleRefused(sample.id, refusal))
+        if not admitted:
+            raise UsageError("The labels of no sample allow it to reach this playbook.")
+        return admitted
+
+    async def _all_epochs(self, samples: Sequence[S]) -> None:
+        batching = self.batching = Batching(self.config, len(samples))
+        for epoch in range(self.config.epochs):
+            order = list(samples)
+            if self.config.shuffle:
+                random.Random(f"{self.config.seed}/{epoch}").shuffle(order)
+            queue: deque[tuple[S, int]] = deque((sample, 0) for sample in order)
+            await self._all_steps(epoch, queue, batching)
+        while not self.worked and not self.intake.failed_now:
+            # Nothing but failures, all from the journal: what was in the way may be mended, so all is tried anew.
+            self.unlearned.clear()
+            await self._all_steps(epoch, deque((sample, 0) for sample in order), batching)
+        await self._validate_at(self.config.epochs - 1, at_end=True)
+        if not self.worked:
+            raise self.intake.nothing_worked(len(samples))
+
+    async def _all_steps(self, epoch: int, queue: deque[tuple[S, int]], batching: Batching) -> None:
+        while queue or self.intake.pending or self.carried:
+            queue.extend(await self._one_step(epoch, queue, batching))
+            await self._validate_at(epoch)
+
+    async def _one_step(self, epoch: int, queue: deque[tuple[S, int]], batching: Batching) -> list[tuple[S, int]]:
+        """Take a minibatch from the queue and learn from it; return the samples to try again later."""
+        scope = self._scope(epoch)
+        size = 0
+        if queue:
+            size = min(batching.next(scope, None if self.reducer.leafwise else self.judge.ceiling), len(queue))
+        batch = [queue.popleft() for _ in range(size)]
+        if (news := batching.news()) is not None:
+            self.recorder.tell(announcement(self.step, news))
+        self.recorder.tell(StepStarted(epoch, self.step, len(batch)))
+        clock = Clock(scope, self.recorder.journal)
+        self.intake.start(batch, self.book, scope, epoch=epoch, step=self.step)
+        gathering = Gathering(self.intake, scope, self.config.quorum if queue else 1.0)
+        try:
+            reduced, mapped = await self._reduced(gathering, scope)
+        except MapStoppedError as stop:
+            raise stop.error from stop
+        stable, self.book, self.carried = self.judge.stable, reduced.book, reduced.carried
+        self.seen += len(mapped.worked)
+        self.worked += len(mapped.worked)
+        self.version = self.recorder.version(self.book, self.version, epoch, self.step, reduced)
+        if reduced.verdict is not None and reduced.verdict.promote and stable is self.book:
+            self.recorder.label("stable", self.version, f"stable/{self.step}")
+        self.recorder.scans(reduced.scans, epoch, self.step)
+        seconds = clock.seconds()
+        if batch:
+            batching.measured(len(batch), seconds)
+        late = len(self.intake.pending)
+        summary = finished_step(
+            mapped,
+            reduced,
+            epoch=epoch,
+            step=self.step,
+            batch=len(batch),
+            version=self.version,
+            seconds=seconds,
+            late=late,
+        )
+        self.steps.append(summary)
+        self.recorder.tell(summary)
+        self.step += 1
+        return self._again(mapped)
+
+    async def _reduced(self, gathering: Gathering[S], scope: Scope) -> tuple[Reduced, Mapped[S]]:
+        """Take the samples in and fold what they gave into the book, both at once where leaves may start early."""
+        early = self.reducer.leafwise and self.config.pipeline
+        if not early:
+            await gathering.enough()
+
+        def facts() -> tuple[tuple[Vote, ...], tuple[str, ...]]:
+            mapped = gathering.mapped()
+            votes = {vote for reflection in mapped.reflections for vote in reflection.votes}
+            return tuple(sorted(votes)), tuple(sorted(mapped.used))
+
+        incoming = Incoming(gathering.names, gathering.reflections(early=early), self.carried, gathering.quorum, facts)
+        reduced = await self.reducer(incoming, self.book, scope=scope, step=self.step)
+        return reduced, gathering.mapped()
+
+    def _again(self, mapped: Mapped[S]) -> list[tuple[S, int]]:
+        waiting: list[tuple[S, int]] = []
+        for sample, tries in mapped.failed:
+            if tries + 1 < self.config.attempts:
+                waiting.append((sample, tries + 1))
+            else:
+                self.unlearned.append(sample.id)
+                self.seen += 1
+        return waiting
+
+    async def _validate_at(self, epoch: int, *, at_end: bool = False) -> None:
+        """Validate when a multiple of `eval_every` was crossed since the last time, and at the end."""
+        if self.validate is None:
+            return
+        last = self.validations[-1].seen if self.validations else 0
+        crossed = self.seen // self.config.eval_every > last // self.config.eval_every
+        if not (crossed or (at_end and (not self.validations or last != self.seen))):
+            return
+        found = await self.validate(self.book, self._scope(epoch).sub("validate"))
+        accuracy = found.accuracy
+        best = found.complete and accuracy is not None and accuracy > self.best_accuracy
+        if best and accuracy is not None:
+            self.best, self.best_accuracy = self.book, accuracy
+            self.recorder.label("best", self.version, f"best/{self.step}")
+        event = Validated(self.step, self.seen, found.hits, found.total, len(found.errors), self.version, best)
+        self.validations.append(event)
+        self.recorder.tell(event)
+
+    def _scope(self, epoch: int) -> Scope:
+        journal = self.recorder.journal
+        if journal is None:
+            return MemoryScope(seed=self.config.seed, epoch=epoch, step=self.step)
+        return journal.scope(seed=self.config.seed, epoch=epoch, step=self.step)
+
+    def _finish(self, reason: FinishReason, detail: str, begun: float) -> None:
+        seconds = round(time.perf_counter() - begun, 3)
+        self.recorder.tell(RunFinished(reason, detail, self.version, len(self.book), seconds))

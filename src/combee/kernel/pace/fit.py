@@ -1,0 +1,189 @@
+"""The delay law T(b) = A·b^(−α), fitted in log-log (Combee, arXiv 2604.04247, the dynamic batch size).
+
+T(b) is the time of one pass over the N training items at batch size b: ⌈N/b⌉ steps of delay(b).
+Robust to wild points, unbiased without them: a repeated-median line finds what lies far off, least squares over the
+sizes fits what is left. Results from the journal's cache never count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from combee.errors import UsageError
+from combee.kernel.pace.bounds import check_whole
+
+__all__ = ["MAX_RESIDUAL", "Delay", "Fit", "Point", "Unfit", "fit_curve", "fit_delays"]
+
+MAX_RESIDUAL = 0.35  # in log units: sizes lie a factor 1.4 off the line, so a power law does not describe them
+_WILD_SPREADS = 5.0  # a sample this many spreads off the robust line is wild ...
+_WILD_FLOOR = 0.2  # ... if it is also at least 22 % off, so that near-exact data loses no point
+_WILD_CEILING = 0.5  # a factor 1.65 is wild however noisy the rest looks: six points make a poor estimate of noise
+_MAX_WILD_SHARE = 0.25  # with more than this "wild" it is the law that is wrong, and the residual says so
+_LARGEST_LOG = 709.0
+_TINY = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """One measured training step: items in its batch, wall seconds, and whether the journal answered."""
+
+    batch: int
+    seconds: float
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One batch size as the fit saw it: `time` is the geometric mean, in seconds a pass, of the `runs` samples kept."""
+
+    batch: int
+    time: float
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """T(b) = a·b^(−alpha) seconds.
+
+    `residual` is the spread of the sizes about the line in log units (0.1 is about 10 %), `alpha_error` the standard
+    error of alpha; `notes` say in words what was left out.
+    """
+
+    a: float
+    alpha: float
+    residual: float
+    alpha_error: float
+    points: tuple[Point, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sizes(self) -> int:
+        """How many batch sizes the line rests on."""
+        return len(self.points)
+
+    def time(self, batch: float) -> float:
+        """Return the fitted seconds of one pass at this batch size."""
+        return float(self.a * batch**-self.alpha)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """The samples give no usable law; `reason` says why in words."""
+
+    reason: str
+    points: tuple[Point, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def fit_delays(samples: Iterable[Delay], n: int) -> Fit | Unfit:
+    """Fit the law to step delays measured while training on `n` items.
+
+    Left out, with a note: cache hits, delays that are not a positive finite number, and sizes outside 1..n.
+
+    Raises:
+        UsageError: `n` is not a positive whole number.
+    """
+    check_whole("number of training items", n)
+    kept: list[tuple[int, float]] = []
+    cached = above = 0
+    for sample in samples:
+        if sample.cached:
+            cached += 1
+        elif sample.batch > n:
+            above += 1
+        else:
+            kept.append((sample.batch, sample.seconds * math.ceil(n / sample.batch) if sample.batch > 0 else math.nan))
+    notes = [f"{cached} delays came from the journal's cache and do not count"] if cached else []
+    if above:
+        notes.append(f"{above} delays at sizes above N={n} do not count")
+    return _fit(kept, notes)
+
+
+def fit_curve(sizes: Sequence[int], times: Sequence[float]) -> Fit | Unfit:
+    """Fit the law to T(b) itself: seconds of one pass at each batch size, in any order, sizes may repeat.
+
+    Raises:
+        UsageError: the two sequences differ in length.
+    """
+    if len(sizes) != len(times):
+        raise UsageError(f"{len(sizes)} batch sizes but {len(times)} times", hint="Give one time for each size.")
+    return _fit(list(zip(sizes, times, strict=True)), [])
+
+
+def _fit(samples: Sequence[tuple[int, float]], notes: list[str]) -> Fit | Unfit:
+    logs: dict[int, list[float]] = {}
+    bad = 0
+    for batch, time in samples:
+        if batch >= 1 and math.isfinite(time) and time > 0:
+            logs.setdefault(batch, []).append(math.log(time))
+        else:
+            bad += 1
+    if bad:
+        notes.append(f"{bad} delays are not a positive finite number and do not count")
+    logs = dict(sorted(logs.items()))
+    if len(logs) < 3:
+        sizes = f"{len(logs)} usable batch size{'' if len(logs) == 1 else 's'}"
+        return Unfit(f"{sizes}; a fit of time against size needs three", _points(logs), tuple(notes))
+    logs, wild = _without_wild(logs)
+    notes.extend(wild)
+    points = _points(logs)
+    a_log, alpha, residual, error = _least_squares([(math.log(b), fmean(values)) for b, values in logs.items()])
+    if residual > MAX_RESIDUAL:
+        return Unfit(f"the sizes lie a factor {_exp(residual):.4g} off any power law", points, tuple(notes))
+    if alpha <= _TINY:
+        return Unfit(f"a pass takes no less time with larger batches (alpha = {alpha:.3f})", points, tuple(notes))
+    if abs(a_log) > 700:
+        return Unfit("the fitted scale is not a number a computer can hold", points, tuple(notes))
+    return Fit(_exp(a_log), alpha, residual, error, points, tuple(notes))
+
+
+def _exp(logarithm: float) -> float:
+    """Return e to this power, or the largest that a computer can hold."""
+    return math.exp(min(logarithm, _LARGEST_LOG))
+
+
+def _points(logs: Mapping[int, Sequence[float]]) -> tuple[Point, ...]:
+    return tuple(Point(batch, _exp(fmean(values)), len(values)) for batch, values in logs.items())
+
+
+def _without_wild(logs: dict[int, list[float]]) -> tuple[dict[int, list[float]], list[str]]:
+    """Leave out the samples farthest off the repeated-median line; all stay if fewer than three sizes would."""
+    total = sum(map(len, logs.values()))
+    if total < 4:
+        return logs, []
+    intercept, slope = _repeated_median([(math.log(batch), median(values)) for batch, values in logs.items()])
+    off = sorted(
+        (-abs(value - intercept - slope * math.log(batch)), batch, i)
+        for batch, values in logs.items()
+        for i, value in enumerate(values)
+    )
+    spread = 1.4826 * median(-distance for distance, _, _ in off) * math.sqrt(total / (total - 2))
+    limit = min(max(_WILD_SPREADS * spread, _WILD_FLOOR), _WILD_CEILING)
+    most = max(1, int(_MAX_WILD_SHARE * total))
+    wild = {(batch, i) for distance, batch, i in off[:most] if -distance > limit}
+    kept = {b: near for b, values in logs.items() if (near := [v for i, v in enumerate(values) if (b, i) not in wild])}
+    if len(kept) < 3:
+        return logs, []
+    lost = {batch: len(values) - len(kept.get(batch, ())) for batch, values in logs.items()}
+    notes = [f"{k} of {len(logs[b])} delays at size {b} lie far off and do not count" for b, k in lost.items() if k]
+    return kept, notes
+
+
+def _repeated_median(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Siegel's line: half the points may be wild. Returns intercept and slope."""
+    slope = median(median((y - v) / (x - u) for x, y in points if x != u) for u, v in points)
+    return median(y - slope * x for x, y in points), slope
+
+
+def _least_squares(points: Sequence[tuple[float, float]]) -> tuple[float, float, float, float]:
+    """Return log A, alpha, residual spread, standard error of alpha; every size weighs the same."""
+    mean_x, mean_y = fmean(x for x, _ in points), fmean(y for _, y in points)
+    width = sum((x - mean_x) ** 2 for x, _ in points)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / width
+    intercept = mean_y - slope * mean_x
+    squares = sum((y - intercept - slope * x) ** 2 for x, y in points)
+    residual = math.sqrt(squares / (len(points) - 2))
+    return intercept, -slope, residual, residual / math.sqrt(width)

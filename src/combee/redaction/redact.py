@@ -1,0 +1,170 @@
+"""Redaction: secrets and personal marks out of a text before anything is stored, counted by kind.
+
+What is taken out becomes `[redacted:kind]`. Redacting twice changes nothing more. The table is in `secrets`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from combee.errors import UsageError
+from combee.kernel.learn.trace import Outcome, ToolCall, Trace
+from combee.redaction.secrets import FINDERS
+from combee.redaction.spans import MARK, Span
+
+__all__ = ["Redacted", "Redactor", "find_secrets", "redact", "redact_trace"]
+
+_MOST_PASSES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """The text that may be stored, and how many marks of each kind were taken out."""
+
+    text: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class Redactor:
+    """The built-in finders and the user's own patterns, ready to use.
+
+    Args:
+        extra_patterns: regular expressions, or a mapping of kind to expression; a bare one counts as `custom`. Where an
+            expression has a group, only the first group is replaced.
+
+    Raises:
+        UsageError: an expression does not compile, or matches the empty text.
+    """
+
+    def __init__(self, extra_patterns: Mapping[str, str] | Iterable[str] = ()) -> None:
+        if isinstance(extra_patterns, str):
+            extra_patterns = [extra_patterns]
+        named = (
+            extra_patterns.items()
+            if isinstance(extra_patterns, Mapping)
+            else [("custom", each) for each in extra_patterns]
+        )
+        self._own = tuple((kind, _compiled(expression)) for kind, expression in named)
+
+    def __call__(self, text: str) -> Redacted:
+        """Return the text with every secret replaced by `[redacted:kind]`, and the counts by kind."""
+        counts: Counter[str] = Counter()
+        for _ in range(_MOST_PASSES):
+            spans = self._spans(text)
+            if not spans:
+                break
+            # A mark is no word: what ran into a secret may show as one of its own now, so the text is looked at again.
+            text = _marked(text, spans, counts)
+        return Redacted(text, dict(sorted(counts.items())))
+
+    def _spans(self, text: str) -> list[Span]:
+        spans = [span for kind, pattern in self._own for span in _own_spans(kind, pattern, text)]
+        # U+0130 is the one character whose lower case is longer; positions must stay.
+        folded = text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
+        for find in FINDERS:
+            spans.extend(find(text, folded))
+        return spans
+
+    def trace(self, trace: Trace) -> tuple[Trace, Mapping[str, int]]:
+        """Return the trace with every text in it redacted (its id is kept), and the counts over all of them."""
+        counts: Counter[str] = Counter()
+
+        def mend(text: str) -> str:
+            result = self(text)
+            counts.update(result.counts)
+            return result.text
+
+        steps = tuple(
+            replace(
+                step,
+                text=mend(step.text),
+                tool_calls=tuple(ToolCall(call.id, mend(call.name), mend(call.arguments)) for call in step.tool_calls),
+                agent=None if step.agent is None else mend(step.agent),
+            )
+            for step in trace.steps
+        )
+        outcome = trace.outcome and _mended_outcome(trace.outcome, mend)
+        meta = {key: mend(value) for key, value in trace.meta.items()}
+        mended = replace(trace, task=mend(trace.task), steps=steps, outcome=outcome, meta=meta)
+        return mended, dict(sorted(counts.items()))
+
+
+def _mended_outcome(outcome: Outcome, mend: Callable[[str], str]) -> Outcome:
+    tests = {mend(name): passed for name, passed in outcome.tests.items()}
+    return replace(outcome, detail=mend(outcome.detail), tests=tests)
+
+
+def _compiled(expression: str) -> re.Pattern[str]:
+    hint = "Give a Python regular expression that matches the secret and nothing else."
+    try:
+        pattern = re.compile(expression)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise UsageError(f"redaction pattern {expression!r} is not a regular expression: {error}", hint=hint) from error
+    if pattern.match(""):
+        raise UsageError(f"redaction pattern {expression!r} matches the empty text", hint=hint)
+    return pattern
+
+
+def _own_spans(kind: str, pattern: re.Pattern[str], text: str) -> Iterable[Span]:
+    for match in pattern.finditer(text):
+        group = 1 if pattern.groups and match.start(1) >= 0 else 0
+        start, end = match.span(group)
+        if start < end and MARK not in match[0]:
+            yield Span(start, end, kind)
+
+
+def _marked(text: str, spans: Iterable[Span], counts: Counter[str]) -> str:
+    parts: list[str] = []
+    done = 0
+    for span in _disjoint(spans):
+        parts += (text[done : span.start], f"{MARK}{span.kind}]")
+        counts[span.kind] += 1
+        done = span.end
+    parts.append(text[done:])
+    return "".join(parts)
+
+
+def _disjoint(spans: Iterable[Span]) -> Iterable[Span]:
+    """Join spans that overlap; the kind is that of the finder that comes first (sorting is stable)."""
+    ranked = sorted(enumerate(spans), key=lambda pair: (pair[1].start, pair[0]))
+    rank, current = ranked[0]
+    for next_rank, span in ranked[1:]:
+        if span.start < current.end:
+            kind = current.kind if rank <= next_rank else span.kind
+            rank = min(rank, next_rank)
+            current = Span(current.start, max(current.end, span.end), kind)
+        else:
+            yield current
+            rank, current = next_rank, span
+    yield current
+
+
+_BUILT_IN = Redactor()
+
+
+def redact(text: str, extra_patterns: Mapping[str, str] | Iterable[str] = ()) -> Redacted:
+    """Return the text with keys, tokens, passwords, e-mails and home paths replaced by `[redacted:kind]`, and counts.
+
+    Raises:
+        UsageError: an extra pattern is not a usable regular expression.
+    """
+    return (Redactor(extra_patterns) if extra_patterns else _BUILT_IN)(text)
+
+
+def redact_trace(
+    trace: Trace, extra_patterns: Mapping[str, str] | Iterable[str] = ()
+) -> tuple[Trace, Mapping[str, int]]:
+    """Return the trace with every text redacted, and the counts by kind.
+
+    Raises:
+        UsageError: an extra pattern is not a usable regular expression.
+    """
+    return (Redactor(extra_patterns) if extra_patterns else _BUILT_IN).trace(trace)
+
+
+def find_secrets(text: str, patterns: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Return the kinds of secrets in a text (keys, passwords, e-mail addresses, home paths, the user's own), sorted."""
+    return tuple(sorted(redact(text, patterns or ()).counts))

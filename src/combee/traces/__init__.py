@@ -1,0 +1,1 @@
+"""Traces of other programs: readers for their formats, and lessons found in them without a model."""

@@ -1,0 +1,28 @@
+"""Lessons mined from recorded runs by code: failure and fix, dead ends, flipped tests, corrections, contrasts.
+
+No model, no network, the same lessons everywhere. Few and true rather than many: what cannot be said in a line with its
+command, its error and its fix is not said.
+"""
+
+from __future__ import annotations
+
+from combee.traces.mining.attempts import failed_calls
+from combee.traces.mining.curator import MiningCurator
+from combee.traces.mining.reflector import MiningReflector
+from combee.traces.mining.stored import Kept, StoredRuns, StoredTrace, TraceFile, keep, safe, vote_trace
+from combee.traces.mining.survey import findings, survey
+
+__all__ = [
+    "Kept",
+    "MiningCurator",
+    "MiningReflector",
+    "StoredRuns",
+    "StoredTrace",
+    "TraceFile",
+    "failed_calls",
+    "findings",
+    "keep",
+    "safe",
+    "survey",
+    "vote_trace",
+]

@@ -1,0 +1,186 @@
+"""A trace as a row of attempts: what was called, whether it worked, and what went wrong.
+
+A call whose result is not recorded, or whose result does not say how it ended, is an attempt of unknown end.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from posixpath import basename
+
+from combee.redaction import Step, ToolCall, Trace, failed
+from combee.traces.mining.faults import Fault, fault_of, last_line, own_fault, printed
+from combee.traces.mining.replies import reply_error, unwrapped
+from combee.traces.mining.shell import Part, parts
+from combee.traces.mining.words import READERS
+
+__all__ = ["LOOKS", "Attempt", "attempts", "failed_calls"]
+
+LOOKS = re.compile(
+    r"(?!.*(?:replace|write|edit|insert))(?:[\w-]{1,40}?(?:__|[./:])){0,3}"
+    r"(?:(?i:read|open|view|cat|show|grep|search|find|list|glob|get|fetch)(?![a-z])|(?i:ls)$)"
+)
+"""Tools that are no shell and only show something, by the beginning of their names (after a server's: `mcp__fs__`)."""
+
+_SHELL = re.compile(
+    r"bash|shell|terminal|exec|execute_bash|run_command|run_shell_command|local_shell|swe_agent_action|command|"
+    r"container\.exec|run_terminal_cmd|computer_terminal|cmd",
+    re.IGNORECASE,
+)
+_KEYS = ("command", "cmd", "raw_action", "script", "code_block")
+_EXIT = re.compile(  # a code ends its line; "exit status 1 if it differs" is a manual speaking
+    r"<returncode>\s*(-?\d+)|(?:exit(?:ed with)? code|Exit code|exit status|exited with code)[:\s]{1,3}(-?\d+)"
+    r"(?=[\].)}\"',;: ]{0,3}$| (?:in|after) \d| \()",
+    re.MULTILINE,
+)
+_LONGEST = 20_000
+_SHORT = 30
+_LAST_LINES = 3
+_NUMBERED = re.compile(r"^[^\S\n]*\d+[:|→\t].*\n?", re.MULTILINE)
+_EDIT = re.compile(r"edit (\d+:\d+)\n")
+_STOPS = frozenset({"exception", "module", "command", "shell", "syntax"})
+_STARTS_AN_AGENT = re.compile(
+    r"(?:\w+=\S*\s+)*(?:[\w./-]*/)?"
+    r"(?:mini|openhands|claude|codex|aider|goose|gemini|python3? -m openhands\.core\.main)\s"
+)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One call and its result. `command` is set for shells; `worked` is None where nothing tells how it ended."""
+
+    step: int
+    tool: str
+    arguments: str
+    command: str | None
+    output: str
+    worked: bool | None
+    agent: str | None = None
+
+    @cached_property
+    def fault(self) -> Fault | None:
+        """What the output says went wrong; an output can hold one although the call as a whole worked."""
+        found = _fault(self.output, self.command)
+        if found is not None and self.command is not None and _only_shows(self.command, found):
+            return None
+        return last_line(self.output) if found is None and self.worked is False else found
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The simple commands of a shell call."""
+        return parts(self.command) if self.command is not None else ()
+
+    @cached_property
+    def fields(self) -> dict[str, str]:
+        """The arguments of a call of another tool, as texts by name."""
+        try:
+            value = json.loads(self.arguments)
+        except (ValueError, RecursionError):
+            return {"": self.arguments}
+        if not isinstance(value, dict):
+            return {"": self.arguments}
+        action = str(value.get("raw_action", ""))
+        edit = _EDIT.match(action)
+        if edit:
+            return {"lines": edit[1], "text": action[edit.end() :].rstrip().removesuffix("\nend_of_edit")}
+        return {str(key): item if isinstance(item, str) else json.dumps(item) for key, item in value.items()}
+
+    @property
+    def failed(self) -> bool:
+        """Whether it surely failed, and says why."""
+        return self.worked is False and self.fault is not None
+
+
+def attempts(trace: Trace) -> tuple[Attempt, ...]:
+    """Return the calls of a trace with their results, in order."""
+    answers: dict[str, Step] = {}
+    for step in trace.steps:
+        if step.answers is not None:
+            answers.setdefault(step.answers, step)
+    return tuple(_attempts(trace, answers))
+
+
+def failed_calls(trace: Trace) -> int:
+    """Return how many calls of a trace surely failed: the same rule by which lessons are found."""
+    return sum(attempt.worked is False for attempt in attempts(trace))
+
+
+def _attempts(trace: Trace, answers: dict[str, Step]) -> Iterator[Attempt]:
+    used: dict[str, int] = {}
+    for place, step in enumerate(trace.steps):
+        for call in step.tool_calls:
+            result = answers.get(call.id) if call.id else None
+            if result is None or used.get(call.id, step.index) != step.index or result.index < step.index:
+                # ids that are used again (seen in recorded runs): the result is the next step that answers
+                result = next((s for s in trace.steps[place + 1 : place + 3] if s.answers == call.id), None)
+            used[call.id] = step.index
+            command = _command(call)
+            if command is not None and _STARTS_AN_AGENT.match(command.strip()):
+                continue  # the line that starts the recorded agent itself
+            output, code = ("", None) if result is None else unwrapped(result.text[-_LONGEST:])
+            command = command and command[:_LONGEST]
+            tool = "edit" if command is None and '"raw_action": "edit ' in call.arguments[:40] else call.name
+            worked = None if result is None else _worked(result, command, tool, code)
+            yield Attempt(step.index, tool, call.arguments[:_LONGEST], command, output, worked, step.agent)
+
+
+def _command(call: ToolCall) -> str | None:
+    """Return the command line of a call, or None where the tool is no shell."""
+    text = call.arguments.strip()
+    if text.startswith("{"):
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        found = next((value[key] for key in _KEYS if key in value), None) if isinstance(value, dict) else None
+        if isinstance(found, list) and all(isinstance(word, str) for word in found):
+            found = found[-1] if found[:2] in (["bash", "-lc"], ["bash", "-c"], ["sh", "-c"]) else " ".join(found)
+        known = _SHELL.fullmatch(call.name) is not None
+        wanted = known or (isinstance(value, dict) and "command" in value and "path" not in value)
+        return found if isinstance(found, str) and wanted and not _EDIT.match(found) else None
+    return text if _SHELL.fullmatch(call.name) else None
+
+
+def _fault(output: str, command: str | None) -> Fault | None:
+    found = fault_of(output)
+    if found is None and command is not None:
+        return own_fault(output, {basename(word) for part in parts(command) for word in part.words[:2]})
+    return found
+
+
+def _worked(result: Step, command: str | None, tool: str, code_beside: int | None) -> bool | None:
+    """Return how a call ended: by the recorded flag, an exit code, or the sign of a failure in the output."""
+    if result.is_error is not None:
+        return not result.is_error
+    if code_beside is not None:
+        return code_beside == 0
+    code = next((match[1] or match[2] for match in _EXIT.finditer(result.text[:400] + result.text[-400:])), None)
+    if code is not None:
+        return code == "0"
+    told = _NUMBERED.sub("", result.text)  # the lines of a file that a tool shows are not its own words
+    found = _fault(told, command)
+    if found is None:
+        return None if failed(replace(result, text=told)) else True
+    if told.count("\n") > _SHORT and found.kind != "timeout" and not _ends_with(told, found):
+        return None  # a long output may hold any text
+    if command is None:  # a tool that reads says first that it could not; what comes later is what it read
+        first = found.line in " ".join(told.split())[: 2 * len(found.line)] or reply_error(told)[1]
+        return None if LOOKS.match(tool) and not first else False
+    return None if _only_shows(command, found) else False
+
+
+def _ends_with(output: str, fault: Fault) -> bool:
+    """Whether a fault of a kind that stops a program stands at the end of an output."""
+    last = [" ".join(line.split()) for line in printed(output).rstrip().splitlines()[-_LAST_LINES:]]
+    return fault.kind in _STOPS and fault.line in last
+
+
+def _only_shows(command: str, fault: Fault) -> bool:
+    """Whether a call only shows texts (`cat`, `grep`), and the fault is not its own but stands in what it shows."""
+    programs = {part.program for part in parts(command)}
+    own = any(re.match(rf"(?:\S*sh: (?:line )?(?:\d+: )?)?{re.escape(name)}: ", fault.line) for name in programs)
+    return bool(programs) and programs <= READERS and not own and fault.kind not in {"timeout", "shell"}

@@ -1,0 +1,203 @@
+"""What a failed call says went wrong: one line, its kind, what it is about, and a signature that runs share.
+
+Only lines of known shape are quoted, short, on one line; text that reads like an instruction to a model is never
+quoted, since what stands in a trace is data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from combee.traces.mining.replies import reply_error
+
+__all__ = [
+    "Fault",
+    "fault_of",
+    "is_instruction",
+    "last_line",
+    "own_fault",
+    "printed",
+    "quotable",
+    "quoted",
+    "signature",
+]
+
+_OUTPUT = re.compile(r"<output>\n?(.*?)(?:</output>|\Z)", re.DOTALL)
+_LONGEST = 160
+_SEARCHED = 20_000
+_SAYS_SOMETHING = r"(?!\W*(?:(?:none|null|false|ok)\W*$|(?:no|0) errors?\b))(?=.*[A-Za-z]{2})"
+_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "disk",
+        re.compile(
+            r"^(?:(?:[^\n]{0,200}: )?\[Errno 28\] |(?:error|fatal|[\w.]*(?:Error|Exception)): |E: [^\n]{0,200}\(28: |"
+            r"[\w./+-]{1,80}: [^\n]{1,200}: |[^\n]{0,200}: (?=No space left on device \(os error))"
+            r"(?P<said>No space left on device)(?=\)?$|: | \()",
+            re.MULTILINE,
+        ),
+    ),
+    (
+        "shell",
+        re.compile(
+            r"^(?:[\w/.-]*sh: (?:-c: )?(?:line )?\d+: )(?:[Ss]yntax error.*|Bad substitution)$", re.MULTILINE
+        ),
+    ),
+    (
+        "command",
+        re.compile(
+            r"^(?:[\w/.-]*sh: (?:line \d+: |\d+: )?|\S+: line \d+: |\S+: \d+: )(?P<about>[\w./+-]{1,60}): "
+            r"(?:command )?not found$",
+            re.MULTILINE,
+        ),
+    ),
+    (
+        "module",
+        re.compile(
+            r"^(?:(?:[^\n]{0,58}?: )?No module named ['\"]?(?P<about>[\w.]{1,60})['\"]?(?=$|[;:,.)\s]).*|[^\n]{0,60}?"
+            r"\brequires the (?P<library>\w{1,60}) library but it was not found\b.*)$",
+            re.MULTILINE,
+        ),
+    ),
+    ("managed", re.compile(r"^error: externally-managed-environment\b.*$", re.MULTILINE)),
+    ("syntax", re.compile(r"^-? ?[EF]\d{3} \w*Error: .+$", re.MULTILINE)),
+    ("exception", re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt): .+$", re.MULTILINE)),
+    ("compiler", re.compile(r"^[^\s:]{1,120}:\d+:(?:\d+:)? (?:fatal )?error: .+$", re.MULTILINE)),
+    ("compiler", re.compile(r"^.{0,200}\bundefined reference to .+$", re.MULTILINE)),
+    ("compiler", re.compile(rf"^error(?:\[E\d+\])?: {_SAYS_SOMETHING}.+$", re.MULTILINE)),
+    ("tool", re.compile(r"^E: .+$", re.MULTILINE)),
+    ("tool", re.compile(r"^[\w./+-]{1,80}: (?:fatal )?error: .+$", re.MULTILINE)),
+    ("tool", re.compile(r"^npm (?:ERR!|error) (?!(?:code|errno|syscall|path|dest|A complete) ).*\w.*$", re.MULTILINE)),
+    (
+        "tool",
+        re.compile(rf"^(?:fatal|FATAL(?: ERROR)?|ERROR|Error|error|make): {_SAYS_SOMETHING}.*$", re.MULTILINE),
+    ),
+    ("tool", re.compile(r"^.{0,60}?An error occurred \(\w+\).*$", re.MULTILINE)),
+    (
+        "tool",
+        re.compile(r"^.{0,120}?(?P<said>\"error\": ?\"(?!none\"|null\")(?:[^\"\\\n]|\\.){3,300}\")", re.MULTILINE),
+    ),
+    ("tool", re.compile(r"^[\w./+-]{1,40}: (?:error: )?.{0,120}?(?:No such file or directory|[Pp]ermission denied|"
+                        r"[Cc]onnection refused|invalid|unrecognized|unknown|[Cc]annot|[Cc]ould not|[Uu]nable to|"
+                        r"not (?:found|a|an|installed|supported|permitted)|failed|missing|unexpected).*$",
+                        re.MULTILINE)),
+    ("tool", re.compile(r"^(?:Unable to|Cannot|Could not|Can't|Failed to|Invalid|Unknown|Unrecognized|Permission "
+                        r"denied|Connection refused|CONFLICT|Missing|No such)\b.{3,}$", re.MULTILINE)),
+)  # fmt: skip
+_TIMEOUT = re.compile(
+    r"\A\s*The last command <command>.*?</command>\s+timed\s+out\s+and\s+has\s+been\s+killed", re.DOTALL
+)
+_TIMED_OUT = re.compile(r"^Command timed out\b", re.MULTILINE)
+_LAST_LINE = re.compile(
+    r"\b(?:error|fail(?:ed|ure)?|cannot|can't|unable|invalid|denied|not found|missing|undefined|unknown|unrecognized|"
+    r"no such|refused|conflict)\b",
+    re.IGNORECASE,
+)
+_LAST = frozenset({"exception"})  # of these the last line counts: it ends the trace of calls
+_NOISE = re.compile(
+    r"^\s*\d+:|pip's dependency resolver|^debconf:|LiteLLM|litellm|DeprecationWarning|^Traceback|^WARNING|^warning:",
+    re.IGNORECASE,
+)
+_INSTRUCTION = re.compile(
+    r"\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|prior|above|earlier|instructions?|rules?)\b|"
+    r"\b(?:system prompt|you are now|as an ai|language model|assistant must|new instructions?)\b|"
+    r"\b(?:you (?:must|should|shall|have to)|agents? (?:must|should)|always|never)\b.{0,60}"
+    r"\b(?:run|execute|call|send|upload|post|install|delete|remove|reveal|print|write|trust|add|tell)\b|"
+    r"\b(?:important|attention|note to)\b.{0,20}\b(?:agent|assistant|model|ai)\b|"
+    r"\bcurl\b[^|]{0,200}\|\s*(?:ba|z)?sh\b.{0,40}\b(?:first|before|now|always)\b|"
+    r"</?(?:system|user|assistant|instructions?)>",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`line` is quoted as it stands; `about` names the missing command or module where the kind has one."""
+
+    kind: str
+    line: str
+    about: str = ""
+
+    @property
+    def signature(self) -> str:
+        """What the same fault of other runs has in common with this one."""
+        return f"{self.kind}:{self.about or signature(self.line)}"
+
+
+def is_instruction(text: str) -> bool:
+    """Return whether a text reads like an instruction to a model, and so must not be quoted in a lesson."""
+    return _INSTRUCTION.search(text) is not None
+
+
+def signature(line: str) -> str:
+    """Return the line without what differs from run to run: numbers, paths, quoted names, addresses."""
+    line = re.sub(r"https?://\S+", "URL", line)
+    line = re.sub(r"(?:/[\w.+-]+){2,}/?", "PATH", line)
+    line = re.sub(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b", "HEX", line, flags=re.IGNORECASE)
+    line = re.sub(r"\d+", "0", line)
+    return " ".join(line.casefold().split())
+
+
+def quoted(text: str, limit: int = _LONGEST) -> str:
+    """Return a text as inline code on one line, shortened in the middle with a mark."""
+    line = " ".join(text.split()).replace("`", "'")
+    if len(line) > limit:
+        line = f"{line[: limit * 2 // 3].rstrip()} … {line[-limit // 4 :].lstrip()}"
+    return f"`{line}`"
+
+
+def quotable(command: str) -> bool:
+    """Whether a command stands in inline code as it ran: on one line, without backticks and runs of blanks."""
+    return not re.search(r"[`\n\t]|  ", command)
+
+
+def printed(output: str) -> str:
+    """Return what the command itself printed, without what a harness wraps around it."""
+    inside = _OUTPUT.search(output)
+    return inside[1] if inside else output
+
+
+def last_line(output: str) -> Fault | None:
+    """Return the last line of an output that is known to be a failure's, where it has a word of failing in it."""
+    lines = [line.strip() for line in printed(output)[-2000:].splitlines() if line.strip()]
+    line = lines[-1] if lines else ""
+    if len(line) > 200 or not _LAST_LINE.search(line) or _NOISE.search(line) or is_instruction(line):
+        return None
+    return Fault("tool", " ".join(line.split()))
+
+
+def own_fault(output: str, programs: Iterable[str]) -> Fault | None:
+    """Return the error that a program states in its own name without a colon before it: `vllm error: ...`."""
+    names = "|".join(re.escape(name) for name in programs if re.fullmatch(r"[\w.+-]{2,40}", name))
+    if not names:
+        return None
+    said = re.search(
+        rf"^(?:{names})(?:\[\d+\])?:? (?i:fatal |fatal error|error): .*[A-Za-z]{{3}}.*$", printed(output), re.MULTILINE
+    )
+    line = "" if said is None else " ".join(said[0].split())
+    return Fault("tool", line) if line and not is_instruction(line) else None
+
+
+@lru_cache(maxsize=8192)
+def fault_of(output: str) -> Fault | None:
+    """Return what an output says went wrong, or None where no line of a known shape says it."""
+    ends = f"{output[:200]}\n{output[-200:]}"  # where a harness speaks; between stands what was printed
+    if _TIMEOUT.match(output) or _TIMED_OUT.search(ends):
+        return Fault("timeout", "timed out and was killed")
+    text = printed(output)
+    is_json, said = reply_error(text)
+    if is_json:
+        return Fault("tool", said) if said and not is_instruction(said) else None
+    if len(text) > _SEARCHED:
+        text = text[: _SEARCHED // 2] + "\n" + text[-_SEARCHED // 2 :]
+    for kind, pattern in _KINDS:
+        matches = [match for match in pattern.finditer(text) if not _NOISE.search(match[0])]
+        if matches:
+            match = matches[-1] if kind in _LAST else matches[0]
+            named = match.groupdict()
+            line = " ".join((named.get("said") or match[0]).split())
+            about = (named.get("about") or named.get("library") or "").split("." if kind == "module" else "\n")[0]
+            return None if is_instruction(line) else Fault(kind, line, about)
+    return None

@@ -1,0 +1,253 @@
+"""Missing programs and modules, and what brought them: the lessons that recur most."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from posixpath import basename
+
+from combee.traces.mining.attempts import Attempt
+from combee.traces.mining.changes import changed_files, sets_up
+from combee.traces.mining.faults import Fault, quoted
+from combee.traces.mining.finding import Finding
+from combee.traces.mining.shell import Part, base_package, here_documents, parts
+from combee.traces.mining.stand_ins import said, stand_in
+from combee.traces.mining.ways import called, carried, core, places, same_call
+from combee.traces.mining.words import BRINGS, READERS
+
+__all__ = ["INSTALLERS", "find_absent", "find_missing", "installed"]
+
+INSTALLERS = frozenset(
+    {"pip install", "apt-get install", "npm install", "conda install", "uv pip", "uv add", "gem install",
+     "cargo install", "yum install", "dnf install", "apk add", "brew install", "opam install", "go install"}
+)  # fmt: skip
+_WINDOW = 12
+_CHAIN = 3
+_TRACED = re.compile(r"^[ \t]*File \"([^\"\n]{1,200}\.py)\", line \d", re.MULTILINE)
+
+
+def installed(part: Part) -> frozenset[str]:
+    """Return the base names of the packages that a command installs."""
+    if part.action not in INSTALLERS:
+        return frozenset()
+    skip_next, names = False, set()
+    for word in part.arguments:
+        if skip_next:
+            skip_next = False
+        elif word in {"-r", "-i", "--index-url", "--extra-index-url", "-c", "-t", "--target", "-f", "--find-links"}:
+            skip_next = True
+        elif not word.startswith("-") and re.fullmatch(r"[\w.+@/<>=!~\[\],;-]+", word) and word != "install":
+            names.add(base_package(word))
+    return frozenset(names - {"pip", "setuptools", "wheel"})
+
+
+def find_missing(row: Sequence[Attempt]) -> list[Finding]:
+    """Return for each missing program or module what brought it in this run, verified by a later use that worked."""
+    found: dict[str, Finding] = {}
+    for place, attempt in enumerate(row):
+        fault = attempt.fault
+        if fault is None or fault.kind not in {"command", "module"} or fault.about in found:
+            continue
+        finding = _brought(fault, place, row) or stand_in(fault, place, row) or _without(fault, place, row)
+        if finding is not None:
+            found[fault.about] = finding
+    return _joined(list(found.values()), row)
+
+
+def _joined(found: list[Finding], row: Sequence[Attempt]) -> list[Finding]:
+    """Say a chain (one call that stopped at one missing module after the other) once, with all that it took."""
+    command = {attempt.step: attempt.command for attempt in row}
+    chains: dict[str, list[Finding]] = defaultdict(list)
+    for finding in found:
+        if finding.key.startswith("missing/module/"):
+            chains[command[finding.steps[0]] or ""].append(finding)
+    out = list(found)
+    for line, links in chains.items():
+        part = next((part for part in parts(line) if part.program not in READERS), None)
+        if len(links) < _CHAIN or part is None or len(part.text) > 100:
+            continue
+        names = [link.key.split("/")[2] for link in links]
+        installs = [link.text.rsplit(": `", 1)[1].split("` brought", maxsplit=1)[0] for link in links]
+        packages = " ".join(word for each in installs for word in each.split()[2:] if not word.startswith("-"))
+        bare = " after installs with `--no-deps`" if all("--no-deps" in each for each in installs) else ""
+        text = (
+            f"{quoted(part.line)} stopped at one missing module after the other{bare} "
+            f"({', '.join(f'`{name}`' for name in names)}): install all of them at once, {quoted(packages, 300)}."
+        )
+        out = [each for each in out if each not in links]
+        steps = (links[0].steps[0], links[-1].steps[-1])
+        out.append(Finding("missing", f"missing/chain/{part.line}", text, steps))
+    return out
+
+
+def _brought(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None:
+    later = row[place + 1 :]
+    for offset, attempt in enumerate(later):
+        if attempt.worked is False:
+            continue
+        for part in attempt.parts:
+            if not installed(part) or not (part.sure or _named(fault, part)) or attempt.fault is not None:
+                continue
+            proof = _used(fault, row[place], later[offset:], part)
+            if proof is not None:
+                command = part.line
+                what = "The program" if fault.kind == "command" else "The Python module"
+                return Finding(
+                    "missing",
+                    f"missing/{fault.kind}/{fault.about}/{part.action}",
+                    f"{what} `{fault.about}` may be missing ({quoted(said(fault))}): {quoted(command)} brought it.",
+                    (row[place].step, attempt.step, proof),
+                )
+    return None
+
+
+def _named(fault: Fault, part: Part) -> bool:
+    """Whether the packages of an install plausibly hold what was missing: the name is in one of them."""
+    name = fault.about.casefold().replace("_", "-")
+    known = BRINGS.get(fault.about, frozenset()) | {name}
+    return any(package in known or name in package.split("-") for package in installed(part))
+
+
+def _used(fault: Fault, first: Attempt, rest: Sequence[Attempt], part: Part) -> int | None:
+    """Return the step in which the missing thing was used without the fault; None where it was not, or failed again.
+
+    The same command line may use it at once (`apt-get install jq && jq ...`). An install whose packages do not bear the
+    name counts only where it is of one package and the use comes right after it.
+    """
+    named = _named(fault, part)
+    if not named and (fault.kind == "module" or len(installed(part)) > 1):
+        return None
+    for distance, attempt in enumerate(rest[: _WINDOW if named else 2]):
+        again = attempt.fault
+        if again is not None and again.kind == fault.kind and again.about == fault.about:
+            return None
+        same_line = bool(distance) and attempt.command is not None and attempt.command == first.command
+        if same_line and (attempt.worked or (again is not None and again.kind in {"module", "exception", "disk"})):
+            return attempt.step
+        if attempt.worked is not True:
+            continue
+        if fault.kind == "command":
+            uses = [each for each in attempt.parts if _calls(each, fault.about) and each.sure]
+        else:
+            pattern = re.compile(rf"\b(?:import|from)\s+{re.escape(fault.about)}\b")
+            uses = [each for each in attempt.parts if pattern.search(attempt.command or "")]
+            uses = [each for each in uses if each.program in {"python3", "python"} and each.sure]
+        if uses and (distance or any(each is not part for each in uses)):
+            return attempt.step
+    return None
+
+
+def _without(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None:
+    """Return that the same call worked without the module, after the code was changed and nothing was installed."""
+    first = row[place]
+    if fault.kind != "module" or first.worked is not False or not _asked_for(fault, first):
+        return None
+    scripts, changed = _scripts(first), False
+    still = re.compile(rf"^\s*(?:import|from)\s+{re.escape(fault.about)}\b", re.MULTILINE)
+    for attempt in row[place + 1 : place + 1 + _WINDOW]:
+        if sets_up(attempt) or fault.about in attempt.output:
+            return None
+        if attempt.command == first.command and attempt.worked and changed and len(first.command or "") <= 100:
+            text = (
+                f"The Python module `{fault.about}` may be missing ({quoted(said(fault))}): with the code changed to "
+                f"do without it, {quoted(first.command or '')} worked."
+            )
+            return Finding("missing", f"without/{fault.kind}/{fault.about}", text, (first.step, attempt.step))
+        files = changed_files(attempt)
+        if f"{fault.about}.py" in files or "sys.path" in (written := attempt.command or attempt.arguments):
+            return None  # the module was made or found, not done without
+        if files & scripts:
+            changed = "except" in written or not still.search(written)
+    return None
+
+
+def _scripts(attempt: Attempt) -> set[str]:
+    """Return the base names of the code that a call runs: its script or module, and what a traceback names."""
+    found = set(_TRACED.findall(attempt.output))
+    for part in attempt.parts:
+        if part.program == "python3":
+            found |= {word for word in part.arguments if word.endswith(".py")}
+            if part.arguments[:1] == ("-m",):
+                found |= {f"{word.rpartition('.')[2]}.py" for word in part.arguments[1:2]}
+    return set(map(basename, found))
+
+
+def find_absent(row: Sequence[Attempt], handled: Sequence[Finding]) -> tuple[list[Finding], set[str]]:
+    """Return what was missing and what nothing in the run brought: of use where many runs say so.
+
+    With them come the keys of what the run did get past, or may have: then it must not be said that no run did.
+    """
+    past = {f"absent/{'/'.join(finding.key.split('/')[1:3])}" for finding in handled}
+    found: dict[str, Finding] = {}
+    where = places(row)
+    same = _places_of_lines(row)
+    for place, attempt in enumerate(row):
+        fault = attempt.fault
+        if fault is None or fault.kind not in {"command", "module"}:
+            continue
+        key = f"absent/{fault.kind}/{fault.about}"
+        if key not in past:
+            names = {basename(core(part)[0]) for part in attempt.parts} | {basename(fault.about)}
+            others = {at for name in names for at in where.get(name, ())}.union(same[attempt.command])
+            # a script that worked before may not have asked for the module yet
+            since = -1 if fault.kind == "command" else place
+            if _got_past(fault, attempt, [row[at] for at in sorted(others) if at > since]):
+                past.add(key)
+        if key in found or not _asked_for(fault, attempt):
+            continue
+        what = "program" if fault.kind == "command" else "Python module"
+        text = (
+            f"The {what} `{fault.about}` was missing ({quoted(said(fault))}) in run after run, and none of them "
+            "brought it: plan without it."
+        )
+        found[key] = Finding("absent", key, text, (attempt.step,))
+    return [each for key, each in found.items() if key not in past], past
+
+
+def _places_of_lines(row: Sequence[Attempt]) -> Mapping[str | None, Sequence[int]]:
+    found: dict[str | None, list[int]] = defaultdict(list)
+    for at, attempt in enumerate(row):
+        found[attempt.command].append(at)
+    return found
+
+
+def _got_past(fault: Fault, first: Attempt, others: Sequence[Attempt]) -> bool:
+    """Whether the same call may have worked in the run, in whatever way, or the program that was missing did.
+
+    A call whose end is not known may have worked: what is said of all runs must be sure.
+    """
+    if fault.kind == "command":
+        wanted = [part for part in first.parts if called(part, fault.about) or fault.about in part.typed]
+    else:
+        wanted = [part for part in first.parts if part.program == "python3"]
+    return any(
+        other.worked is not False
+        and other.fault is None
+        and (
+            (first.command is not None and other.command == first.command)
+            or any(same_call(mine, part) for mine in wanted for part in other.parts)
+            or (fault.kind == "command" and _may_use(other, fault.about))
+        )
+        for other in others
+    )
+
+
+def _may_use(attempt: Attempt, program: str) -> bool:
+    return bool(carried(attempt, program)) or any(_calls(part, program) for part in attempt.parts)
+
+
+def _calls(part: Part, program: str) -> bool:
+    """Whether a part calls a program, by this name, from a path or by a launcher."""
+    return called(part, program) or basename(core(part)[0]) == basename(program)
+
+
+def _asked_for(fault: Fault, attempt: Attempt) -> bool:
+    """Whether the call itself wanted the missing thing, not something that printed beside it."""
+    if fault.kind == "command":
+        if fault.about in here_documents(attempt.command or ""):
+            return False  # the end word of a here-document, read as a command
+        given = [part for part in attempt.parts if attempt.worked is False and part.program not in READERS]
+        itself = any(called(part, fault.about) for part in attempt.parts)
+        return itself or any(fault.about in part.typed for part in given)
+    return attempt.worked is False and any(part.program == "python3" for part in attempt.parts)

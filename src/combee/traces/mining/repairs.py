@@ -1,0 +1,282 @@
+"""Failure and fix: a call that failed, and the later one of the same intent that worked.
+
+Two shapes are lessons: the call was changed in a few words (`repair`), or the same call worked after one other command
+(`until`). What changed in many places at once teaches nothing that could be said in a line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from posixpath import basename
+
+from combee.traces.mining.attempts import Attempt
+from combee.traces.mining.changes import acts, changed_files, changes_the_world, edits_in_place, sets_up, world_changed
+from combee.traces.mining.faults import Fault, quotable, quoted
+from combee.traces.mining.finding import Finding
+from combee.traces.mining.missing import INSTALLERS, installed
+from combee.traces.mining.shell import Part, program_name
+from combee.traces.mining.ways import core, folder, names, other_options, ran, same_call, similar
+from combee.traces.mining.words import ALIKE, ONLY_ASKS, READERS, RUNNERS
+
+__all__ = ["culprit", "find_repairs"]
+
+_WINDOW = 8
+_MOST_CHANGED = 4
+_LONGEST = 200
+_QUOTES = re.compile(r"[\"'\\]")
+_BY_SHELL = re.compile(r"^(?:sudo )?(?:ba|z)sh -l?c ")
+_FILE = re.compile(r"/|\.[A-Za-z]\w{0,5}$")
+_HIDES = re.compile(r"(?:\d|&)?>{1,2}(?:/dev/null|&\d)|/dev/null")
+_OPTION = re.compile(r"-|\w+=")
+_NOT_THERE = re.compile(r"not found|no such|unrecognized|no tests", re.IGNORECASE)
+_TESTERS = frozenset({"pytest", "jest", "vitest", "mocha", "rspec", "phpunit", "tox"})
+_HANDLED = frozenset({"command", "module"})  # told by `missing`
+
+
+def culprit(attempt: Attempt) -> Part | None:
+    """Return the simple command that failed, or None where more than one may have."""
+    fault = attempt.fault
+    telling = [part for part in attempt.parts if part.program not in READERS]
+    if len(telling) == 1:
+        return telling[0]
+    if fault is None:
+        return None
+    named = [part for part in telling if re.match(rf"{re.escape(part.program)}\b[^\n]{{0,20}}:", fault.line)]
+    if len(named) == 1:
+        return named[0]
+    for start, actions in (("E: ", {"apt-get install", "apt-get update"}), ("externally-managed", {"pip install"})):
+        hit = [part for part in telling if part.action in actions and start in fault.line]
+        if len(hit) == 1:
+            return hit[0]
+    return None
+
+
+def find_repairs(row: Sequence[Attempt]) -> list[Finding]:
+    """Return the repairs of one run, each failure mended once."""
+    found: list[Finding] = []
+    mended: set[tuple[str, str]] = set()
+    for place, attempt in enumerate(row):
+        fault = attempt.fault
+        if not attempt.failed or fault is None:
+            continue
+        if fault.kind in _HANDLED:
+            finding = _requoted(place, row, fault)
+        else:
+            finding = _shell(place, row, fault) if attempt.command is not None else _tool(place, row, fault)
+        if finding is not None and (finding.key, finding.text) not in mended:
+            mended.add((finding.key, finding.text))
+            found.append(finding)
+    return found
+
+
+def _shell(place: int, row: Sequence[Attempt], fault: Fault) -> Finding | None:
+    part = culprit(row[place])
+    if part is None or len(part.text) > _LONGEST or "\n" in part.text:
+        return _requoted(place, row, fault)
+    for offset, attempt in enumerate(row[place + 1 : place + 1 + _WINDOW], place + 1):
+        if attempt.command is None or attempt.worked is None:
+            continue
+        same = [each for each in attempt.parts if _alike(part, each) and _same_intent(part, each)]
+        if attempt.worked is False:
+            if any(same_call(each, part) for each in same):
+                return None  # it failed again, whatever led to it: the next failure is looked at on its own
+            continue
+        same = [each for each in same if ran(attempt, each) and len(each.text) <= _LONGEST and "\n" not in each.text]
+        if not same or (attempt.fault is not None and attempt.fault.signature == fault.signature):
+            continue
+        if same[0].typed == part.typed and not _elsewhere(row[place], part, attempt, same[0]):
+            return _until(place, offset, row, part, fault)
+        return _changed(place, offset, row, part, same[0], fault)
+    return _requoted(place, row, fault)
+
+
+def _alike(one: Part, other: Part) -> bool:
+    mine, theirs = core(one), core(other)
+    if mine and theirs and names(mine[0], theirs[0]) and mine[0] not in RUNNERS:
+        return one.verbs == other.verbs or not (one.verbs and other.verbs)
+    return one.action == other.action or any({one.program, other.program} <= group for group in ALIKE)
+
+
+def _same_intent(one: Part, other: Part) -> bool:
+    if same_call(one, other):
+        return True
+    mine, theirs = installed(one), installed(other)
+    if mine or theirs:
+        return bool(mine & theirs)
+    if RUNNERS & {core(one)[0], core(other)[0]}:  # the code stands in the call
+        return one.arguments[:1] == other.arguments[:1] and one.arguments[:1] not in {(), ("-c",), ("-e",), ("-r",)}
+    if RUNNERS & {one.program, other.program}:
+        return names(core(one)[0], core(other)[0])
+    return similar(one, other) or other_options(one, other)
+
+
+def _elsewhere(first: Attempt, part: Part, later: Attempt, fix: Part) -> str:
+    """Return the folder into which the later line went before the call, where the first line went nowhere."""
+    return folder(later, fix) if not folder(first, part) else ""
+
+
+def _changes(one: Part, other: Part) -> tuple[list[str], list[str]]:
+    """Return the words that were taken out, and those that were put in, with what stands before the call."""
+    out: list[str] = []
+    into: list[str] = []
+    matcher = difflib.SequenceMatcher(None, one.typed, other.typed, autojunk=False)
+    for tag, a, b, c, d in matcher.get_opcodes():
+        if tag != "equal":
+            out += one.typed[a:b]
+            into += other.typed[c:d]
+    return out, into
+
+
+def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
+    place: int, offset: int, row: Sequence[Attempt], part: Part, fix: Part, fault: Fault
+) -> Finding | None:
+    if part.program in READERS or (fault.kind == "timeout" and len(fix.text) > 120):
+        return None
+    out, into = _changes(part, fix)
+    if (out or into) and _means_nothing(part, fix):
+        return None
+    goes = _elsewhere(row[place], part, row[offset], fix)
+    into += ["cd", goes] if goes else []
+    if not 0 < len(out) + len(into) <= _MOST_CHANGED or _only_hides(out, into):
+        return None
+    if part.program in _TESTERS and not _NOT_THERE.search(fault.line) and not all(map(_OPTION.match, out + into)):
+        return None  # other tests
+    fewer = installed(part) - installed(fix)
+    if fewer and installed(fix) and not any(name in fault.line for name in fewer):
+        return None  # a part of the packages came: that says nothing of the others
+    if world_changed(row[place + 1 : offset]):
+        return None
+    shown = f"cd {goes} && {fix.text}" if goes else fix.text
+    change = " ".join([*(f"-{word}" for word in out), *(f"+{word}" for word in into)])
+    return _repaired(row[place], row[offset], (part.action, part.text, shown), fault, change)
+
+
+def _repaired(first: Attempt, later: Attempt, said: tuple[str, str, str], fault: Fault, change: str) -> Finding | None:
+    action, failed, worked = said
+    if not (quotable(failed) and quotable(worked)):
+        return None
+    return Finding(
+        "repair",
+        f"repair/{action}/{fault.signature}/{change}",
+        f"{quoted(failed)} failed with {quoted(fault.line)}; {quoted(worked)} worked.",
+        (first.step, later.step),
+    )
+
+
+def _requoted(place: int, row: Sequence[Attempt], fault: Fault) -> Finding | None:
+    """Return that the next call was the same line with other quotes or by `bash -c`, and worked."""
+    first, later = row[place], next(iter(row[place + 1 : place + 2]), None)
+    if later is None or not later.worked or later.fault is not None or not first.command or not later.command:
+        return None
+    if max(len(first.command), len(later.command)) > _LONGEST or not _QUOTES.search(later.command):
+        return None
+    if first.command == later.command or _bare(first.command) != _bare(later.command):
+        return None
+    return _repaired(first, later, ("quotes", first.command, later.command), fault, later.command)
+
+
+def _bare(line: str) -> str:
+    return _QUOTES.sub("", _BY_SHELL.sub("", line))
+
+
+def _only_hides(out: Sequence[str], into: Sequence[str]) -> bool:
+    """Whether all that was changed is that the output is not shown."""
+    return not out and all(map(_HIDES.fullmatch, into))
+
+
+def _means_nothing(part: Part, fix: Part) -> bool:
+    """Whether a change of words says nothing: another spelling of a program, another file given to a script, a look.
+
+    An option, its value (`--workers 8`) and what stands before the call (`HOST=db`, `sudo`) do say something.
+    """
+    if same_call(part, fix):
+        return _spelled(part) == _spelled(fix)
+    asks = not ONLY_ASKS.isdisjoint(fix.words) or fix.words[-1] == "-h"
+    if asks and ONLY_ASKS.isdisjoint(part.words):
+        return True
+    if not RUNNERS & {part.program, fix.program}:
+        return False
+    one, other = core(part), core(fix)
+    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    changed = [(one, at) for tag, a, b, _, _ in matcher.get_opcodes() if tag != "equal" for at in range(a, b)]
+    changed += [(other, at) for tag, _, _, c, d in matcher.get_opcodes() if tag != "equal" for at in range(c, d)]
+    if any(words[at].startswith("-") for words, at in changed):
+        return False
+    return not all(at and words[at - 1].startswith("-") and not _FILE.search(words[at]) for words, at in changed)
+
+
+def _spelled(part: Part) -> list[str]:
+    return [word if "/" in word else program_name(word) for word in part.typed]
+
+
+def _writes(attempt: Attempt) -> bool:
+    """Whether a call changed something other than by a command that can be named (`sed -i`, `export`)."""
+    named = {basename(part.words[-1]) for part in attempt.parts if edits_in_place(part)}
+    return bool(changed_files(attempt) - named) or (sets_up(attempt) and not acts(attempt))
+
+
+def _until(place: int, offset: int, row: Sequence[Attempt], part: Part, fault: Fault) -> Finding | None:
+    """The same call failed and then worked: a lesson where one command stands between, and no file was written."""
+    between = [attempt for attempt in row[place + 1 : offset] if attempt.worked is not False]
+    done: list[Part] = [act for attempt in between for act in acts(attempt)]
+    here = list(row[offset].parts)
+    done += filter(changes_the_world, here[: [each.words for each in here].index(part.words)])
+    wrote = any(attempt.command is None or _writes(attempt) for attempt in between)
+    if wrote or len(done) != 1 or len(done[0].text) > _LONGEST or not quotable(done[0].text):
+        return None
+    act = done[0]
+    if act.words == part.words or act.program in RUNNERS - {"bash"}:
+        return None
+    if act.action in INSTALLERS and not installed(act):
+        return None
+    return Finding(
+        "until",
+        f"until/{part.action}/{fault.signature}/{act.action}",
+        f"{quoted(part.text)} failed with {quoted(fault.line)} until {quoted(act.text)} was run; then it worked.",
+        (row[place].step, row[offset].step),
+    )
+
+
+def _tool(place: int, row: Sequence[Attempt], fault: Fault) -> Finding | None:
+    """A call of a tool that is no shell: the next one of the same tool that worked, with one argument changed."""
+    first = row[place]
+    failures = 1
+    for attempt in row[place + 1 : place + 1 + _WINDOW]:
+        if attempt.tool != first.tool:
+            continue
+        if attempt.worked is False:
+            failures += 1
+            first = attempt if attempt.fault and attempt.fault.signature == fault.signature else first
+            continue
+        if attempt.worked is None:
+            continue
+        mine, theirs = first.fields, attempt.fields
+        changed = [name for name in mine if name in theirs and mine[name] != theirs[name]]
+        if mine.keys() != theirs.keys() or len(changed) != 1:
+            return None
+        said = _difference(mine[changed[0]], theirs[changed[0]])
+        if said is None:
+            return None
+        times = "" if failures == 1 else f" {failures} times"
+        return Finding(
+            "repair",
+            f"repair/{first.tool}/{fault.signature}/{changed[0]}/{said}",
+            f"The tool `{first.tool}` failed{times} with {quoted(fault.line)}; "
+            f"it worked when `{changed[0]}` was {said}.",
+            (row[place].step, attempt.step),
+        )
+    return None
+
+
+def _difference(old: str, new: str) -> str | None:
+    """Return in words how an argument was changed, or None where that takes more than a line."""
+    if old.strip() == new.strip():
+        blanks = len(new) - len(new.lstrip(" "))
+        if new.lstrip(" ") == old.lstrip(" "):
+            return f"given with its {blanks} leading blanks"
+        return None
+    if "\n" in old or "\n" in new or max(len(old), len(new)) > 120:
+        return None
+    return f"{quoted(new)} instead of {quoted(old)}"

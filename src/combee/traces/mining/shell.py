@@ -1,0 +1,239 @@
+"""A command line taken apart: the simple commands in it, which of them surely ran, and what each is meant to do.
+
+It reads text, it runs nothing. What it cannot take apart is one command of unknown intent, which teaches nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import lru_cache
+from posixpath import basename
+
+from combee.traces.mining.words import KEYWORDS, TWO_WORDS, WITH_VERB, WRAPPERS
+
+__all__ = ["Part", "base_package", "here_documents", "parts", "program_name", "without_heredocs", "written_files"]
+
+_HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_][\w.-]*+)\1")
+_WRITES = re.compile(r"(?<![0-9&<>])>{1,2}[ \t]*([\w./~+-]+)")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_MATTER = frozenset({"sudo", "doas", "env"})
+_SAME = {
+    "python": "python3",
+    "pip3": "pip",
+    "apt": "apt-get",
+    "nodejs": "node",
+    "egrep": "grep",
+    "bsdtar": "tar",
+    "docker-compose": "docker",
+}
+_MOST = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One simple command.
+
+    `words` are without wrappers (sudo, env) and assignments; `typed` has those of them that may matter; `text` is as
+    typed; `sure` says that the exit code of the whole line speaks for this part too; `fed` is what stands before it in
+    a pipe; `background` says that `&` follows.
+    """
+
+    text: str
+    words: tuple[str, ...]
+    sure: bool
+    fed: str = ""
+    background: bool = False
+    typed: tuple[str, ...] = ()
+
+    @property
+    def program(self) -> str:
+        """The name of the program, one name for its spellings (python3, pip, apt-get)."""
+        return program_name(self.words[0]) if self.words else ""
+
+    @property
+    def line(self) -> str:
+        """The command in words, without wrappers and redirections: what a lesson shows."""
+        return " ".join(self.words)
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """The words of the sub-command, of programs that have them."""
+        if self.program not in WITH_VERB:
+            return ()
+        found = [word for word in self.words[1:5] if not word.startswith("-") and "=" not in word]
+        return tuple(found[: 2 if found and found[0] in TWO_WORDS else 1])
+
+    @property
+    def action(self) -> str:
+        """Program and sub-command: `git merge`, `pip install`, `tar`."""
+        return " ".join((self.program, *self.verbs))
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What follows the program and its sub-command."""
+        rest = list(self.words[1:])
+        for word in self.verbs:
+            rest.remove(word)
+        return tuple(rest)
+
+    @property
+    def targets(self) -> frozenset[str]:
+        """The arguments that are no options."""
+        return frozenset(word for word in self.arguments if not word.startswith("-"))
+
+
+def program_name(word: str) -> str:
+    """Return the name under which a program is filed."""
+    name = basename(word) if not word.startswith("./") else word
+    name = re.sub(r"^(python)[23](?:\.\d+)?$", r"\g<1>3", name)
+    name = re.sub(r"^pip3?(?:\.\d+)?$", "pip", name)
+    return _SAME.get(name, name)
+
+
+def base_package(word: str) -> str:
+    """Return a package's name without version, extras and the distribution's prefix: `python3-numpy` is `numpy`."""
+    name = re.split(r"[<>=!~\[;@]", word, maxsplit=1)[0].strip().casefold().replace("_", "-")
+    return re.sub(r"^(?:python3?-|lib(?=.*-dev$))", "", name)
+
+
+def without_heredocs(command: str) -> str:
+    """Return the command with the bodies of here-documents taken out: they are data for a program, not commands."""
+    lines = command.split("\n")
+    ends: dict[str, list[int]] = defaultdict(list)
+    for number, line in enumerate(lines):
+        ends[line.strip(" \t")].append(number)
+    kept: list[str] = []
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        for match in _HEREDOC.finditer(line):
+            later = ends.get(match[2], [])
+            if (place := bisect_right(later, at)) < len(later):
+                at = later[place]  # of two on one line the second begins where the first ends
+                line = line.replace(match[0], f"<<{match[2]}", 1)
+        kept.append(line)
+        at += 1
+    return "\n".join(kept).rstrip("\n")
+
+
+def here_documents(command: str) -> list[str]:
+    """Return the end words of the here-documents in a command, those inside others too, in order."""
+    return [match[2] for match in _HEREDOC.finditer(command)]
+
+
+def written_files(command: str) -> frozenset[str]:
+    """Return the base names of files that a command writes by redirection."""
+    return frozenset(basename(name) for name in _WRITES.findall(without_heredocs(command)) if name != "/dev/null")
+
+
+@lru_cache(maxsize=4096)
+def parts(command: str) -> tuple[Part, ...]:
+    """Return the simple commands of a line, in order; empty where the line cannot be read."""
+    command = without_heredocs(command[:_MOST]).strip()
+    pieces = _split(command)
+    if not pieces:
+        return ()
+    found: list[Part] = []
+    after = [joint for _, joint in pieces[1:]] + ["&" if command.endswith("&") and command[-2:] != "&&" else ""]
+    chained = True
+    sure: list[bool] = []
+    for joint in reversed(after):
+        chained = joint == "" or (joint == "&&" and chained)  # what && leads to, up to the end of the line
+        sure.append(chained)
+    fed = ""
+    for (text, _), joint, vouched in zip(pieces, after, reversed(sure), strict=True):
+        typed, words = _words(text)
+        if words:
+            found.append(Part(text.strip(), words, vouched, fed, joint == "&", typed))
+        fed = text.strip() if joint == "|" else ""
+    if any(part.program in KEYWORDS for part in found):
+        return ()  # loops and conditions: what ran is not known
+    return tuple(found)
+
+
+def _split(command: str) -> list[tuple[str, str]] | None:
+    """Return (text, the joint before it) of each simple command, minding quotes and brackets."""
+    out: list[tuple[str, str]] = []
+    start, at, joint, quote, depth = 0, 0, "", "", 0
+    while at < len(command):
+        char = command[at]
+        if quote:
+            if char == "\\" and quote == '"':
+                at += 1
+            elif char == quote:
+                quote = ""
+        elif char == "\\":
+            at += 1
+        elif char in "'\"`":
+            quote = char
+        elif char in "({":
+            depth += 1
+        elif char in ")}":
+            depth -= 1
+        elif depth <= 0 and (found := _joint(command, at)):
+            out.append((command[start:at], joint))
+            joint, at = found, at + len(found) - 1
+            start = at + 1
+        at += 1
+    if quote or depth:
+        return None
+    out.append((command[start:], joint))
+    return _without_blanks(out)
+
+
+def _without_blanks(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Drop empty pieces and comments; of two joints that meet then, the one that says more stays (`&` and a line)."""
+    kept: list[tuple[str, str]] = []
+    dropped = ""
+    for text, before in pieces:
+        joint = dropped if dropped and before in {";", "\n"} else before
+        if text.strip() and not text.strip().startswith("#"):
+            kept.append((text, joint if kept else ""))
+            dropped = ""
+        else:
+            dropped = joint
+    return kept
+
+
+def _joint(command: str, at: int) -> str:
+    two = command[at : at + 2]
+    if two in {"&&", "||"}:
+        return two
+    char = command[at]
+    if char == "&" and (command[at - 1 : at] in {">", "<"} or two == "&>"):
+        return ""
+    return char if char in "|;&\n" else ""
+
+
+def _words(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the words of a simple command with the wrappers and variables that may matter, and without any."""
+    try:
+        words = shlex.split(text, comments=True)
+    except ValueError:
+        return (), ()
+    words = [word for word in words if not re.fullmatch(r"(?:\d?>{1,2}|<|&>|\d>&\d|<<\w*)", word)]
+    before: list[str] = []
+    wrapper = ""
+    while words:
+        name = basename(words[0])
+        taken = 1
+        if name in WRAPPERS:
+            wrapper = name
+        elif words[0].startswith("-") and wrapper:
+            taken = 2 if words[0] in WRAPPERS[wrapper] else 1
+        elif wrapper == "timeout":
+            wrapper = "exec"  # the time, given once
+            taken = 1
+        elif not _ASSIGNMENT.match(words[0]):
+            break
+        if wrapper in _MATTER or _ASSIGNMENT.match(words[0]):
+            before += words[:taken]
+        words = words[taken:]
+    typed = (*before, *words)
+    if words[:3] and program_name(words[0]) == "python3" and words[1:3] == ["-m", "pip"]:
+        words = ["pip", *words[3:]]
+    return typed, tuple(words)

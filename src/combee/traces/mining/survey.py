@@ -1,0 +1,151 @@
+"""One pass over many runs: the findings of each, the same lessons of different runs under one text, and contrasts.
+
+It holds findings and outlines, never traces: some kilobytes a run. What a lesson says is settled over all runs (the
+shortest text of its key), so that a lesson that recurs is one bullet with many sources, not many bullets.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from combee.redaction import Trace
+from combee.traces.mining.attempts import attempts
+from combee.traces.mining.contrast import Outline, contrast, outline
+from combee.traces.mining.corrections import find_corrections
+from combee.traces.mining.dead_ends import find_dead_ends, find_errors, find_unmended, installs_in_one
+from combee.traces.mining.faults import quoted
+from combee.traces.mining.finding import Finding
+from combee.traces.mining.flips import find_flips
+from combee.traces.mining.hangs import find_hangs, find_slow
+from combee.traces.mining.missing import find_absent, find_missing
+from combee.traces.mining.quoting import find_quoting
+from combee.traces.mining.repairs import find_repairs
+
+__all__ = ["Survey", "findings", "survey"]
+
+_MOST_A_RUN = 24
+_SAID_OFTEN = 3
+_NO_MATTER = ("-q", "-v", "-y", "--quiet", "--no-cache-dir", "--timeout", "--retries", "--progress-bar", "--verbose")
+_LEAST_RUNS = {"absent": 3, "unmended": 3, "error": 3, "slow": 3}
+"""Kinds that say something only where several runs agree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was found in each run, by trace id; the texts are those that all runs share."""
+
+    by_trace: Mapping[str, tuple[Finding, ...]]
+
+    def support(self) -> dict[str, int]:
+        """Return in how many runs each lesson was found."""
+        counts: dict[str, int] = defaultdict(int)
+        for found in self.by_trace.values():
+            for text in {each.text for each in found}:
+                counts[text] += 1
+        return dict(counts)
+
+
+def findings(trace: Trace) -> tuple[tuple[Finding, ...], Outline]:
+    """Return what one run teaches by itself, and its outline for comparing it with others."""
+    row = attempts(trace)
+    missing = find_missing(row)
+    absent, past = find_absent(row, missing)
+    found = [
+        *missing,
+        *absent,
+        *find_repairs(row),
+        *find_quoting(row),
+        *find_hangs(row),
+        *find_flips(row),
+        *find_dead_ends(row),
+        *find_corrections(trace),
+    ]
+    unmended, more = find_unmended(row, found)
+    found += unmended
+    found += find_errors(row, found)
+    found += find_slow(row, trace.meta.get("task_id", ""), found)
+    return tuple(found[:_MOST_A_RUN]), outline(trace, row, past | more)
+
+
+def survey(traces: Iterable[Trace]) -> Survey:
+    """Look through runs one by one, holding one at a time; traces are to be redacted before.
+
+    Runs of different tenants or clearances are never compared: no text of the ones gets into a lesson of the others.
+    """
+    own: dict[tuple[str, str], dict[str, tuple[Finding, ...]]] = defaultdict(dict)
+    outlines: dict[tuple[str, str], list[Outline]] = defaultdict(list)
+    for trace in traces:
+        group = (trace.labels.get("tenant", ""), trace.labels.get("clearance", ""))
+        own[group][trace.id], seen = findings(trace)
+        outlines[group].append(seen)
+    found: dict[str, tuple[Finding, ...]] = {}
+    for group, by_trace in own.items():
+        across = contrast(outlines[group])
+        merged = {name: (*alone, *across.get(name, ())) for name, alone in by_trace.items()}
+        found |= installs_in_one(_settled(_true_across(merged, outlines[group])))
+    return Survey(found)
+
+
+def _true_across(
+    by_trace: Mapping[str, Sequence[Finding]], outlines: Sequence[Outline]
+) -> dict[str, tuple[Finding, ...]]:
+    """Drop what another run proves wrong; a dead end that another run got past becomes a repair."""
+    worked: set[int] = set().union(*(run.worked for run in outlines))
+    past: set[str] = set().union(*(run.past for run in outlines))
+    installs: dict[str, str] = {}
+    for thing, line in (pair for run in outlines for pair in run.installs):
+        installs[thing] = min(installs.get(thing, line), line, key=lambda each: (len(each), each))
+    fed = {each.key: each for found in by_trace.values() for each in found if each.key.endswith("/fed")}
+    feedable = {each.line for each in fed.values()}
+
+    def as_others_have_it(each: Finding) -> Finding | None:
+        if each.kind == "hang" and (mended := fed.get(f"{each.key.removesuffix('/asks')}/fed")) is not None:
+            return replace(mended, steps=each.steps)
+        if each.kind == "dead_end" and (thing := each.key.split("/")[1]) in installs:
+            return _got_past(each, thing, installs[thing])
+        if each.key in past:
+            return None
+        program = hash(each.key.split("/", 1)[1].split(" ")[0])
+        return None if each.kind == "unmended" and (each.line in worked or program in feedable) else each
+
+    return {name: tuple(filter(None, map(as_others_have_it, found))) for name, found in by_trace.items()}
+
+
+def _got_past(end: Finding, thing: str, line: str) -> Finding | None:
+    """Return what worked elsewhere, if it differs in more than flags that change nothing about what is installed."""
+    words = [word for word in line.split() if not word.startswith(_NO_MATTER) and not word.isdigit()]
+    if len(words) > 6 or not any(word.startswith("-") for word in words):
+        return None  # the same command worked elsewhere: chance, not a lesson
+    package = thing.rpartition(" ")[2]
+    fault = end.text.split("failed each time with ")[1].split(" (")[0]
+    tried = end.text.split(" (", 1)[1].split(")")[0]
+    text = (
+        f"Installing `{package}` failed again and again with {fault} ({tried}); in another run {quoted(line)} worked."
+    )
+    return replace(end, kind="repair", key=f"repair/{thing}/{line}", text=text)
+
+
+def _settled(by_trace: Mapping[str, Sequence[Finding]]) -> dict[str, tuple[Finding, ...]]:
+    texts: dict[str, str] = {}
+    runs: dict[str, set[str]] = defaultdict(set)
+    for name, found in by_trace.items():
+        for each in found:
+            runs[each.key].add(name)
+            known = texts.get(each.key)
+            if known is None or (len(each.text), each.text) < (len(known), known):
+                texts[each.key] = each.text
+    beaten = {f"absent/{'/'.join(key.split('/')[1:3])}" for key in runs if key.startswith("missing/")}
+    settled: dict[str, tuple[Finding, ...]] = {}
+    for name, found in by_trace.items():
+        kept: dict[str, Finding] = {}
+        for each in found:
+            # what a "user" says in three runs or more is a harness speaking
+            if each.kind == "correction" and len(runs[each.key]) >= _SAID_OFTEN:
+                continue
+            if len(runs[each.key]) < _LEAST_RUNS.get(each.kind, 1) or each.key in beaten:
+                continue
+            kept.setdefault(each.key, replace(each, text=texts[each.key]))
+        settled[name] = tuple(kept.values())
+    return settled

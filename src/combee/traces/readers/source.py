@@ -1,0 +1,173 @@
+"""One file or folder as a reader sees it: bounded reads, JSON values with their line, a place to name what was lost.
+
+Nothing here follows links, waits on pipes, or holds more than one record in memory. A record is one JSON line, one
+whole JSON document or one member of an archive; a record over the limit is named and passed over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from combee.redaction import plain
+from combee.traces.readers.notices import Report
+from combee.traces.readers.shape import (
+    SPACE,
+    Kind,
+    Shape,
+    bounded_lines,
+    open_regular,
+    parse_json,
+    read_bounded,
+    shape_of,
+)
+
+__all__ = ["Limits", "Source"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds in bytes (or characters of text, for `trace`) that keep memory flat whatever the files hold."""
+
+    record: int = 64 << 20
+    """One JSON line, document or archive member."""
+    held: int = 64 << 20
+    """Records of unfinished traces held at a time, where a file mixes traces (spans, runs)."""
+    trace: int = 256 << 20
+    """Text of one trace; later steps are cut and named."""
+
+
+@dataclass
+class Source:
+    """A file or folder to read. `name` is its path below the folder that was asked for."""
+
+    path: Path
+    name: str
+    report: Report
+    limits: Limits = field(default_factory=Limits)
+    folder: bool = False
+    taken: frozenset[str] | None = None
+    """A folder reader that used only some of the entries names them here; the others are then read on their own."""
+    belongs: bool = False
+    """Set by a reader for a file whose content is read with another one (a sub-agent's file)."""
+
+    @property
+    def kind(self) -> Kind:
+        """What it is: a folder, one JSON document, lines of JSON, a zip archive, or something else."""
+        return "folder" if self.folder else self._shape.kind
+
+    @property
+    def first(self) -> tuple[object, ...]:
+        """The first JSON values of a file (the only one of a document); empty for a folder or an archive."""
+        return () if self.folder else self._shape.first
+
+    @property
+    def reason(self) -> str:
+        """Why a file of kind `other` cannot be read."""
+        return "" if self.folder else self._shape.reason
+
+    @property
+    def reason_line(self) -> int | None:
+        """The line of `reason`, where there is one."""
+        return None if self.folder else self._shape.line
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The entries of a folder, sorted; links are left out."""
+        if not self.folder:
+            return ()
+        try:
+            with os.scandir(self.path) as entries:
+                return tuple(sorted(entry.name for entry in entries if not entry.is_symlink()))
+        except OSError:
+            return ()
+
+    def child(self, name: str) -> Source:
+        """Return an entry of this folder, given by its path below it."""
+        path = self.path / name
+        below = plain(f"{self.name}/{name}" if self.name else name)
+        return Source(path, below, self.report, self.limits, folder=path.is_dir() and not path.is_symlink())
+
+    def quiet(self) -> Source:
+        """Return the same place with a report of its own: to look at it before it is known whose it is."""
+        return Source(self.path, self.name, Report(), self.limits, folder=self.folder)
+
+    def skip(self, reason: str, line: int | None = None) -> None:
+        """Name something of this file that was not read."""
+        self.report.skip(self.name or self.path.name, reason, line)
+
+    def note(self, reason: str, line: int | None = None) -> None:
+        """Name something that was read, but changed or assumed."""
+        self.report.note(self.name or self.path.name, reason, line)
+
+    def records(self) -> Iterator[tuple[int, object]]:
+        """Yield (line, value) of every JSON value of the file; each line that cannot be read is named."""
+        shape = self._shape
+        if shape.values is not None:
+            yield from shape.values
+        elif shape.kind == "lines":
+            yield from self._lines()
+
+    def read_bytes(self, limit: int | None = None) -> bytes | None:
+        """Return the whole file, or None (named) where it is larger than the limit or cannot be opened."""
+        bound = self.limits.record if limit is None else limit
+        try:
+            with open_regular(self.path) as file:
+                data = read_bounded(file, bound)
+        except OSError as error:
+            self.skip(f"cannot be opened: {error.strerror or error}")
+            return None
+        if data is None:
+            self.skip(f"larger than {bound >> 20} MiB")
+            return None
+        return data
+
+    def read_json(self, limit: int | None = None) -> object:
+        """Return the JSON document in the file, or None (named) where there is none."""
+        data = self.read_bytes(limit)
+        if data is None:
+            return None
+        try:
+            return parse_json(data)
+        except ValueError as error:
+            self.skip(str(error), getattr(error, "line", None))
+            return None
+
+    def _lines(self) -> Iterator[tuple[int, object]]:
+        try:
+            with open_regular(self.path) as file:
+                for line, data in bounded_lines(file, self.limits.record):
+                    if data is None:
+                        self.skip(f"line longer than {self.limits.record >> 20} MiB", line)
+                    elif data.strip(SPACE):
+                        value = self._value(data, line)
+                        if value is not None:
+                            yield line, value
+        except OSError as error:
+            self.skip(f"cannot be read to its end: {error.strerror or error}")
+
+    def _value(self, data: bytes, line: int) -> object:
+        try:
+            return parse_json(data)
+        except ValueError as error:
+            if str(error) == "not UTF-8":
+                try:
+                    value = parse_json(data.decode("utf-8", "replace").encode())
+                except ValueError as second:
+                    self.skip(str(second), line)
+                    return None
+                self.note("bytes that are not UTF-8 were replaced", line)
+                return value
+            self.skip(str(error), line)
+            return None
+
+    @cached_property
+    def _shape(self) -> Shape:
+        try:
+            with open_regular(self.path) as file:
+                return shape_of(file, self.limits.record)
+        except OSError as error:
+            return Shape("other", reason=f"cannot be opened: {error.strerror or error}")
