@@ -13,7 +13,7 @@ from combee.kernel.learn import Curator, Generator, Reflector
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 
 if TYPE_CHECKING:
-    from combee.ace import Models
+    from combee.model import Models
 
 __all__ = ["AGENTS", "Agent", "agent_of"]
 
@@ -83,7 +83,8 @@ def _ace(
     prices: Mapping[str, Any],
     learn: Mapping[str, Any],
 ) -> Agent:
-    from combee.ace import AceCurator, AceGenerator, AceReflector, Prompts, open_models
+    from combee.ace import AceCurator, AceGenerator, AceReflector, Prompts
+    from combee.model import open_models
 
     seed = learn.get("seed", 0)
     prompts = Prompts.load(agent.get("prompts"))

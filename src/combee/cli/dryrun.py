@@ -21,8 +21,7 @@ from combee.kernel.learn import Task
 from combee.kernel.playbook import Playbook, count_tokens, load, tokens
 
 if TYPE_CHECKING:
-    from combee.ace import ModelSettings, Workload
-    from combee.model import Estimate, Phase
+    from combee.model import Estimate, ModelSettings, Phase, Workload
 
 __all__ = ["check_budget", "check_scoring", "print_estimate", "print_scoring", "refuse_beyond", "work_of"]
 
@@ -33,7 +32,7 @@ _RAISE = "Raise the limit: without all of its calls the command has no result."
 
 def work_of(spec: RunSpec, samples: Sequence[int], validation: int = 0) -> Workload:
     """Return what a run is to do; `samples` are the tokens of what it learns from, one number a sample."""
-    from combee.ace import Workload
+    from combee.model import Workload
 
     return Workload(
         samples=len(samples),
@@ -59,8 +58,8 @@ def check_budget(spec: RunSpec, work: Workload | None = None) -> None:
     Raises:
         UsageError: A limit of the run or of a role is below what one step takes.
     """
-    from combee.ace import budget_of, refuse_too_small
-    from combee.ace.budgets import ROLES
+    from combee.model.estimate import refuse_too_small
+    from combee.model.settings import ROLES, budget_of
 
     budget_of(spec.budget)
     config = spec.learn_config()
@@ -88,8 +87,8 @@ def check_budget(spec: RunSpec, work: Workload | None = None) -> None:
 
 
 def _a_step(phase: Any, steps: int, one: ModelSettings, spec: RunSpec) -> Phase:
-    from combee.ace import price_of
     from combee.model import Phase
+    from combee.model.settings import price_of
 
     return Phase(
         phase.name,
@@ -112,8 +111,8 @@ def refuse_beyond(
     Raises:
         UsageError: It names the limit and what is needed.
     """
-    from combee.ace import budget_of
-    from combee.model import estimate
+    from combee.model import estimate_phases
+    from combee.model.settings import budget_of
 
     budget = budget_of(limits)
     budget.max_minutes = None
@@ -124,7 +123,7 @@ def refuse_beyond(
     rest = [dataclasses.replace(phase, calls=phase.calls - (phase is dearest)) for phase in phases]
     with _as_usage(what, hint):
         waves = max(phase.calls for phase in phases)
-        estimate([*rest, last], concurrency=waves, budget=budget)
+        estimate_phases([*rest, last], concurrency=waves, budget=budget)
 
 
 @contextmanager
@@ -140,23 +139,23 @@ def _as_usage(what: str, hint: str) -> Iterator[None]:
 
 
 def _settings(spec: RunSpec) -> dict[str, ModelSettings]:
-    from combee.ace import settings_of
-    from combee.ace.budgets import ROLES
+    from combee.model.settings import ROLES, settings_of
 
     return {role: settings_of(spec.model, role) for role in ROLES}
 
 
 def _learning(spec: RunSpec, work: Workload | None, config: Any = None) -> Estimate:
     """Return what a run would take; of recorded runs none is run again."""
-    from combee.ace import Prompts, estimate_learning
+    from combee.ace import Prompts
     from combee.model import Estimate
+    from combee.model.estimate import estimate_learning
 
     found = estimate_learning(
         work or _work_on_tasks(spec),
         config or spec.learn_config(),
         _settings(spec),
         prices=spec.prices,
-        prompts=Prompts.load(spec.agent.get("prompts")),
+        prompt_tokens=Prompts.load(spec.agent.get("prompts")).tokens,
     )
     return found if work is None else Estimate(found.steps, tuple(p for p in found.phases if p.name != "rollout"))
 
@@ -175,7 +174,8 @@ def print_estimate(
     Raises:
         UsageError: The budget does not reach for one step, or no model is named.
     """
-    from combee.ace import ASSUMED, budget_of
+    from combee.model.estimate import ASSUMED
+    from combee.model.settings import budget_of
 
     budget_of(spec.budget)
     if spec.agent.get("kind") != "ace":
@@ -191,7 +191,7 @@ def print_estimate(
 
 
 def _print(found: Estimate, spec: RunSpec, head: str, assumed: str, *, as_json: bool, more: Mapping[str, Any]) -> None:
-    from combee.ace import price_of
+    from combee.model.settings import price_of
 
     known = {one.name: price_of(one.name, one.base_url, spec.prices) for one in _settings(spec).values()}
     unpriced = sorted(name for name, price in known.items() if price is None)
@@ -216,9 +216,10 @@ def _print(found: Estimate, spec: RunSpec, head: str, assumed: str, *, as_json: 
 
 def _scoring(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Playbook]) -> list[Phase]:
     """Return what it takes to score each of `books` on all tasks with an answer."""
-    from combee.ace import Prompts, price_of
-    from combee.ace.estimate import ANSWER
+    from combee.ace import Prompts
     from combee.model import Phase
+    from combee.model.estimate import ANSWER
+    from combee.model.settings import price_of
 
     asked = [count_tokens(task.question) for task in tasks if task.target is not None]
     prompt = Prompts.load(spec.agent.get("prompts")).by_name["generator"]
@@ -253,14 +254,14 @@ def print_scoring(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Play
     Raises:
         UsageError: The budget does not reach for it.
     """
-    from combee.ace.estimate import ANSWER, SECONDS
-    from combee.model import estimate
+    from combee.model import estimate_phases
+    from combee.model.estimate import ANSWER, SECONDS
 
     if spec.agent.get("kind") != "ace":
         click.echo(json.dumps({"calls": 0}) if as_json else "The embedded agent calls no model: 0 calls, 0 tokens, $0.")
         return
     check_scoring(spec, tasks, books)
-    found = estimate(_scoring(spec, tasks, books), concurrency=spec.learn_config().concurrency)
+    found = estimate_phases(_scoring(spec, tasks, books), concurrency=spec.learn_config().concurrency)
     head = f"{counted(found.calls, 'answer')} to score {counted(len(books), 'playbook')}."
     assumed = f"Assumed: an answer of {ANSWER} tokens, {SECONDS:g} s a call. No retries, no cached prompts."
     _print(found, spec, head, assumed, as_json=as_json, more={})

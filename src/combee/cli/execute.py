@@ -10,7 +10,6 @@ from typing import cast
 
 import click
 
-from combee.ace.budgets import ROLES
 from combee.cli.display import Display, make_display
 from combee.cli.gepa_run import METHOD, check_gepa, learn_by_gepa
 from combee.cli.main import INTERRUPTED
@@ -26,6 +25,7 @@ from combee.kernel.learn.batching import announcement
 from combee.kernel.pace import explain
 from combee.kernel.playbook import Playbook, from_json, load, save, tokens
 from combee.kernel.runner import run_sync
+from combee.model.settings import ROLES
 from combee.report import REPORT_NAME, write_report
 
 __all__ = ["SPEC_KEY", "Finished", "execute", "print_finished"]

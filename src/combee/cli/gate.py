@@ -32,7 +32,7 @@ from combee.redaction import find_secrets
 from combee.report.interval import share_text
 
 if TYPE_CHECKING:
-    from combee.ace import Models
+    from combee.model import Models
 
 __all__ = ["command"]
 

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 import click
 
-from combee.ace.budgets import LIMITS, ROLES
 from combee.cli.config import read_config
 from combee.cli.model_options import tables_of
 from combee.cli.options import Place
 from combee.cli.spec import RunSpec
 from combee.cli.words import typed
 from combee.errors import CallErrorKind, RunError, UsageError
+from combee.model.settings import LIMITS, ROLES
 
 __all__ = ["PACE", "for_scoring", "how_to_go_on", "mend_options", "mended", "refuse_another_model", "with_limits"]
 
@@ -126,7 +126,7 @@ def refuse_another_model(old: RunSpec, new: RunSpec, kept: int) -> None:
     Raises:
         UsageError: A role has another model now, and `kept` is not 0.
     """
-    from combee.ace import settings_of
+    from combee.model.settings import settings_of
 
     if old.agent.get("kind") != "ace" or not kept:
         return

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from combee.ace import Models, Prompts, Refined, budget_of, open_models, refine
+from combee.ace import Prompts, Refined, refine
 from combee.cli.config import read_config
 from combee.cli.execute import SPEC_KEY
 from combee.cli.model_options import budget_options, model_options, refuse_unknown_prices, tables_of
@@ -25,6 +25,7 @@ from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import delta_to_json
 from combee.kernel.playbook import Playbook, check_place, digest, save, to_json
 from combee.kernel.runner import LocalRunner, run_sync
+from combee.model import Models, budget_of, open_models
 
 __all__ = ["command"]
 

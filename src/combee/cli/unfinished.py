@@ -24,9 +24,9 @@ from combee.kernel.journal import JSON, Journal, MemoryScope, Scope, hash_json
 from combee.kernel.playbook import Playbook, digest
 
 if TYPE_CHECKING:
-    from combee.ace import Models
     from combee.cli.spec import Prepared
     from combee.kernel.learn import Task
+    from combee.model import Models
 
 __all__ = ["UNFINISHED", "Answers", "kept_until_the_end", "scores_kept", "told_what_is_kept"]
 
@@ -143,7 +143,7 @@ def _without_pace(model: JSON) -> JSON:
 
 
 def _names(models: Models) -> JSON:
-    from combee.ace.clients import place_of
+    from combee.model.clients import place_of
 
     return [[role, model.name, place_of(model.inner)] for role, model in sorted(models.by_role.items())]
 

@@ -8,20 +8,17 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, cast
 
-from combee.ace.clients import place_of
-from combee.ace.role_model import RoleModel
 from combee.kernel.journal import JSON, Journal
-from combee.model import Capabilities
-from combee.model.local import is_local
+from combee.model.dialect import Capabilities
 
 if TYPE_CHECKING:
-    from combee.model import OpenAIModel
+    from combee.model.openai import OpenAIModel
 
-__all__ = ["Keeper", "Spent"]
+__all__ = ["CallLog", "Spent"]
 
 ENDPOINTS = "endpoints"
 STARTS = "starts"  # of each process of the run: when it began, Unix seconds, and how many calls were booked by then
@@ -45,8 +42,8 @@ class Spent:
                 sums[name] += amount
 
 
-class Keeper:
-    """Where rows of the ledger go: nowhere until a journal is attached."""
+class CallLog:
+    """Writes the ledger's rows, and what endpoints were found to take, to the run's journal once one is attached."""
 
     def __init__(self) -> None:
         self._journal: Journal | None = None
@@ -54,23 +51,20 @@ class Keeper:
         self._watched: list[tuple[str, OpenAIModel]] = []
         self._seen: list[Capabilities] = []
 
-    def attach(self, journal: Journal, models: Iterable[RoleModel]) -> None:
-        """Write to this journal from now on; give the models what it says of their endpoints."""
+    def attach(self, journal: Journal) -> None:
+        """Write to this journal from now on."""
         self._journal = journal
         self._known = dict(cast("dict[str, JSON]", journal.meta(ENDPOINTS) or {}))
-        renewed: dict[int, OpenAIModel] = {}
-        for model in models:
-            if is_local(model.name):
-                continue
-            old = cast("OpenAIModel", model.inner)
-            where = f"{old.name} at {place_of(old)}"
-            if id(old) not in renewed:
-                can = self._known.get(where)
-                found = old.capabilities if can is None else _read(cast("dict[str, Any]", can))
-                renewed[id(old)] = old.sibling(capabilities=found)
-                self._watched.append((where, renewed[id(old)]))
-                self._seen.append(found)
-            model.inner = renewed[id(old)]
+
+    def follow(self, model: OpenAIModel) -> OpenAIModel:
+        """Return the model with what the journal says of its endpoint; what it finds out from now on is written."""
+        where = f"{model.name} at {model.endpoint.base_url}"
+        can = self._known.get(where)
+        found = model.capabilities if can is None else _read(cast("dict[str, Any]", can))
+        followed = model.sibling(capabilities=found)
+        self._watched.append((where, followed))
+        self._seen.append(found)
+        return followed
 
     def book(self, row: dict[str, Any]) -> None:
         """Keep a row of the ledger, and what its call showed of an endpoint."""

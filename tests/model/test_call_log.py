@@ -9,11 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from combee.ace import open_models
-from combee.ace.keeping import Keeper, Spent
 from combee.errors import BudgetError
 from combee.kernel.journal import Journal
-from combee.model import Message, Request
+from combee.model import Message, Request, open_models
+from combee.model.call_log import CallLog, Spent
 from combee.model.mock import MockConfig, MockServer
 
 TABLE = {"name": "m", "api_key_env": "NO_SUCH_VARIABLE", "base_url": "http://127.0.0.1:9/v1"}
@@ -54,16 +53,16 @@ def spent(journal: Journal, processes: Sequence[Process]) -> Spent:
     """Return what was spent by processes that began and booked calls at these minutes from now."""
     now = time.time()
     for start, calls in processes:
-        keeper = Keeper()
-        keeper.attach(journal, ())
-        keeper.spent_before()
+        log = CallLog()
+        log.attach(journal)
+        log.spent_before()
         *before, (_, booked) = cast("list[tuple[float, int]]", journal.meta("starts"))
         journal.set_meta("starts", [*before, (now + 60 * start, booked)])
         for role, at in calls:
-            keeper.book({"role": role, "at": now + 60 * at, "wire": 30.0, "paid": "yes"})
-    keeper = Keeper()
-    keeper.attach(journal, ())
-    return keeper.spent_before()
+            log.book({"role": role, "at": now + 60 * at, "wire": 30.0, "paid": "yes"})
+    log = CallLog()
+    log.attach(journal)
+    return log.spent_before()
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,4 @@
-"""The models of a run, one a role, from plain settings: endpoints, weights and limiters shared where they are the same.
-
-One ledger books the calls of all roles; one budget holds for the run and, where asked for, one for a role. Rows go to
-the run's journal from `attach` on.
-"""
+"""What a model is asked for and what a run may take, as checked plain data: one model for each role, prices, limits."""
 
 from __future__ import annotations
 
@@ -11,32 +7,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from combee.ace.asking import CallOptions
-from combee.ace.budgets import ROLES, RoleBudget, budget_of, limits_of
-from combee.ace.clients import Clients
-from combee.ace.keeping import Keeper
-from combee.ace.role_model import Busy, RoleModel
 from combee.errors import UsageError, did_you_mean
-from combee.kernel.journal import Journal
-from combee.model import Budget, Engine, Ledger, Limiter, Price, find_price
-from combee.model.local import FREE, SLOTS, is_local
+from combee.model.budget import Budget
+from combee.model.local import FREE
+from combee.model.prices import Price, find_price
+from combee.model.weights import is_local
 from combee.redaction import find_secrets
 
-__all__ = [
-    "ModelSettings",
-    "Models",
-    "RoleModel",
-    "budget_of",
-    "open_models",
-    "price_of",
-    "settings_of",
-]
+__all__ = ["LIMITS", "ROLES", "CallOptions", "ModelSettings", "budget_of", "limits_of", "price_of", "settings_of"]
 
+ROLES = ("generator", "reflector", "curator")
+LIMITS = ("max_cost", "max_calls", "max_tokens", "max_minutes")
 LOCAL_OUTPUT = 512  # tokens of a reply where nothing is set: a small model rarely ends by itself, and is slow here
 
 
 _SECRET_QUERY = re.compile(r"[?&][^=&]*(key|token|secret|sig|password)[^=&]*=", re.IGNORECASE)
 _ALLOWED = {"email", "home_path"}  # private in a lesson, harmless in a setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions:
+    """How a role calls its model."""
+
+    max_tokens: int = 4096
+    """Tokens that one reply may take."""
+    temperature: float = 0.0
+    seed: int | None = None
+    """Sent to endpoints that take one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,75 +121,17 @@ def price_of(name: str, base_url: str | None, prices: Mapping[str, Any]) -> Pric
         ) from None
 
 
-@dataclass
-class Models:
-    """The models of one run by role. Close them in the event loop that used them."""
-
-    by_role: Mapping[str, RoleModel]
-    settings: Mapping[str, ModelSettings]
-    ledger: Ledger
-    budget: Budget
-    role_budgets: Mapping[str, Budget]
-    keeper: Keeper
-
-    def attach(self, journal: Journal, *, goes_on: bool = True) -> None:
-        """Book into this journal, and ask no endpoint for what it is known to refuse.
-
-        Where the run `goes_on`, what the journal says was spent before counts against the budgets.
-        """
-        self.keeper.attach(journal, self.by_role.values())
-        spent = self.keeper.spent_before()
-        if not goes_on:
-            return
-        self.budget.spent_before(**spent.all)
-        for role, budget in self.role_budgets.items():
-            budget.spent_before(**spent.by_role.get(role, {}))
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        for model in self.by_role.values():
-            await model.inner.aclose()
+def budget_of(table: Mapping[str, Any]) -> Budget:
+    """Return the budget of the run. Raises `UsageError` for a limit that is zero, negative or no number."""
+    return Budget(**limits_of(table))
 
 
-def open_models(
-    table: Mapping[str, Any],
-    *,
-    budget: Mapping[str, Any] | None = None,
-    prices: Mapping[str, Any] | None = None,
-    seed: int = 0,
-) -> Models:
-    """Make the models of all roles.
-
-    Args:
-        table: The settings under [model], with a table for each role that differs.
-        budget: Limits of the run, with a table for each role that has limits of its own.
-        prices: US dollars per million tokens by model: {"input": ..., "output": ..., "cached": ...}.
-        seed: Decides the jitter of waits.
-
-    Raises:
-        UsageError: A setting cannot be used, or a key or weights are missing.
-        BudgetError: A budget in money meets a model without a price.
-    """
-    keeper, busy = Keeper(), Busy()
-    ledger, whole = Ledger(keeper.book, keep_rows=False), budget_of(budget or {})
-    settings = {role: settings_of(table, role) for role in ROLES}
-    clients = Clients(settings.values())
-    limiters: dict[tuple[Any, ...], Limiter] = {}
-    engines: dict[tuple[Any, ...], Engine] = {}
-    role_budgets: dict[str, Budget] = {}
-    by_role: dict[str, RoleModel] = {}
-    for role, one in settings.items():
-        own = (budget or {}).get(role)
-        if own:
-            role_budgets[role] = RoleBudget(whole, **limits_of(own))
-        limits = (clients.place(one), one.max_in_flight, one.requests_per_minute, one.tokens_per_minute)
-        if limits not in limiters:
-            most = one.max_in_flight or (SLOTS if is_local(one.name) else None)
-            limiters[limits] = Limiter(most, rpm=one.requests_per_minute, tpm=one.tokens_per_minute)
-        shared = (limits, role if own else "")
-        if shared not in engines:
-            held = role_budgets.get(role, whole)
-            engines[shared] = Engine(limiter=limiters[limits], ledger=ledger, budget=held, seed=seed)
-        given = price_of(one.name, one.base_url, prices) if prices and one.name in prices else None
-        by_role[role] = RoleModel(clients.make(one, engines[shared], given), busy)
-    return Models(by_role, settings, ledger, whole, role_budgets, keeper)
+def limits_of(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the limits of a table without those of single roles. Raises `UsageError` for what is no limit."""
+    limits = {key: value for key, value in table.items() if key not in ROLES}
+    for key, value in limits.items():
+        if key not in LIMITS:
+            raise UsageError(f"A budget has no limit {key!r}.", hint=did_you_mean(key, LIMITS))
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise UsageError(f"{key} cannot be {value!r}.", hint="Give a number above zero.")
+    return limits

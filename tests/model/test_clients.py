@@ -6,20 +6,25 @@ from typing import Any
 
 import pytest
 
-from combee.ace import (
+from combee.ace import Prompts
+from combee.errors import BudgetError, UsageError
+from combee.kernel.journal import Journal
+from combee.kernel.learn import LearnConfig
+from combee.model import (
+    Budget,
+    Message,
     ModelSettings,
+    OpenAIModel,
+    Request,
     RoleBudget,
+    Usage,
     Workload,
     estimate_learning,
     open_models,
     price_of,
-    refuse_too_small,
     settings_of,
 )
-from combee.errors import BudgetError, UsageError
-from combee.kernel.journal import Journal
-from combee.kernel.learn import LearnConfig
-from combee.model import Budget, Message, OpenAIModel, Request, Usage
+from combee.model.estimate import refuse_too_small
 from combee.model.local import LocalModel
 from combee.model.mock import MockConfig, MockServer, parse_latency
 
@@ -176,6 +181,7 @@ def test_local_models_are_free_and_share_weights_ledger_and_budget(
     assert found.cost(Usage(10**6, 10**6)) == 0
 
 
+TOKENS = Prompts.load().tokens
 WORK = Workload(samples=100, validation=20, question_tokens=50, book_tokens=0)
 SETTINGS = {role: ModelSettings(name="m") for role in ("generator", "reflector", "curator")}
 
@@ -183,7 +189,7 @@ SETTINGS = {role: ModelSettings(name="m") for role in ("generator", "reflector",
 @pytest.mark.parametrize(("how", "leaves"), [("combee", 6), ("naive", 1), ("paper", 6 + 1), ("top_k", 1)])
 def test_an_estimate_counts_the_calls_of_each_phase(how: str, leaves: int) -> None:
     config = LearnConfig(batch=40, aggregate=how, second_chances=1, max_items=10, eval_every=50)
-    found = estimate_learning(WORK, config, SETTINGS, prices={"m": {"input": 1, "output": 2}})
+    found = estimate_learning(WORK, config, SETTINGS, prompt_tokens=TOKENS, prices={"m": {"input": 1, "output": 2}})
     calls = {phase.name: phase.calls for phase in found.phases}
     assert (found.steps, calls["rollout"], calls["reflection"], calls["validation"]) == (3, 120, 120, 40)
     assert calls["aggregation"] + calls.get("top call", 0) == 3 * leaves
@@ -194,9 +200,9 @@ def test_an_estimate_counts_the_calls_of_each_phase(how: str, leaves: int) -> No
 def test_a_budget_too_small_for_one_step_is_refused_before_anything_is_paid() -> None:
     config = LearnConfig(batch=40)
     with pytest.raises(BudgetError, match="one step"):
-        estimate_learning(WORK, config, SETTINGS, budget=Budget(max_calls=50))
+        estimate_learning(WORK, config, SETTINGS, prompt_tokens=TOKENS, budget=Budget(max_calls=50))
     with pytest.raises(BudgetError, match="price"):
-        estimate_learning(WORK, config, SETTINGS, budget=Budget(max_cost=50))
+        estimate_learning(WORK, config, SETTINGS, prompt_tokens=TOKENS, budget=Budget(max_cost=50))
     with pytest.raises(BudgetError, match="80 calls"):
         refuse_too_small(WORK, config, {"max_calls": 79})
     refuse_too_small(WORK, config, {"max_calls": 80})

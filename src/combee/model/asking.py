@@ -7,26 +7,16 @@ kept, so that a kill during the re-ask loses nothing, and no reply is stored twi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from combee.kernel.journal import JSON, Scope
-from combee.model import Message, Model, Request, Response, complete_json, find_json
 from combee.model.journaled import response_from_json, response_to_json
 from combee.model.requesthash import request_hash
+from combee.model.settings import CallOptions
+from combee.model.structured import complete_json, find_json
+from combee.model.types import Message, Model, Request, Response
 
-__all__ = ["CallOptions", "as_text", "ask", "ask_and_keep"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallOptions:
-    """How a role calls its model."""
-
-    max_tokens: int = 4096
-    """Tokens that one reply may take."""
-    temperature: float = 0.0
-    seed: int | None = None
-    """Sent to endpoints that take one."""
+__all__ = ["as_text", "ask", "ask_and_keep"]
 
 
 class _NothingKeptError(Exception):
