@@ -25,10 +25,10 @@ from combee.errors import UsageError
 from combee.files import place_for
 from combee.kernel.aggregate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
 from combee.kernel.journal import JSON, Scope
-from combee.kernel.learn.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
 from combee.kernel.learn.reduce import ONE_CALL
 from combee.kernel.playbook import Playbook, count_tokens
 from combee.kernel.runner import LocalRunner, run_sync
+from combee.tasks.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
 
 __all__ = ["command", "model_of", "with_calibration"]
 
