@@ -82,7 +82,7 @@ def print_scoring(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Play
     Raises:
         UsageError: The budget does not reach for it.
     """
-    from combee.model.estimate import ANSWER, SECONDS
+    from combee.model.estimate import ANSWER, SECONDS, estimate_phases
 
     if spec.agent.get("kind") != "ace":
         click.echo(json.dumps({"calls": 0}) if as_json else "The embedded agent calls no model: 0 calls, 0 tokens, $0.")

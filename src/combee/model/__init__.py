@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from combee.model.budget import Budget, RoleBudget
 from combee.model.dialect import Capabilities
 from combee.model.engine import Engine, RetryPolicy
-from combee.model.journaled import JournaledModel
 from combee.model.ledger import CallRow, Ledger, Totals
 from combee.model.limiter import Limiter, LimiterState
 from combee.model.outcome import RULES, Fault, Rule, StoppedError
@@ -44,7 +43,6 @@ __all__ = [
     "Fault",
     "FaultyModel",
     "FinishReason",
-    "JournaledModel",
     "Ledger",
     "Limiter",
     "LimiterState",
