@@ -15,14 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.team_lab.meaning import meanings, stance
+from benchmarks.team_lab.phrases import HELD_OUT, SEEN, Intent
+from benchmarks.team_lab.play import BAD_OPTION, RETESTED, ROLES, Played, play
+from benchmarks.team_lab.repositories import Broken
 from combee.kernel.journal import Scope, hash_json
 from combee.kernel.learn import Curator, LearnConfig, RecordedTraces, Reflection, learn
 from combee.kernel.playbook import Playbook
 from combee.redaction import Trace
-from combee.swarm.team.meaning import meanings, stance
-from combee.swarm.team.phrases import HELD_OUT, SEEN, Intent
-from combee.swarm.team.play import BAD_OPTION, RETESTED, ROLES, Played, play
-from combee.swarm.team.repositories import Broken
 
 __all__ = ["Arena", "Round", "TeamReflector", "learn_rules", "reworded", "stance_of"]
 

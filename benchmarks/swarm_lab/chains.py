@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from benchmarks.swarm_lab.lab import WINDOW, Facts, cost, facts_in, key_of, lab, path_of
 from combee.swarm.brain import Thought, View, use
 from combee.swarm.mail import Mail
-from combee.swarm.measure.lab import WINDOW, Facts, cost, facts_in, key_of, lab, path_of
 from combee.swarm.swarm import USER
 
 __all__ = ["CENTRE", "NONE", "REUSED", "TRIES", "VOTE", "Chains", "Slips", "Work", "run_chains"]

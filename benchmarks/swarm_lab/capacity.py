@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from combee.swarm.measure.lab import BATCH, WINDOW, ask_all, averaged, cost
-from combee.swarm.measure.result import Claim, Curve, Experiment, Setting, Table, judge
-from combee.swarm.measure.ways import PER_WINDOW, QUESTIONS, Way, chain, disk, fresh, mesh, persistent, reports
+from benchmarks.swarm_lab.lab import BATCH, WINDOW, ask_all, averaged, cost
+from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Setting, Table, judge
+from benchmarks.swarm_lab.ways import PER_WINDOW, QUESTIONS, Way, chain, disk, fresh, mesh, persistent, reports
 
 __all__ = ["Outcome", "capacity", "largest", "outcome"]
 

@@ -12,9 +12,9 @@ import random
 from dataclasses import dataclass
 from functools import partial
 
+from benchmarks.swarm_lab.lab import Facts, averaged, cost, facts_in, hire, key_of, know, lab, path_of, read_told
+from benchmarks.swarm_lab.result import Experiment, Setting, Table, judge
 from combee.swarm.brain import Thought, View
-from combee.swarm.measure.lab import Facts, averaged, cost, facts_in, hire, key_of, know, lab, path_of, read_told
-from combee.swarm.measure.result import Experiment, Setting, Table, judge
 from combee.swarm.swarm import Swarm
 from combee.swarm.window import Newest
 

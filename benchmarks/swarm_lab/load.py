@@ -9,10 +9,10 @@ from bisect import bisect
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from benchmarks.swarm_lab.lab import WINDOW, cost, handled, lab
+from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Setting, Table, judge
 from combee.swarm.brain import View
 from combee.swarm.directory import credit, who_knows
-from combee.swarm.measure.lab import WINDOW, cost, handled, lab
-from combee.swarm.measure.result import Claim, Curve, Experiment, Setting, Table, judge
 from combee.swarm.structure import tree
 from combee.swarm.swarm import Swarm
 

@@ -11,8 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from combee.swarm.brain import Policy, Thought, View, use
-from combee.swarm.measure.lab import (
+from benchmarks.swarm_lab.lab import (
     BATCH,
     DOCUMENT,
     SUMMARY,
@@ -27,6 +26,7 @@ from combee.swarm.measure.lab import (
     read_told,
     reading,
 )
+from combee.swarm.brain import Policy, Thought, View, use
 from combee.swarm.memory import note
 from combee.swarm.swarm import Swarm
 from combee.swarm.window import Compaction, Entry, Newest, Refuse, Summarise, ToDisk, whole_lines

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 
+from benchmarks.swarm_lab.lab import WINDOW, Ask, Facts, ask_all, cost, facts_in, key_of, lab, path_of, reading
+from benchmarks.swarm_lab.result import Experiment, Setting, Table, judge
 from combee.swarm.brain import Thought, View, use
 from combee.swarm.directory import publish
-from combee.swarm.measure.lab import WINDOW, Ask, Facts, ask_all, cost, facts_in, key_of, lab, path_of, reading
-from combee.swarm.measure.result import Experiment, Setting, Table, judge
 from combee.swarm.swarm import USER
 from combee.swarm.window import Newest
 

@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from benchmarks.swarm_lab.lab import WINDOW, Ask, ask_all, cost, handled, lab
 from combee.swarm.brain import Thought, View, use
 from combee.swarm.directory import credit, publish
 from combee.swarm.mail import join
-from combee.swarm.measure.lab import WINDOW, Ask, ask_all, cost, handled, lab
 from combee.swarm.swarm import USER, Swarm
 from combee.swarm.window import Entry, Summarise
 

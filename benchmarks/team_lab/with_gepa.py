@@ -10,10 +10,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.team_lab.learning import Arena, TeamReflector
+from benchmarks.team_lab.meaning import stance
+from benchmarks.team_lab.phrases import Intent
+from benchmarks.team_lab.play import Played
+from benchmarks.team_lab.repositories import Broken
 from combee.gepa import CombeeReflection
 from combee.kernel.journal import MemoryScope
 from combee.kernel.playbook import Playbook
-from combee.swarm.team import Arena, Broken, Intent, Played, TeamReflector, stance
 
 CALLS = 150
 SEED_RULES = "You lead a team that repairs a Python repository."

@@ -8,8 +8,8 @@ import random
 from collections import Counter
 from statistics import mean
 
-from combee.swarm.measure.lab import WINDOW, cost, lab
-from combee.swarm.measure.result import Experiment, Setting, Table, judge
+from benchmarks.swarm_lab.lab import WINDOW, cost, lab
+from benchmarks.swarm_lab.result import Experiment, Setting, Table, judge
 from combee.swarm.structure import Structure, adopt, current, propose, settle, tree
 from combee.swarm.swarm import Swarm
 from combee.swarm.world import World

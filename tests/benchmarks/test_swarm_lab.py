@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from benchmarks.swarm_lab import EXPERIMENTS, Experiment
+from benchmarks.swarm_lab.__main__ import main
+from benchmarks.swarm_lab.asking import reduce_traces
+from benchmarks.swarm_lab.budget import Spent, spend
+from benchmarks.swarm_lab.capacity import largest, outcome
+from benchmarks.swarm_lab.chains import CENTRE, NONE, REUSED, VOTE, Chains, Slips, Work, run_chains
+from benchmarks.swarm_lab.errors import pays_from
+from benchmarks.swarm_lab.joint import joint
+from benchmarks.swarm_lab.lab import DOCUMENT, WINDOW, Facts
+from benchmarks.swarm_lab.load import Demand, run_load
+from benchmarks.swarm_lab.pages import apart
+from benchmarks.swarm_lab.result import Curve, Setting, Verdict, judge
+from benchmarks.swarm_lab.returns import specialise
+from benchmarks.swarm_lab.staleness import stale
+from benchmarks.swarm_lab.structure import edits
+from benchmarks.swarm_lab.team import crossing
+from benchmarks.swarm_lab.teamwork import DIRECTORY, FLAT, LEADS, TREE, team
+from benchmarks.swarm_lab.ways import chain, disk, fresh, persistent, reports
 
-from combee.cli.main import run
-from combee.cli.swarm_measure import apart
-from combee.swarm.measure import EXPERIMENTS, Experiment
-from combee.swarm.measure.asking import reduce_traces
-from combee.swarm.measure.budget import Spent, spend
-from combee.swarm.measure.capacity import largest, outcome
-from combee.swarm.measure.chains import CENTRE, NONE, REUSED, VOTE, Chains, Slips, Work, run_chains
-from combee.swarm.measure.errors import pays_from
-from combee.swarm.measure.joint import joint
-from combee.swarm.measure.lab import DOCUMENT, WINDOW, Facts
-from combee.swarm.measure.load import Demand, run_load
-from combee.swarm.measure.result import Curve, Setting, Verdict, judge
-from combee.swarm.measure.returns import specialise
-from combee.swarm.measure.staleness import stale
-from combee.swarm.measure.structure import edits
-from combee.swarm.measure.team import crossing
-from combee.swarm.measure.teamwork import DIRECTORY, FLAT, LEADS, TREE, team
-from combee.swarm.measure.ways import chain, disk, fresh, persistent, reports
 from combee.swarm.window import count
 
 NUMBER = re.compile(r"\d+[.,]\d+")
@@ -167,12 +167,12 @@ def test_a_budget_pays_reading_first() -> None:
 def test_an_experiment_is_repeated_exactly_and_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert specialise("digest", 20, 0) == specialise("digest", 20, 0)
     out = tmp_path / "found.md"
-    assert run(["swarm", "measure", "staleness", "--quick", "--out", str(out)]) == 0
+    assert main(["staleness", "--quick", "--out", str(out)]) == 0
     assert "HELD ONLY IF: Files on disk go stale" in capsys.readouterr().out
     assert "| 30% | 70.0% | 100.0% |" in out.read_text(encoding="utf-8")
-    assert run(["swarm", "measure", "staleness", "--quick", "--out", str(tmp_path)]) == 2
+    assert main(["staleness", "--quick", "--out", str(tmp_path)]) == 2
     assert capsys.readouterr().out == ""  # said before anything is measured
-    assert run(["swarm", "measure", "capcity"]) == 2
+    assert main(["capcity"]) == 2
     assert "Did you mean 'capacity'" in capsys.readouterr().err
 
 
@@ -204,7 +204,7 @@ def test_a_stop_keeps_the_experiments_that_are_done(
 
     monkeypatch.setitem(EXPERIMENTS, "load", stopped)
     out = tmp_path / "found.md"
-    assert run(["swarm", "measure", "staleness", "load", "--quick", "--out", str(out)]) == 130
+    assert main(["staleness", "load", "--quick", "--out", str(out)]) == 130
     said = capsys.readouterr().err
     assert "[1/2] staleness" in said
     assert f"1 of 2 experiments done and kept in {out}" in said

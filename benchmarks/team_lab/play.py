@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.team_lab.phrases import Intent
+from benchmarks.team_lab.repositories import Broken, Bug, write_repository
+from benchmarks.team_lab.stage import Cost, Stage
+from benchmarks.team_lab.testing import check_plain_commit, check_plain_folder
 from combee.redaction import Trace
 from combee.swarm.team.history import History, read_history
 from combee.swarm.team.joined import team_trace
-from combee.swarm.team.phrases import Intent
-from combee.swarm.team.repositories import Broken, Bug, write_repository
 from combee.swarm.team.score import Roles, TeamScore, score_run
-from combee.swarm.team.stage import Cost, Stage
 from combee.swarm.team.state import TeamState, read_state
-from combee.swarm.team.testing import check_commit, check_folder
 
 __all__ = ["BAD_OPTION", "RETESTED", "Played", "play"]
 
@@ -50,7 +50,7 @@ def play(broken: Broken, folder: Path, stance: Mapping[Intent, int], *, edit_too
     Args:
         broken: The repository.
         folder: Gets `repository` and `state`.
-        stance: What the lead's rules mean to it (`combee.swarm.team.meaning.stance`).
+        stance: What the lead's rules mean to it (`benchmarks.team_lab.meaning.stance`).
         edit_tool: Whether the lead can edit at all; False is the control.
     """
     repository, data = folder / "repository", folder / "state"
@@ -59,7 +59,7 @@ def play(broken: Broken, folder: Path, stance: Mapping[Intent, int], *, edit_too
     _Team(broken, stage, stance, edits=edit_tool and stance.get(Intent.NO_EDIT) != 1).work()
     state = read_state(data, _TEAM)
     history = read_history(repository, _TEAM, ROLES.lead, base="main", since=start)
-    found = check_commit(repository, "main", extra=broken.deciding)
+    found = check_plain_commit(repository, "main", extra=broken.deciding)
     tests = {name: not error for name, error in found.items()}
     score = score_run(state, history, tests, expected=broken.expected, roles=ROLES)
     trace = team_trace(state, history, score, tests, name=broken.name)
@@ -95,7 +95,7 @@ class _Team:
             self._again(delegates)
 
     def _log(self) -> str:
-        found = check_folder(self.stage.repository)
+        found = check_plain_folder(self.stage.repository)
         return "\n".join(f"{name}: {error}".splitlines()[0] for name, error in found.items() if error)
 
     def _edit_itself(self, bugs: Sequence[Bug], *, share: bool, merges: bool) -> list[Bug]:

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from benchmarks.swarm_lab.asking import asking
+from benchmarks.swarm_lab.budget import budget
+from benchmarks.swarm_lab.capacity import capacity
+from benchmarks.swarm_lab.errors import errors
+from benchmarks.swarm_lab.joint import joints
+from benchmarks.swarm_lab.load import loads
+from benchmarks.swarm_lab.result import Experiment, Setting
+from benchmarks.swarm_lab.returns import returns
+from benchmarks.swarm_lab.staleness import staleness
+from benchmarks.swarm_lab.structure import structure
+from benchmarks.swarm_lab.team import teams
 from combee.errors import UsageError, did_you_mean
-from combee.swarm.measure.asking import asking
-from combee.swarm.measure.budget import budget
-from combee.swarm.measure.capacity import capacity
-from combee.swarm.measure.errors import errors
-from combee.swarm.measure.joint import joints
-from combee.swarm.measure.load import loads
-from combee.swarm.measure.result import Experiment, Setting
-from combee.swarm.measure.returns import returns
-from combee.swarm.measure.staleness import staleness
-from combee.swarm.measure.structure import structure
-from combee.swarm.measure.team import teams
 
 __all__ = ["EXPERIMENTS", "check_names", "measure"]
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
-from combee.swarm.team.phrases import SEEN, Intent
+from benchmarks.team_lab.phrases import SEEN, Intent
 
 __all__ = ["meanings", "meanings_by_words", "stance", "understood"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from combee.swarm.measure.result import Claim, Curve, Experiment, Setting, Table, judge
-from combee.swarm.measure.teamwork import DIRECTORY, FAN_OUT, FLAT, LEADS, TREE, Team, team
+from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Setting, Table, judge
+from benchmarks.swarm_lab.teamwork import DIRECTORY, FAN_OUT, FLAT, LEADS, TREE, Team, team
 
 __all__ = ["crossing", "teams"]
 

@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from benchmarks.team_lab.learning import Arena, learn_rules, reworded, stance_of
+from benchmarks.team_lab.meaning import meanings, meanings_by_words, stance, understood
+from benchmarks.team_lab.phrases import HELD_OUT, SEEN, Intent
+from benchmarks.team_lab.play import Played, play
+from benchmarks.team_lab.repositories import generate, split, write_repository
+from benchmarks.team_lab.stock import STOCK
+from benchmarks.team_lab.testing import check_plain_commit
 
-from combee.swarm.team.learning import Arena, learn_rules, reworded, stance_of
-from combee.swarm.team.meaning import meanings, meanings_by_words, stance, understood
-from combee.swarm.team.phrases import HELD_OUT, SEEN, Intent
-from combee.swarm.team.play import Played, play
-from combee.swarm.team.repositories import generate, split, write_repository
-from combee.swarm.team.stock import STOCK
-from combee.swarm.team.testing import check_commit
 from combee.traces.mining import MiningCurator
 
 EVERYTHING = dict.fromkeys(Intent, 1)
@@ -50,7 +50,7 @@ def test_visible_tests_see_every_bug_but_the_hidden_one_and_repairs_mend_all(tmp
     commit = write_repository(broken, folder)
 
     def failing(extra: dict[str, str]) -> set[str]:
-        found = check_commit(folder, "main", extra=extra)
+        found = check_plain_commit(folder, "main", extra=extra)
         return {name.split("::")[0] for name, error in found.items() if error}
 
     assert failing({}) == {bug.test for bug in broken.bugs if not bug.hidden}

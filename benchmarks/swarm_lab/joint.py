@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from benchmarks.swarm_lab.capacity import largest, outcome
+from benchmarks.swarm_lab.lab import WINDOW, Ask, Facts, facts_in, hire, key_of, lab, read_told
+from benchmarks.swarm_lab.result import Curve, Experiment, Setting, Table, judge
+from benchmarks.swarm_lab.ways import Way
 from combee.swarm.brain import Thought, View, use
-from combee.swarm.measure.capacity import largest, outcome
-from combee.swarm.measure.lab import WINDOW, Ask, Facts, facts_in, hire, key_of, lab, read_told
-from combee.swarm.measure.result import Curve, Experiment, Setting, Table, judge
-from combee.swarm.measure.ways import Way
 from combee.swarm.swarm import Swarm
 from combee.swarm.window import Refuse
 

@@ -8,10 +8,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import partial
 
+from benchmarks.swarm_lab.lab import WINDOW, Ask, Facts, ask_all, averaged, cost, facts_in, key_of, lab
+from benchmarks.swarm_lab.result import Experiment, Setting, Table, judge
 from combee.swarm.brain import Thought, View, use
 from combee.swarm.directory import publish, who_knows
-from combee.swarm.measure.lab import WINDOW, Ask, Facts, ask_all, averaged, cost, facts_in, key_of, lab
-from combee.swarm.measure.result import Experiment, Setting, Table, judge
 from combee.swarm.swarm import USER
 from combee.swarm.window import Newest
 from combee.swarm.world import Returns

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.team_lab.stock import STOCK
 from combee.swarm.git import git
-from combee.swarm.team.stock import STOCK
 
 __all__ = ["Broken", "Bug", "generate", "split", "write_repository"]
 

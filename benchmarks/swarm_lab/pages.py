@@ -1,53 +1,17 @@
-"""`combee swarm measure`: tables and verdicts as text, JSON, or Markdown with plots beside it; kept as they come."""
+"""Experiments as text for a terminal, and as Markdown with plots beside it."""
 
 from __future__ import annotations
 
-import json
 import math
-import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
-import click
+from benchmarks.swarm_lab.result import Curve, Experiment, Table
+from combee.report.svg import Series, line_plot
 
-from combee.cli.options import Place
-from combee.cli.words import counted
-from combee.files import place_for, write_whole
-from combee.swarm.measure import Curve, Experiment, Table, check_names, measure
-
-__all__ = ["apart", "as_markdown", "as_text", "measure_command", "save_plots"]
+__all__ = ["apart", "as_markdown", "as_text", "save_plots"]
 
 _NEAR = 0.08  # of the width and height of a plot
-
-
-@click.command("measure", short_help="Test what is said of swarms; each claim gets its verdict.")
-@click.argument("names", nargs=-1)
-@click.option("--quick", is_flag=True, help="Small sizes and one seed, the same code: 6 to 9 seconds of one core.")
-@click.option("--out", type=Place(), help="Markdown file to write; plots go into plots/ beside it.")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON, one experiment a line.")
-def measure_command(names: tuple[str, ...], quick: bool, out: Path | None, as_json: bool) -> None:
-    """Run the experiments NAMES (default: all) on what is said of swarms, and give each claim its verdict.
-
-    All of them take two to three minutes of one core. Ctrl-C keeps those that are done.
-    """
-    chosen = check_names(names)
-    if out is not None:  # said before minutes of work
-        save_plots((), place_for(out).parent / "plots")
-    done: list[Experiment] = []
-    began = time.monotonic()
-    try:
-        for name in chosen:
-            click.echo(f"[{len(done) + 1}/{len(chosen)}] {name} ({time.monotonic() - began:.0f} s so far)", err=True)
-            done += measure([name], quick=quick)
-            click.echo(json.dumps(asdict(done[-1]), ensure_ascii=False) if as_json else as_text(done[-1]))
-            if out is not None:
-                save_plots(done[-1:], out.parent / "plots")
-                write_whole(out, as_markdown(done, "plots"))
-    except KeyboardInterrupt:
-        where = f" and kept in {out}" if out and done else ""
-        click.echo(f"{len(done)} of {counted(len(chosen), 'experiment')} done{where}.", err=True)
-        raise
 
 
 def as_text(experiment: Experiment) -> str:
@@ -86,8 +50,6 @@ def as_markdown(experiments: Sequence[Experiment], plots: str) -> str:
 
 def save_plots(experiments: Sequence[Experiment], folder: Path) -> list[Path]:
     """Draw every curve into a folder."""
-    from combee.report.svg import Series, line_plot
-
     folder.mkdir(parents=True, exist_ok=True)
     return [
         line_plot(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from combee.swarm.measure.chains import CENTRE, NONE, REUSED, TRIES, VOTE, Chains, Slips, Work, run_chains
-from combee.swarm.measure.result import Claim, Curve, Experiment, Setting, Table, judge
+from benchmarks.swarm_lab.chains import CENTRE, NONE, REUSED, TRIES, VOTE, Chains, Slips, Work, run_chains
+from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Setting, Table, judge
 
 __all__ = ["errors", "pays_from"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from combee.swarm.measure.result import Claim, Curve, Experiment, Table, Verdict
-from combee.swarm.measure.suite import EXPERIMENTS, check_names, measure
+from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Table, Verdict
+from benchmarks.swarm_lab.suite import EXPERIMENTS, check_names, measure
 
 __all__ = ["EXPERIMENTS", "Claim", "Curve", "Experiment", "Table", "Verdict", "check_names", "measure"]

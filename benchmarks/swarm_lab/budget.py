@@ -6,9 +6,9 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from combee.swarm.measure.lab import ask_all, cost
-from combee.swarm.measure.result import Claim, Curve, Experiment, Setting, Table, judge
-from combee.swarm.measure.ways import PER_WINDOW, Way, chain, disk, fresh, mesh, persistent, reports
+from benchmarks.swarm_lab.lab import ask_all, cost
+from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Setting, Table, judge
+from benchmarks.swarm_lab.ways import PER_WINDOW, Way, chain, disk, fresh, mesh, persistent, reports
 
 __all__ = ["Spent", "budget", "spend"]
 
