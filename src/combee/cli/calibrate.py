@@ -19,7 +19,6 @@ from combee.errors import UsageError
 from combee.files import place_for
 from combee.kernel.aggregate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
 from combee.kernel.journal import JSON, Scope
-from combee.kernel.learn.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
 from combee.kernel.learn.reduce import ONE_CALL
 from combee.kernel.playbook import Playbook, count_tokens
 from combee.kernel.runner import LocalRunner, run_sync
@@ -30,6 +29,7 @@ from combee.run.spent import spent, spent_lines
 from combee.run.tables import tables_of
 from combee.run.unfinished import kept_until_the_end
 from combee.run.words import counted, typed
+from combee.tasks.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
 
 __all__ = ["command", "model_of", "with_calibration"]
 
