@@ -26,8 +26,7 @@ from combee.kernel.learn.conflicts import settle_conflicts
 from combee.kernel.playbook import Add, Delta, Operation, Playbook, apply, count_tokens, delta_of, distinct_terms
 from combee.kernel.runner import LocalRunner
 from combee.lexical import LexicalCurator
-from combee.lexical.curator import LexicalMethod
-from combee.lexical.loss import OPERATION_TOKENS, remembered
+from combee.lexical.curator import OPERATION_TOKENS, LexicalMethod, remembered
 from combee.model import Price, Usage
 
 SEEDS = range(100, 105)

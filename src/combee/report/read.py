@@ -1,13 +1,15 @@
-"""What a report shows, read from a run's journal and from nothing else, beside a process that may be writing to it.
+"""What a report shows, read from a run's journal alone, beside a process that may be writing to it.
 
 An event of another version of Combee that lacks something is counted and left out, never guessed.
+
+Lessons lost, and where: for each reflection that no step took in, the node it was lost at and the reason.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -32,7 +34,7 @@ from combee.kernel.learn import (
 from combee.kernel.playbook import Playbook, from_json
 from combee.model.ledger import CallRow, Totals
 from combee.model.types import Usage
-from combee.report.search import (
+from combee.report.gepa import (
     GepaCandidate,
     GepaError,
     GepaFinished,
@@ -44,7 +46,7 @@ from combee.report.search import (
     Search,
 )
 
-__all__ = ["RunRecord", "ScanTree", "read_run"]
+__all__ = ["Loss", "RunRecord", "ScanTree", "losses", "read_run"]
 
 T = TypeVar("T")
 
@@ -298,3 +300,60 @@ def _lessons(journal: Journal, missing: set[str]) -> dict[str, tuple[str, ...]]:
         if name in missing and isinstance(value, dict) and isinstance(value.get("lessons"), list):
             found[name] = tuple(str(lesson) for lesson in cast("list[JSON]", value["lessons"]))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A reflection whose content is not in the step's delta. `node` is the node it was lost at, "" for none."""
+
+    step: int
+    key: str
+    node: str
+    reason: str
+
+
+def losses(record: RunRecord) -> Iterator[Loss]:
+    """Yield every loss of the run in the order of steps (last attempts only: a retried step lost nothing)."""
+    for scan in record.last_scans:
+        yield from _losses_of(scan)
+
+
+def _losses_of(scan: ScanTree) -> Iterator[Loss]:
+    wanted = set(scan.uncovered)
+    if not wanted:
+        return
+    readers: dict[str, list[Node]] = {key: [] for key in wanted}
+    losers: dict[str, list[Node]] = {key: [] for key in wanted}
+    for node in scan.nodes:
+        if node.level == 0:
+            for key in wanted.intersection(node.inputs):
+                readers[key].append(node)
+        for key in wanted.intersection(node.lost):
+            losers[key].append(node)
+    failed = set(scan.failed)
+    for key in scan.uncovered:
+        where, reason = _explain(readers[key], losers[key], failed=key in failed)
+        yield Loss(scan.step, key, where, reason)
+
+
+def _explain(readers: Sequence[Node], losers: Sequence[Node], *, failed: bool) -> tuple[str, str]:
+    if failed:
+        broken = next((node for node in reversed(readers) if node.error), None)
+        if broken is None:
+            return "", "No call that answered had read it."
+        return broken.name, f"No call that read it answered: {broken.error}"
+    if not readers:
+        return "", "It was left out before the aggregation: no call read it."
+    above = [node for node in losers if node.level > 0]
+    if above:
+        last = max(above, key=lambda node: (node.level, node.round))
+        why = f" ({last.error})" if last.error else ""
+        return last.name, f"It came in and was not in what came out{why}."
+    wrote = [node for node in losers if node.error is None]
+    if wrote:
+        return wrote[-1].name, f"{_times(len(wrote))} and no lesson that was written holds its numbers and terms."
+    return "", "Its numbers and terms are not in the final delta."
+
+
+def _times(count: int) -> str:
+    return "It was read" if count == 1 else f"It was read {count} times"

@@ -1,21 +1,41 @@
-"""Items of a file become tasks of the shape they have: FiNER, Formula or plain rows; each knows the questions it asks.
+"""Items of a file become tasks of the shape they have: FiNER, Formula or plain rows.
 
 The shape decides what the agent sees, how answers are scored, and what counts as the same question.
+
+FiNER rows (ACE, arXiv 2510.04618, section 4): a list of tags, then numbered questions, each for one number. `What is
+best tag for entity "E" in sentence: "S?"` is the shape; the embedded set `tags` has it too, so that one parser reads
+both.
+
+Formula rows: a named financial formula, its definition, and a question whose answer is one number. As in ACE (arXiv
+2510.04618, section 4) the definition is dropped from what the agent sees: it must know the formula.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from combee.errors import DataError
 from combee.kernel.learn.roles import Task
-from combee.tasks.fields import Item
-from combee.tasks.finer import finer_context, finer_options, finer_questions
-from combee.tasks.formula import formula_row
+from combee.tasks.files import Item
 
-__all__ = ["SCORERS", "Shaped", "rows_of", "shape_of", "shaped", "tags_offered", "unique"]
+__all__ = [
+    "SCORERS",
+    "Formula",
+    "Question",
+    "Shaped",
+    "finer_context",
+    "finer_options",
+    "finer_questions",
+    "formula_row",
+    "rows_of",
+    "shape_of",
+    "shaped",
+    "tags_offered",
+    "unique",
+]
 
 SCORERS: Mapping[str, str] = {"finer": "tags", "formula": "formula", "rows": "exact", "tags": "tags"}
 
@@ -137,3 +157,89 @@ def unique(tasks: Sequence[Shaped], where: str) -> tuple[list[Shaped], list[str]
 def rows_of(count: int) -> str:
     """Return the count with its noun."""
     return f"{count} row{'' if count == 1 else 's'}"
+
+
+_START = re.compile(r'^[ \t]*(?:\d+[.)][ \t]*)?What is (?:the )?best tag for entity "', re.MULTILINE)
+_MIDDLE = '" in sentence: "'
+_OPTIONS = re.compile(r"tags? options:([^.]*)")  # a sentence ends the list: no tag holds a full stop
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One tagging question: which tag fits `entity` as it stands in `sentence`?"""
+
+    entity: str
+    sentence: str
+
+
+def finer_questions(context: str) -> tuple[Question, ...]:
+    """Return the questions of a row in their order; empty where the text has another shape."""
+    starts = [(match.start(), match.end()) for match in _START.finditer(context)]
+    found: list[Question] = []
+    for place, (_, begin) in enumerate(starts):
+        end = starts[place + 1][0] if place + 1 < len(starts) else len(context)
+        entity, middle, rest = context[begin:end].partition(_MIDDLE)
+        close = rest.rfind('"')  # the sentence may hold quotes of its own: the last one closes it
+        if not middle or close < 0:
+            return ()
+        found.append(Question(entity.strip(), rest[:close].removesuffix("?").strip()))
+    return tuple(found)
+
+
+def finer_options(context: str) -> tuple[str, ...]:
+    """Return the tags that a row offers, in its order, each once; empty where it offers none."""
+    match = _OPTIONS.search(context)
+    if match is None:
+        return ()
+    return tuple(dict.fromkeys(name for part in match[1].split(",") if (name := part.strip())))
+
+
+def finer_context(questions: Sequence[Question], options: Sequence[str] = ()) -> str:
+    """Write questions in the shape that `finer_questions` reads, after the list of tags where one is given."""
+    lines = [
+        f'{number}. What is best tag for entity "{question.entity}" in sentence: "{question.sentence}?"'
+        for number, question in enumerate(questions, 1)
+    ]
+    if options:
+        count = len(questions)
+        one = "question with one tag and nothing else"
+        many = f"{count} questions with {count} tags in their order, separated by commas, and nothing else"
+        ask = f"Answer the following {one if count == 1 else many}."
+        lines.insert(0, f"US GAAP tags options: {', '.join(options)}. {ask}")
+    return "\n".join(lines)
+
+
+_ROW = re.compile(
+    r"Use formula (?P<name>.+?) to answer the question\.(?P<rule>.*?)"
+    r"\s*Formula:\s*(?P<definition>.*?),\s*Explanation:\s*(?P<explanation>.*?)"
+    r"\s*Question:\s*(?P<question>.*?)\s*\.?\s*Answer:\s*$",
+    re.DOTALL,
+)
+_QUOTES = '"\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}'
+_ASK = "Answer with one plain number, rounded to 2 decimal places, and nothing else (5 million is 5000000.0)."
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """The parts of one row."""
+
+    name: str
+    definition: str
+    explanation: str
+    question: str
+
+    def ask(self, *, definition: bool = False) -> str:
+        """Return what the agent is asked; with `definition` the formula stands before it."""
+        shown = f"Formula: {self.definition}, Explanation: {self.explanation}\n" if definition else ""
+        return f"{shown}{self.question}\n{_ASK}"
+
+
+def formula_row(context: str) -> Formula | None:
+    """Take a row apart, or return None where it has another shape."""
+    match = _ROW.search(context)
+    if match is None:
+        return None
+    question = match["question"].strip().rstrip(".").strip().strip(_QUOTES).strip()
+    return Formula(
+        match["name"].strip(), match["definition"].strip(), match["explanation"].strip().rstrip("."), question
+    )
