@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.report.pages import HOSTILE, Page
 
-from combee.report.page import Html, cut, el, escape, join
+from combee.report.html import Html, cut, el, escape, join
 
 
 def test_hostile_text_comes_out_as_it_went_in() -> None:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from combee.report.page import Html, el, join
+from combee.report.html import Html, el, join
 from combee.report.svg import Plot, number, text_width
 from combee.swarm import Edge
 

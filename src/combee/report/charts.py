@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from combee.kernel.aggregate import Node
 from combee.kernel.learn import BatchChosen, StepFinished, StepStarted
-from combee.report.gepa import GepaCandidate, Search
-from combee.report.page import Html, Piece, cut, el, join, table
+from combee.report.html import Html, Piece, cut, el, join, table
+from combee.report.read import GepaCandidate, Search
 from combee.report.svg import Mark, Plot, Series, line_plot, number
 
 __all__ = [

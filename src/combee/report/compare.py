@@ -9,7 +9,8 @@ from typing import Protocol
 
 from combee.files import write_whole
 from combee.kernel.learn import LearnResult
-from combee.report.page import Html, Piece, Section, el, figures, page, table
+from combee.report.html import Html, Piece, el, table
+from combee.report.page import Section, figures, page
 from combee.report.svg import Plot, Series, bar_plot, line_plot
 
 __all__ = ["MethodRow", "MethodTable", "comparison_page", "write_comparison"]

@@ -17,22 +17,9 @@ from combee.kernel.learn import LearnConfig, StepFinished
 from combee.kernel.playbook import Bullet, tokens
 from combee.report.charts import batch_plot, lessons_plot, level_table, pace_plot, score_plot, size_plot, tree_plot
 from combee.report.gepa import search_section
+from combee.report.html import Html, Piece, cut, definitions, el, fold, scrolling, table
 from combee.report.interval import share_text, single
-from combee.report.page import (
-    Html,
-    Piece,
-    Section,
-    cut,
-    definitions,
-    el,
-    facts,
-    figures,
-    fold,
-    page,
-    scrolling,
-    table,
-    when,
-)
+from combee.report.page import Section, facts, figures, page, when
 from combee.report.read import RunRecord, ScanTree, losses, read_run
 from combee.report.svg import number
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from combee.files import write_whole
-from combee.report.page import PLOT, SERIES, Html, el, join
+from combee.report.html import PLOT, SERIES, Html, el, join
 
 __all__ = ["Axis", "Mark", "Plot", "Series", "bar_plot", "line_plot", "make_axis", "number", "text_width"]
 
