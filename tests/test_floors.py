@@ -51,6 +51,16 @@ def test_a_module_imports_only_its_own_package_and_lower_floors(path: Path) -> N
     assert not too_high
 
 
+@pytest.mark.parametrize("path", [p for p in MODULES if package_of(p) == "run"], ids=lambda path: path.name)
+def test_run_prints_nothing_and_knows_no_satellite_by_name(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for name in ("click", "rich", "combee.cli", "combee.report", "combee.export", "combee.traces", "combee.gepa"):
+        assert f"import {name}" not in text
+        assert f"from {name}" not in text
+    assert "combee.swarm" not in text
+    assert "print(" not in text
+
+
 def test_every_source_file_and_function_stays_small() -> None:
     long_functions = [
         f"{path.name}:{node.name}"

@@ -14,8 +14,8 @@ import click
 
 from combee import __version__
 from combee.cli.streams import settle, steady
-from combee.cli.words import with_program
 from combee.errors import CombeeError, UsageError, did_you_mean
+from combee.run.words import with_program
 
 __all__ = ["COMMANDS", "cli", "run"]
 

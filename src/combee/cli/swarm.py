@@ -14,8 +14,8 @@ from combee.cli.options import Place
 from combee.cli.swarm_measure import measure_command
 from combee.cli.swarm_run import ask_command, json_option, run_command
 from combee.cli.swarm_world import how_to_start, looking_at, starting, world_option
-from combee.cli.words import counted, typed
 from combee.errors import UsageError
+from combee.run.words import counted, typed
 from combee.swarm import AgentRow, World, edges, open_asks, totals, traces
 from combee.swarm.config import populate, read_swarm_file
 from combee.swarm.context import load

@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 
 from combee.cli.options import Place
-from combee.cli.words import counted
 from combee.files import place_for, write_whole
+from combee.run.words import counted
 from combee.swarm.measure import Curve, Experiment, Table, check_names, measure
 
 __all__ = ["apart", "as_markdown", "as_text", "measure_command", "save_plots"]

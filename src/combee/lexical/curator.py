@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from combee.errors import UsageError
 from combee.kernel.journal import Scope, hash_json
-from combee.kernel.learn.operations import OperationsMethod
+from combee.kernel.learn.codec import OperationsMethod
 from combee.kernel.learn.roles import Reflection
 from combee.kernel.playbook import Add, Delta, Operation, Playbook, count_tokens, delta_of, distinct_terms, merge
 from combee.lexical.features import features

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Finding"]
+__all__ = ["MinedLesson"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class MinedLesson:
     """One lesson of one run.
 
     `kind` is missing, absent, repair, until, shell, hang, slow, dead_end, unmended, error, flip, correction or

@@ -1,7 +1,8 @@
-"""Operations that conflict or say nearly the same, settled by a model where the method offers it (design: section 4).
+"""Operations that conflict or say nearly the same, settled by a model where a method offers it: measured, not used.
 
-Code merges everything else. A cluster is as small as a leaf, clusters are settled in parallel, and a result counts only
-where it still covers every reflection that its cluster covered.
+The learning loop merges by code; `bench_merging` shows what a model on top of that costs and folds. A cluster is as
+small as a leaf, clusters are settled in parallel, and a result counts only where it still covers every reflection that
+its cluster covered.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What one run is: file and options folded into one value, kept in the journal so that a resume needs neither.
 
-`prepare` turns it into the parts the loop wants. Nothing is written and nothing is paid before everything was checked.
+Its parts, made from it: the tasks, the agent (the embedded one, or ACE roles on the models of the settings), the guard.
+Nothing is written and nothing is paid before everything was checked.
 """
 
 from __future__ import annotations
@@ -12,23 +13,54 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from combee.cli.agents import Agent, agent_of
-from combee.cli.config import ProjectConfig
-from combee.cli.rundir import refuse_device
-from combee.errors import UsageError
+from combee.errors import StorageError, UsageError, did_you_mean
 from combee.files import real_path
 from combee.kernel.guard import HeldOut, LeakIndex, Limits, Policy, notify
-from combee.kernel.journal import JSON, Scope
-from combee.kernel.learn import Evaluation, Judge, LearnConfig, LiveTasks, SampleMap, Task, Tell, evaluate
+from combee.kernel.journal import JSON, Journal, Scope
+from combee.kernel.learn import (
+    Curator,
+    Evaluation,
+    Generator,
+    Judge,
+    LearnConfig,
+    Reflector,
+    Sample,
+    SampleMap,
+    Task,
+    Tell,
+    evaluate,
+)
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import LocalRunner
+from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.redaction import find_secrets
+from combee.run.config import ProjectConfig
+from combee.run.folders import refuse_device
+from combee.run.tables import refuse_unknown_prices
 from combee.tasks import DATA_VARIABLE, NAMES, Fields, TaskSet, load
-from combee.traces.mining import StoredTrace, TraceFile
 
-__all__ = ["Agent", "Prepared", "RunSpec", "held_out", "judge_of", "load_tasks", "make_agent", "prepare"]
+if TYPE_CHECKING:
+    from combee.ace import Models
+
+__all__ = [
+    "AGENTS",
+    "SPEC_KEY",
+    "Agent",
+    "Prepared",
+    "RunSpec",
+    "agent_of",
+    "held_out",
+    "judge_of",
+    "kept_spec",
+    "load_tasks",
+    "make_agent",
+]
+
+AGENTS = ("lexical", "ace")
+SPEC_KEY = "spec"
+"""Where the journal keeps the settings of its run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,17 +123,10 @@ class Prepared:
     config: LearnConfig
     sample_map: SampleMap[Any]
     judge: Judge
-    traces: TraceFile | None = None
-    """The recorded runs to learn from, in place of tasks."""
-
-    @property
-    def samples(self) -> Sequence[Task | StoredTrace]:
-        """What is learned from."""
-        return self.tasks.train if self.traces is None else self.traces.samples
-
-    def digest(self) -> str:
-        """Return the hash of the data: a run goes on only with the data it began with."""
-        return self.tasks.digest() if self.traces is None else self.traces.digest
+    samples: Sequence[Sample]
+    """What is learned from: the training tasks, or recorded runs."""
+    digest: str
+    """The hash of the data: a run goes on only with the data it began with."""
 
     async def validate(self, book: Playbook, scope: Scope) -> Evaluation:
         """Score a book on the validation tasks."""
@@ -139,30 +164,6 @@ def load_tasks(spec: RunSpec) -> TaskSet:
 def make_agent(spec: RunSpec) -> Agent:
     """Make the agent that a run names."""
     return agent_of(spec.agent, model=spec.model, budget=spec.budget, prices=spec.prices, learn=spec.learn)
-
-
-def prepare(spec: RunSpec, folder: Path | None = None) -> Prepared:
-    """Load, check and connect all parts of a run. Raises `UsageError` for anything that cannot be used.
-
-    A run that learns from recorded traces keeps them in its `folder`.
-    """
-    if spec.tasks.get("from") is not None:
-        from combee.cli.from_traces import prepare_traces
-
-        return prepare_traces(spec, folder)
-    config = spec.learn_config()
-    tasks = load_tasks(spec)
-    if not tasks.train:
-        raise UsageError(f"{tasks.name} has no training tasks.", hint="Give more rows, or another split.")
-    agent = make_agent(spec)
-    sample_map = LiveTasks(agent.generator, agent.reflector, tasks.scorer, config.view_tokens)
-    judge = judge_of(spec, config, held_out(tasks))
-    prepared = Prepared(spec, tasks, agent, config, sample_map, judge)
-    if config.guard_validate:
-        if not tasks.val:
-            raise UsageError("guard_validate needs validation tasks.", hint="Give --val, or a folder with a val file.")
-        judge.validate = prepared.validate
-    return prepared
 
 
 def judge_of(spec: RunSpec, config: LearnConfig, held_out: LeakIndex | None) -> Judge:
@@ -205,3 +206,118 @@ def _alert_command(guard: Mapping[str, Any]) -> Tell | None:
 def _policy(guard: Mapping[str, Any]) -> Policy:
     tenants = guard.get("tenants")
     return Policy(tenants=None if tenants is None else frozenset(tenants), clearance=guard.get("clearance"))
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """The three roles, and a name for reports. `models` are the models behind them; `prompts` the digest of theirs."""
+
+    name: str
+    generator: Generator
+    reflector: Reflector
+    curator: Curator
+    models: Models | None = None
+    prompts: str | None = None
+
+    def attach(self, journal: Journal) -> None:
+        """Book into the run's journal. Raises `UsageError` where the run began with other prompts."""
+        if self.models is None:
+            return
+        began_with = journal.meta("prompts")
+        if began_with is None:
+            journal.set_meta("prompts", self.prompts)
+        elif began_with != self.prompts:
+            raise UsageError(
+                "The prompts have changed since this run began.", hint="Put the old ones back, or start a new run."
+            )
+        self.models.attach(journal)
+
+    async def aclose(self) -> None:
+        """Close all connections; to be called in the event loop that used them."""
+        if self.models is not None:
+            await self.models.aclose()
+
+
+def agent_of(
+    agent: Mapping[str, Any],
+    *,
+    model: Mapping[str, Any],
+    budget: Mapping[str, Any],
+    prices: Mapping[str, Any],
+    learn: Mapping[str, Any],
+) -> Agent:
+    """Make the agent that the settings name; without a word on it the embedded one.
+
+    Raises:
+        UsageError: There is no such agent, a setting of it cannot be used, or a budget in money meets a model without
+            a price.
+    """
+    kind = agent.get("kind") or "lexical"
+    if kind not in AGENTS:
+        raise UsageError(f"There is no agent {kind!r}.", hint=did_you_mean(str(kind), AGENTS))
+    if kind == "ace":
+        return _ace(agent, model=model, budget=budget, prices=prices, learn=learn)
+    curator = LexicalCurator(
+        forget=agent.get("forget"), output_limit=agent.get("output_limit"), seed=learn.get("seed", 0)
+    )
+    return Agent("lexical", LexicalGenerator(), LexicalReflector(), curator)
+
+
+def _ace(
+    agent: Mapping[str, Any],
+    *,
+    model: Mapping[str, Any],
+    budget: Mapping[str, Any],
+    prices: Mapping[str, Any],
+    learn: Mapping[str, Any],
+) -> Agent:
+    from combee.ace import AceCurator, AceGenerator, AceReflector, Prompts, open_models
+
+    seed = learn.get("seed", 0)
+    prompts = Prompts.load(agent.get("prompts"))
+    refuse_unknown_prices(model, budget, prices)
+    models = open_models(model, budget=budget, prices=prices, seed=seed)
+    options = {role: settings.options(seed) for role, settings in models.settings.items()}
+    by_role = models.by_role
+    return Agent(
+        "ace",
+        AceGenerator(by_role["generator"], prompts=prompts, options=options["generator"]),
+        AceReflector(
+            by_role["reflector"],
+            prompts=prompts,
+            options=options["reflector"],
+            rounds=agent.get("reflection_rounds") or 1,
+        ),
+        AceCurator(
+            by_role["curator"],
+            prompts=prompts,
+            options=options["curator"],
+            token_budget=learn.get("token_budget", 80_000),
+        ),
+        models,
+        prompts.digest,
+    )
+
+
+def kept_spec(journal: Journal, folder: Path) -> RunSpec:
+    """Return the settings of the run in `folder`.
+
+    Raises:
+        UsageError: It has none: it was stopped before it began, or a program made it without the command line.
+        StorageError: They are not what a run writes.
+    """
+    kept = journal.meta(SPEC_KEY)
+    if kept is None and journal.meta("swarm") is not None:
+        raise UsageError(f"{folder} is what a swarm learned.", hint="Go on with: `combee swarm learn FILE`")
+    if kept is None:
+        raise UsageError(
+            f"{folder} holds no settings: it was stopped before it began, or was not made by `combee learn`.",
+            hint="`combee show` and `combee diff` work without; else start a new run.",
+        )
+    tables = {item.name for item in dataclasses.fields(RunSpec)} - {"start"}
+    if not isinstance(kept, dict) or any(
+        name not in tables | {"start"} or (name in tables and not isinstance(value, dict))
+        for name, value in kept.items()
+    ):
+        raise StorageError(f"The settings that {folder} holds cannot be read.", hint="Put back a copy, or start anew.")
+    return RunSpec.from_json(kept)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from combee.cli.words import counted
 from combee.kernel.journal import JSON
 from combee.model.ledger import LOST
+from combee.run.words import counted
 
 if TYPE_CHECKING:
     from combee.ace import Models

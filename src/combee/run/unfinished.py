@@ -14,19 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from combee.cli.mending import PACE
-from combee.cli.spent import maybe_paid
-from combee.cli.words import counted
 from combee.errors import BudgetError, LockedError, RunError, StorageError, UsageError
 from combee.kernel.journal import JSON, Journal, MemoryScope, Scope, hash_json
 from combee.kernel.playbook import Playbook, digest
+from combee.run.mending import PACE
+from combee.run.spent import maybe_paid
+from combee.run.words import counted
 
 if TYPE_CHECKING:
     from combee.ace import Models
-    from combee.cli.spec import Prepared
     from combee.kernel.learn import Task
+    from combee.run.spec import Prepared
 
 __all__ = ["UNFINISHED", "Answers", "kept_until_the_end", "scores_kept", "told_what_is_kept"]
 
@@ -45,13 +43,16 @@ class Answers:
 
 
 @contextmanager
-def kept_until_the_end(command: str, models: Models | None, about: JSON) -> Iterator[Answers]:
+def kept_until_the_end(
+    command: str, models: Models | None, about: JSON, say: Callable[[str], None]
+) -> Iterator[Answers]:
     """Keep what models answer to a command; where it calls none, in memory only. What it found is to be printed inside.
 
     Args:
         command: Its name.
         models: The models; their calls are booked here too, so limits hold for all parts of the command together.
         about: What the answers depend on besides the models: with another value it is another command.
+        say: Takes a sentence on what is kept, for the person who waits.
 
     Raises:
         LockedError: The same command is at work.
@@ -65,14 +66,14 @@ def kept_until_the_end(command: str, models: Models | None, about: JSON) -> Iter
         models.attach(journal)
         found = sum(1 for _ in journal.results())
         if found:
-            click.echo(f"Going on where it stopped: {counted(found, 'answer')} kept in {folder}.", err=True)
+            say(f"Going on where it stopped: {counted(found, 'answer')} kept in {folder}.")
         answers = Answers(journal.scope(seed=0, epoch=0, step=0), found)
 
         def kept() -> int:
             return found + journal.stats().bought
 
         try:
-            with told_what_is_kept(folder, kept, models):
+            with told_what_is_kept(folder, kept, models, say):
                 yield answers
         except BrokenPipeError:  # a reader that has seen enough
             raise
@@ -82,7 +83,7 @@ def kept_until_the_end(command: str, models: Models | None, about: JSON) -> Iter
         else:
             if not answers.complete and kept():
                 told = f"Some calls gave no answer. The same command makes only those: {counted(kept(), 'answer')} kept"
-                click.echo(f"{told} in {folder}.", err=True)
+                say(f"{told} in {folder}.")
         finally:
             journal.close()
             if answers.complete or not kept():
@@ -90,18 +91,20 @@ def kept_until_the_end(command: str, models: Models | None, about: JSON) -> Iter
 
 
 def scores_kept(
-    command: str, prepared: Prepared, tasks: Sequence[Task], *books: Playbook
+    command: str, prepared: Prepared, tasks: Sequence[Task], *books: Playbook, say: Callable[[str], None]
 ) -> AbstractContextManager[Answers]:
     """Keep what the agent of a run answers to held-out tasks with these books. See `kept_until_the_end`."""
     spec, view = prepared.spec.to_json(), prepared.config.view_tokens
-    about = [prepared.digest(), prepared.agent.prompts, spec["agent"], _without_pace(spec["model"]), view]
+    about = [prepared.digest, prepared.agent.prompts, spec["agent"], _without_pace(spec["model"]), view]
     # With another book it is another command: it may work at the same time, and its end takes no answer from this one.
     what: list[JSON] = [[task.id for task in tasks], [digest(book) for book in books]]
-    return kept_until_the_end(command, prepared.agent.models, [*about, *what])
+    return kept_until_the_end(command, prepared.agent.models, [*about, *what], say)
 
 
 @contextmanager
-def told_what_is_kept(folder: Path, kept: Callable[[], int], models: Models) -> Iterator[None]:
+def told_what_is_kept(
+    folder: Path, kept: Callable[[], int], models: Models, say: Callable[[str], None]
+) -> Iterator[None]:
     """Say of a command that is stopped, or fails, how it goes on: by the same command, with what `folder` keeps."""
     try:
         yield
@@ -109,9 +112,9 @@ def told_what_is_kept(folder: Path, kept: Callable[[], int], models: Models) -> 
         raise
     except (KeyboardInterrupt, OSError):  # Ctrl-C; a standard output that is full or closed
         if lost := maybe_paid(models):
-            click.echo(f"Stopped.{lost}", err=True)
+            say(f"Stopped.{lost}")
         if kept():
-            click.echo(f"No answer is lost: the same command goes on with those kept in {folder}.", err=True)
+            say(f"No answer is lost: the same command goes on with those kept in {folder}.")
         raise
     except RunError as error:
         if kept():

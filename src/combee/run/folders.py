@@ -6,11 +6,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from combee.cli.words import typed
 from combee.errors import CombeeError, DataError, StorageError, UsageError, did_you_mean
 from combee.kernel.journal import Journal
 from combee.kernel.journal.purchases import PURCHASES_NAME, left_open
 from combee.kernel.playbook import Playbook, from_json, load
+from combee.run.words import typed
 
 __all__ = ["RUNS", "all_runs", "changed_at", "find_run", "has_results", "new_run", "open_book", "refuse_device"]
 

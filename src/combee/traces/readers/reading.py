@@ -1,6 +1,7 @@
-"""Reads a file or a folder of any size, format by content, one trace at a time.
+"""Reads a file or a folder of any size, format by content, one trace at a time; the known readers.
 
-The walk follows no links, reads each real file once, and names everything that gave no trace.
+The walk follows no links, reads each real file once, and names everything that gave no trace. Installed packages offer
+readers of their own under the entry point group `combee.readers`.
 """
 
 from __future__ import annotations
@@ -9,16 +10,124 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
-from combee.errors import UsageError
-from combee.redaction import Trace
-from combee.traces.readers.notices import Report
-from combee.traces.readers.protocol import Reader
-from combee.traces.readers.registry import reader, readers
-from combee.traces.readers.source import Limits, Source
+from combee.errors import UsageError, did_you_mean
+from combee.redaction import Trace, trace_from_data
+from combee.traces.readers.claude_code import ClaudeCodeReader
+from combee.traces.readers.clawteam import ClawTeamReader
+from combee.traces.readers.codex import CodexReader
+from combee.traces.readers.harbor import AtifReader, HarborReader
+from combee.traces.readers.inspect_ai import InspectReader
+from combee.traces.readers.langsmith import LangSmithReader
+from combee.traces.readers.openai_chat import OpenAIChatReader
+from combee.traces.readers.openclaw import OpenClawReader
+from combee.traces.readers.openhands import OpenHandsReader
+from combee.traces.readers.otel_genai import OtelReader
+from combee.traces.readers.source import ReadLimits, Report, Source
+from combee.traces.readers.swe_agent import MiniSweAgentReader, SweAgentReader
+from combee.traces.readers.terminal_bench import TerminalBenchReader
 
-__all__ = ["ReadResult", "read", "traces_of"]
+__all__ = ["GROUP", "OwnReader", "ReadResult", "TraceReader", "read", "reader", "readers", "traces_of"]
+
+
+@runtime_checkable
+class TraceReader(Protocol):
+    """Reads the traces of one format.
+
+    A reader is given every file and folder (`source.folder`) that no other reader took; it looks at `source.first`,
+    `source.kind` or `source.names`, never at the name of the file alone.
+    """
+
+    name: str
+
+    def sniff(self, source: Source) -> float:
+        """Return how sure it is, from 0 (not mine) to 1; the surest gets the source, if it is at least 0.5 sure."""
+        ...
+
+    def read(self, source: Source) -> Iterator[Trace]:
+        """Yield the traces one by one; what cannot be read is named with `source.skip(reason, line)`."""
+        ...
+
+
+class OwnReader:
+    """Reads `{"combee_trace": 1, ...}` lines."""
+
+    name = "combee"
+
+    def sniff(self, source: Source) -> float:
+        """Look for the version field."""
+        return 1.0 if any(isinstance(value, dict) and "combee_trace" in value for value in source.first) else 0.0
+
+    def read(self, source: Source) -> Iterator[Trace]:
+        """Yield each line's trace as it was written."""
+        for line, value in source.records():
+            try:
+                yield trace_from_data(value)
+            except ValueError as error:
+                source.skip(str(error), line)
+
+
+GROUP = "combee.readers"
+_BUILT_IN: tuple[TraceReader, ...] = (
+    OwnReader(),
+    HarborReader(),
+    TerminalBenchReader(),
+    AtifReader(),
+    SweAgentReader(),
+    MiniSweAgentReader(),
+    OpenHandsReader(),
+    ClaudeCodeReader(),
+    CodexReader(),
+    OpenClawReader(),
+    InspectReader(),
+    LangSmithReader(),
+    OtelReader(),
+    ClawTeamReader(),
+    OpenAIChatReader(),
+)
+
+
+@cache
+def readers() -> tuple[TraceReader, ...]:
+    """Return all readers, those of other packages first, so that a sharper reader of a known format can be installed.
+
+    Raises:
+        UsageError: an installed package offers something that is not a reader.
+    """
+    foreign: list[TraceReader] = []
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            made = point.load()
+            offered = made() if isinstance(made, type) else made
+        except Exception as error:  # a foreign package may fail in any way; the user must learn which
+            raise UsageError(
+                f"the trace reader {point.name!r} ({point.value}) cannot be loaded: {error}",
+                hint="Update or remove the package that brings it.",
+            ) from error
+        if not isinstance(offered, TraceReader):
+            raise UsageError(
+                f"the trace reader {point.name!r} ({point.value}) has no name, sniff and read",
+                hint="See combee.traces.readers.Reader for what a reader must have.",
+            )
+        foreign.append(offered)
+    return (*foreign, *_BUILT_IN)
+
+
+def reader(name: str) -> TraceReader:
+    """Return the reader of that name.
+
+    Raises:
+        UsageError: there is none; the hint names the nearest.
+    """
+    known = {each.name: each for each in reversed(readers())}
+    if name not in known:
+        raise UsageError(f"no reader for the trace format {name!r}", hint=did_you_mean(name, known))
+    return known[name]
+
 
 _SURE = 0.5
 _DEEPEST = 100
@@ -50,7 +159,7 @@ class ReadResult:
                 yield trace
 
 
-def read(path: str | Path, format: str = "auto", *, limits: Limits | None = None) -> ReadResult:  # noqa: A002 - the API
+def read(path: str | Path, format: str = "auto", *, limits: ReadLimits | None = None) -> ReadResult:  # noqa: A002 - the API
     """Return the traces of a file, or of every file below a folder in the order of their names.
 
     Args:
@@ -68,21 +177,21 @@ def read(path: str | Path, format: str = "auto", *, limits: Limits | None = None
     chosen = readers() if format == "auto" else (reader(format),)
     report = Report()
     folder = root.is_dir()
-    source = Source(root, "" if folder else root.name, report, limits or Limits(), folder=folder)
+    source = Source(root, "" if folder else root.name, report, limits or ReadLimits(), folder=folder)
     if folder:
         return ReadResult(_all_below(source, chosen, root), report)
     forced = None if format == "auto" else chosen[0]
     return ReadResult(traces_of(source, chosen, forced), report)
 
 
-def _all_below(source: Source, chosen: tuple[Reader, ...], root: Path) -> Iterator[Trace]:
+def _all_below(source: Source, chosen: tuple[TraceReader, ...], root: Path) -> Iterator[Trace]:
     yield from _folder(source, chosen, root, set(), 0)
     report = source.report
     if not (report.traces or report.lost or report.links):
         report.skip(root.name or str(root), "there is no file in it")
 
 
-def traces_of(source: Source, chosen: tuple[Reader, ...], forced: Reader | None = None) -> Iterator[Trace]:
+def traces_of(source: Source, chosen: tuple[TraceReader, ...], forced: TraceReader | None = None) -> Iterator[Trace]:
     """Yield the traces of one file, read by the surest of the chosen readers (or by the forced one)."""
     best = forced or _surest(source, chosen)
     if best is None:
@@ -93,8 +202,8 @@ def traces_of(source: Source, chosen: tuple[Reader, ...], forced: Reader | None 
         yield from _run(best, source)
 
 
-def _surest(source: Source, chosen: tuple[Reader, ...]) -> Reader | None:
-    best: Reader | None = None
+def _surest(source: Source, chosen: tuple[TraceReader, ...]) -> TraceReader | None:
+    best: TraceReader | None = None
     surest = 0.0
     for each in chosen:
         try:
@@ -107,7 +216,7 @@ def _surest(source: Source, chosen: tuple[Reader, ...]) -> Reader | None:
     return best if surest >= _SURE else None
 
 
-def _run(chosen: Reader, source: Source) -> Iterator[Trace]:
+def _run(chosen: TraceReader, source: Source) -> Iterator[Trace]:
     report = source.report
     report.files[chosen.name] += 1
     found = 0
@@ -128,7 +237,7 @@ def _run(chosen: Reader, source: Source) -> Iterator[Trace]:
 
 
 def _folder(
-    source: Source, chosen: tuple[Reader, ...], root: Path, seen: set[tuple[int, int]], depth: int
+    source: Source, chosen: tuple[TraceReader, ...], root: Path, seen: set[tuple[int, int]], depth: int
 ) -> Iterator[Trace]:
     if depth > _DEEPEST:
         source.skip(f"folders nested more than {_DEEPEST} deep")
@@ -150,7 +259,7 @@ def _folder(
 
 
 def _entry(  # noqa: PLR0917 - the state of the walk, passed by one caller
-    parent: Source, name: str, chosen: tuple[Reader, ...], root: Path, seen: set[tuple[int, int]], depth: int
+    parent: Source, name: str, chosen: tuple[TraceReader, ...], root: Path, seen: set[tuple[int, int]], depth: int
 ) -> Iterator[Trace]:
     source = parent.child(name)
     try:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from benchmarks.conflicts import clusters, settle_conflicts
 
 from combee.errors import CallError, CallErrorKind
 from combee.kernel.aggregate import Scan, plan, scan
 from combee.kernel.journal import MemoryScope
 from combee.kernel.learn import Reflection
-from combee.kernel.learn.conflicts import clusters, settle_conflicts
 from combee.kernel.playbook import Add, Delta, Operation, Remove, Update, delta_of
 from combee.kernel.runner import LocalRunner
 from combee.lexical import LexicalCurator

@@ -7,46 +7,22 @@ paid for in use. Another model is another run as soon as one of them is kept.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
-
-import click
+from typing import Any
 
 from combee.ace.budgets import LIMITS, ROLES
-from combee.cli.config import read_config
-from combee.cli.model_options import tables_of
-from combee.cli.options import Place
-from combee.cli.spec import RunSpec
-from combee.cli.words import typed
 from combee.errors import CallErrorKind, RunError, UsageError
+from combee.run.config import read_config
+from combee.run.spec import RunSpec
+from combee.run.tables import tables_of
+from combee.run.words import typed
 
-__all__ = ["PACE", "for_scoring", "how_to_go_on", "mend_options", "mended", "refuse_another_model", "with_limits"]
-
-F = TypeVar("F", bound=Callable[..., Any])
+__all__ = ["PACE", "for_scoring", "how_to_go_on", "mended", "refuse_another_model", "with_limits"]
 
 # How fast a model is called, and with whose key: an answer does not depend on it.
 PACE = frozenset({"max_in_flight", "requests_per_minute", "tokens_per_minute", "timeout", "api_key_env"})
 _MENDABLE = PACE | {"base_url", "name"}
-
-
-def mend_options(command: F) -> F:
-    """Add the options that put a run's settings right."""
-    options = [
-        click.option("--base-url", help="Another place of the same model."),
-        click.option("--api-key-env", metavar="VARIABLE", help="NAME of the variable with the key."),
-        click.option("--price", metavar="IN/OUT", help="US dollars per million tokens, for the calls still to come."),
-        click.option("--max-in-flight", type=click.IntRange(1), help="Calls in flight at most."),
-        click.option(
-            "--config",
-            "config_path",
-            type=Place(),
-            help="Settings file: its endpoints, keys, paces, prices and limits; nothing else of it.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def mended(spec: RunSpec, options: Mapping[str, Any]) -> RunSpec:

@@ -1,22 +1,59 @@
-"""The tables and keys of `combee.toml`, and the type of each value: what a command reads later is checked here, once.
+"""`combee.toml`: its tables and keys, and the type of each value: what a command reads later is checked here, once.
 
-A wrong type must not wait for the place that uses it: `guard = "false"` would be true there, and text a traceback.
+Unknown keys are errors that name the nearest one. A wrong type must not wait for the place that uses it:
+`guard = "false"` would be true there, and text a traceback.
 """
 
 from __future__ import annotations
 
 import math
+import tomllib
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from combee.errors import UsageError, did_you_mean
+from combee.errors import DataError, UsageError, did_you_mean
+from combee.files import read_regular
 from combee.kernel.aggregate import BASELINES
 from combee.kernel.learn import LearnConfig
 
-__all__ = ["check_table"]
+__all__ = ["CONFIG_NAME", "ProjectConfig", "check_table", "read_config"]
+
+CONFIG_NAME = "combee.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectConfig:
+    """The tables of `combee.toml`, each still as plain values; commands check the ones they use."""
+
+    tasks: Mapping[str, Any] = field(default_factory=dict)
+    agent: Mapping[str, Any] = field(default_factory=dict)
+    model: Mapping[str, Any] = field(default_factory=dict)
+    learn: Mapping[str, Any] = field(default_factory=dict)
+    budget: Mapping[str, Any] = field(default_factory=dict)
+    prices: Mapping[str, Any] = field(default_factory=dict)
+    guard: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_config(path: Path | None) -> ProjectConfig:
+    """Read `path`, or `combee.toml` in this folder if there is one. Raises `UsageError` for what cannot be used."""
+    if path is None:
+        path = Path(CONFIG_NAME)
+        if not path.is_file():
+            return ProjectConfig()
+    try:
+        values = tomllib.loads(read_regular(path).decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise DataError("is not UTF-8 text", path=path, hint="Save the file as UTF-8.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"is not TOML: {error}", path=path) from error
+    for table, content in values.items():
+        check_table(table, content, path)
+    return ProjectConfig(**values)
+
 
 # Seeds are stored as 64-bit integers.
 _LARGEST = 2**63 - 1
