@@ -19,7 +19,6 @@ from combee.errors import UsageError
 from combee.files import place_for
 from combee.kernel.aggregate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
 from combee.kernel.journal import JSON, Scope
-from combee.kernel.learn.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
 from combee.kernel.learn.reduce import ONE_CALL
 from combee.kernel.playbook import Playbook, count_tokens
 from combee.kernel.runner import LocalRunner, run_sync
@@ -30,6 +29,7 @@ from combee.run.spent import spent, spent_lines
 from combee.run.tables import tables_of
 from combee.run.unfinished import kept_until_the_end
 from combee.run.words import counted, typed
+from combee.tasks.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
 
 __all__ = ["command", "model_of", "with_calibration"]
 
@@ -192,8 +192,8 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 def _check_budget(spec: RunSpec, price: CalibrationPrice) -> None:
     """Refuse limits that do not reach for all calls of a model."""
-    from combee.ace import price_of, settings_of
     from combee.model import Phase
+    from combee.model.settings import price_of, settings_of
 
     if spec.agent.get("kind") != "ace":
         return
@@ -207,7 +207,7 @@ def _check_budget(spec: RunSpec, price: CalibrationPrice) -> None:
 
 def _wanted(spec: RunSpec, price: CalibrationPrice, found: int = 0) -> str:
     """Say what the calls take and cost."""
-    from combee.ace import price_of, settings_of
+    from combee.model.settings import price_of, settings_of
 
     settings = settings_of(spec.model, "curator")
     known = price_of(settings.name, settings.base_url, spec.prices)
