@@ -129,7 +129,7 @@ def checked(model: type[M], layers: Sequence[Layer]) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        wrong = [(_place(one["loc"], data), one) for one in error.errors(include_url=False)]
+        wrong = [(_place(one["loc"], data, one["type"]), one) for one in error.errors(include_url=False)]
     found: list[tuple[int, UsageError]] = []
     for place, one in wrong:
         layer = next((each for each in reversed(layers) if _has(each.tables, place[:-1])), layers[-1])
@@ -140,17 +140,15 @@ def checked(model: type[M], layers: Sequence[Layer]) -> M:
     raise min(found, key=lambda each: each[0])[1]
 
 
-def _place(loc: Sequence[str | int], data: object) -> Place:
+def _place(loc: Sequence[str | int], data: object, kind: str) -> Place:
     """Return where the error is, in terms of the data: pydantic's way there also names branches of unions."""
     place: list[str | int] = []
     for part in loc:
-        if isinstance(data, Mapping) and part in data:
-            data = data[part]
-        elif isinstance(data, list) and isinstance(part, int):
-            data = data[part]
+        if (isinstance(data, Mapping) and part in data) or (isinstance(data, list) and isinstance(part, int)):
+            data = cast("Any", data)[part]
         else:
-            if isinstance(data, Mapping):
-                place.append(part)  # what is missing
+            if kind == "missing":
+                place.append(part)
             break
         place.append(part)
     return tuple(place)
