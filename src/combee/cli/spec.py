@@ -19,7 +19,7 @@ from combee.cli.config import ProjectConfig
 from combee.cli.rundir import refuse_device
 from combee.errors import UsageError
 from combee.files import real_path
-from combee.kernel.guard import HeldOut, LeakIndex, Limits, Policy, notify
+from combee.kernel.guard import GuardLimits, HeldOut, LeakIndex, Policy, notify
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.learn import Evaluation, Judge, LearnConfig, LiveTasks, SampleMap, Task, Tell, evaluate
 from combee.kernel.playbook import Playbook
@@ -170,7 +170,7 @@ def judge_of(spec: RunSpec, config: LearnConfig, held_out: LeakIndex | None) -> 
     return Judge(
         enabled=config.guard,
         policy=_policy(spec.guard),
-        limits=Limits(allow_leaks=config.keep_leaks, find_secrets=find_secrets),
+        limits=GuardLimits(allow_leaks=config.keep_leaks, find_secrets=find_secrets),
         held_out=held_out,
         tell=_alert_command(spec.guard),
     )

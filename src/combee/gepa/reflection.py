@@ -22,7 +22,7 @@ from combee.gepa.language import Booked, FunctionModel, LanguageModel, as_model
 from combee.gepa.options import ReflectionOptions
 from combee.gepa.proposal import Failed, ReflectionProposal, failing_proposal, proposal_of
 from combee.gepa.records import IMAGE, read_records
-from combee.kernel.guard import Limits
+from combee.kernel.guard import GuardLimits
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.learn import Judge
 from combee.kernel.playbook import Playbook
@@ -74,7 +74,7 @@ class CombeeReflection(Closing):
         self._own = background is None
         self._background = background or Background()
         self._tell = tell
-        self._judge = judge or Judge(limits=Limits(find_secrets=find_secrets))
+        self._judge = judge or Judge(limits=GuardLimits(find_secrets=find_secrets))
         self.step = 0
         """The number that the guard's verdicts carry; counts reflections unless it is set."""
         self._log: Callable[[str], object] | None = None

@@ -28,7 +28,7 @@ from combee.kernel.playbook import (
     to_text,
     tokens,
 )
-from combee.kernel.playbook.ids import number_of
+from combee.kernel.playbook.sections import number_of
 
 HELPFUL, HARMFUL = VoteKind.HELPFUL, VoteKind.HARMFUL
 
