@@ -141,10 +141,6 @@ def even_groups(parts: Sequence[Built[D]], fan_in: int, at: tuple[int, int]) -> 
     return groups
 
 
-class _UndecidedError(Exception):
-    """Leaves `Scope.decide` without a decision: nothing was recorded under that name yet."""
-
-
 class ScanJournal(Generic[T, D]):
     """The journal as a scan sees it."""
 
@@ -152,11 +148,6 @@ class ScanJournal(Generic[T, D]):
         self._scope = scope
         self._method = method
         self._print = fingerprint(method)
-
-    @property
-    def on(self) -> bool:
-        """Whether there is a scope."""
-        return self._scope is not None
 
     async def call(self, role: str, node: str, inputs: Callable[[], list[str]], make: Callable[[], Awaitable[D]]) -> D:
         """Return the delta of a call, bought at most once for these inputs and this method."""
@@ -172,20 +163,11 @@ class ScanJournal(Generic[T, D]):
 
     def decided(self, name: str) -> JSON:
         """Return the decision recorded under the name, or None."""
-
-        def undecided() -> JSON:
-            raise _UndecidedError
-
-        if self._scope is None:
-            return None
-        try:
-            return self._scope.decide(name, undecided)
-        except _UndecidedError:
-            return None
+        return None if self._scope is None else self._scope.peek(name)
 
     def decide(self, name: str, value: JSON) -> JSON:
         """Record a decision, or return the one already recorded."""
-        return value if self._scope is None else self._scope.decide(name, lambda: value)
+        return value if self._scope is None else self._scope.decide(name, value)
 
 
 class Tree(Generic[T, D]):
