@@ -10,7 +10,6 @@ from typing import cast
 
 import click
 
-from combee.ace.budgets import ROLES
 from combee.cli.display import make_display
 from combee.cli.main import INTERRUPTED
 from combee.errors import CombeeError
@@ -19,6 +18,7 @@ from combee.kernel.learn import FinishReason, LearnResult
 from combee.kernel.learn.batching import announcement
 from combee.kernel.pace import explain
 from combee.kernel.playbook import Playbook, tokens
+from combee.model.settings import ROLES
 from combee.report import REPORT_NAME, write_report
 from combee.run.execute import Finished, Interrupted, execute
 from combee.run.spec import Prepared

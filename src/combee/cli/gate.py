@@ -33,7 +33,7 @@ from combee.run.unfinished import scores_kept
 from combee.run.words import with_program
 
 if TYPE_CHECKING:
-    from combee.ace import Models
+    from combee.model import Models
 
 __all__ = ["command"]
 

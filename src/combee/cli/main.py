@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "calibrate": ("calibrate", "Measure how many reflections one call of a model can take."),
     "report": ("report", "Write the HTML report of a run."),
     "refine": ("refine", "Join overlapping entries of a playbook with a model; nothing is lost."),
-    "swarm": ("swarm", "Run agents that live in a shared world and ask each other; measure what that is worth."),
+    "swarm": ("swarm", "Run agents that live in a shared world, ask each other, and learn."),
     "team": ("team", "Score what a team of agents did in a repository, from its state and git history."),
     "mock": ("mock", "Serve a mock of a model endpoint for tests and rehearsals."),
     "doctor": ("doctor", "Check this installation and, if one is configured, the model endpoint."),
