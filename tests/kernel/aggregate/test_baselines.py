@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
-from benchmarks.simulate import SimulatedMethod
 
+from benchmarks.simulate import SimulatedMethod
 from combee.errors import CallError, CallErrorKind, RunError, UsageError
 from combee.kernel.aggregate import BASELINES, Retention, Scan, aggregate, plan
 from combee.kernel.journal import MemoryScope

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from benchmarks.simulate import SimulatedMethod
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.simulate import SimulatedMethod
 from combee.errors import CallError, CallErrorKind, RunError, UsageError
 from combee.kernel.aggregate import SIZES, Calibration, Retention, calibrate, calibration_price
 from combee.kernel.aggregate.calibrate import fit_counts, fit_retention, recommend

@@ -6,8 +6,8 @@ import asyncio
 import statistics
 
 import pytest
-from benchmarks.simulate import SimulatedMethod
 
+from benchmarks.simulate import SimulatedMethod
 from combee.kernel.aggregate import Retention, expected, plan, scan
 
 FORGETFUL = Retention(0.0, 40.0)

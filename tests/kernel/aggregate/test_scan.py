@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from benchmarks.simulate import SimulatedMethod, simulated_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.simulate import SimulatedMethod, simulated_time
 from combee.errors import BudgetError, CallError, CallErrorKind, RunError, UsageError
 from combee.kernel.aggregate import CallCost, Plan, Retention, Scan, plan, scan
 from combee.kernel.journal import JSONLike, MemoryScope, hash_json

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from benchmarks.simulate import SimulatedMethod, simulated_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.simulate import SimulatedMethod, simulated_time
 from combee.errors import CallError, CallErrorKind, UsageError
 from combee.kernel.aggregate import Absent, CallCost, Retention, Scan, plan, scan, scan_stream
 from combee.kernel.journal import MemoryScope

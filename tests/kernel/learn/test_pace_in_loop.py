@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.simulate import simulated_time
-
 from combee.kernel.aggregate import Method
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import BatchChosen, Event, LearnConfig, LiveTasks, Reflection, learn
