@@ -1,4 +1,4 @@
-"""`combee swarm`: run agents in a shared world, ask them, look at what they did, and measure what is said of swarms."""
+"""Run agents that live in a shared world and ask each other; measure what that is worth."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-from combee.cli.model_options import budget_options, model_options
-from combee.cli.options import Place
 from combee.cli.swarm_measure import measure_command
 from combee.cli.swarm_run import ask_command, json_option, run_command
 from combee.cli.swarm_world import how_to_start, looking_at, starting, world_option
@@ -19,6 +17,7 @@ from combee.run.words import counted, typed
 from combee.swarm import AgentRow, World, edges, open_asks, totals, traces
 from combee.swarm.config import populate, read_swarm_file
 from combee.swarm.context import load
+from combee.terminal.options import Place, budget_options, model_options
 
 __all__ = ["command"]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import click
 
-from combee.cli.options import Place
 from combee.files import place_for, write_whole
 from combee.run.words import counted
 from combee.swarm.measure import Curve, Experiment, Table, check_names, measure
+from combee.terminal.options import Place
 
 __all__ = ["apart", "as_markdown", "as_text", "measure_command", "save_plots"]
 
