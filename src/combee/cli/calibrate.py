@@ -191,8 +191,8 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 def _check_budget(spec: RunSpec, price: CalibrationPrice) -> None:
     """Refuse limits that do not reach for all calls of a model."""
-    from combee.ace import price_of, settings_of
     from combee.model import Phase
+    from combee.model.settings import price_of, settings_of
 
     if spec.agent.get("kind") != "ace":
         return
@@ -206,7 +206,7 @@ def _check_budget(spec: RunSpec, price: CalibrationPrice) -> None:
 
 def _wanted(spec: RunSpec, price: CalibrationPrice, found: int = 0) -> str:
     """Say what the calls take and cost."""
-    from combee.ace import price_of, settings_of
+    from combee.model.settings import price_of, settings_of
 
     settings = settings_of(spec.model, "curator")
     known = price_of(settings.name, settings.base_url, spec.prices)

@@ -10,13 +10,13 @@ from typing import cast
 
 import click
 
-from combee.ace.budgets import ROLES
 from combee.errors import INTERRUPTED, CombeeError
 from combee.kernel.journal import JSON
 from combee.kernel.learn import FinishReason, LearnResult
 from combee.kernel.learn.batching import announcement
 from combee.kernel.pace import explain
 from combee.kernel.playbook import Playbook, tokens
+from combee.model.settings import ROLES
 from combee.report import REPORT_NAME, write_report
 from combee.run.execute import Finished, Interrupted, execute
 from combee.run.spec import Prepared

@@ -32,7 +32,7 @@ from combee.run.words import with_program
 from combee.terminal.options import Number, budget_options, mend_options, say_aside
 
 if TYPE_CHECKING:
-    from combee.ace import Models
+    from combee.model import Models
 
 __all__ = ["command"]
 

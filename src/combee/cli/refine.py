@@ -9,13 +9,15 @@ from typing import Any
 
 import click
 
-from combee.ace import Models, Prompts, Refined, budget_of, open_models, refine
+from combee.ace import Prompts, Refined, refine
 from combee.errors import RunError, UsageError
 from combee.files import real_path
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import delta_to_json
 from combee.kernel.playbook import Playbook, check_place, digest, save, to_json
 from combee.kernel.runner import LocalRunner, run_sync
+from combee.model import Models, open_models
+from combee.model.settings import budget_of
 from combee.run.config import read_config
 from combee.run.folders import find_run, open_book
 from combee.run.spec import SPEC_KEY, RunSpec

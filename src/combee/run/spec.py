@@ -42,7 +42,7 @@ from combee.run.tables import refuse_unknown_prices
 from combee.tasks import DATA_VARIABLE, NAMES, Fields, TaskSet, load
 
 if TYPE_CHECKING:
-    from combee.ace import Models
+    from combee.model import Models
 
 __all__ = [
     "AGENTS",
@@ -271,7 +271,8 @@ def _ace(
     prices: Mapping[str, Any],
     learn: Mapping[str, Any],
 ) -> Agent:
-    from combee.ace import AceCurator, AceGenerator, AceReflector, Prompts, open_models
+    from combee.ace import AceCurator, AceGenerator, AceReflector, Prompts
+    from combee.model import open_models
 
     seed = learn.get("seed", 0)
     prompts = Prompts.load(agent.get("prompts"))

@@ -5,7 +5,6 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kernel.playbook.strategies import OPERATIONS, VOTES, books
 
 from combee.errors import UsageError
 from combee.kernel.playbook import (
@@ -29,6 +28,7 @@ from combee.kernel.playbook import (
     tokens,
 )
 from combee.kernel.playbook.ids import number_of
+from tests.kernel.playbook.strategies import OPERATIONS, VOTES, books
 
 HELPFUL, HARMFUL = VoteKind.HELPFUL, VoteKind.HARMFUL
 

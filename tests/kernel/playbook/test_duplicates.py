@@ -5,7 +5,6 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kernel.playbook.strategies import ANY_TEXT, books
 
 from combee.errors import UsageError
 from combee.kernel.playbook import (
@@ -17,6 +16,7 @@ from combee.kernel.playbook import (
     same_lesson,
     similarity,
 )
+from tests.kernel.playbook.strategies import ANY_TEXT, books
 
 
 def book_of(*texts: str) -> Playbook:
