@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from combee.cli.options import Number
 from combee.errors import UsageError
 from combee.kernel.aggregate import CallCost, Retention, expected
 from combee.kernel.aggregate import plan as make_plan
+from combee.terminal.options import Number
 
 __all__ = ["command"]
 
