@@ -111,11 +111,11 @@ def test_later_layers_stand_over_earlier_ones_and_each_value_knows_its_origin() 
     ],
 )
 def test_set_takes_a_key_with_its_table_or_alone(text: str, place: tuple[str, ...], value: object) -> None:
-    found: object = read_settings(sets=[text])
+    found: object = Settings().with_set([text])
     for part in place:
         found = found[part] if isinstance(found, dict) else getattr(found, part)
     assert found == value
-    assert read_settings(sets=[text]).origin(*place) == f"--set {text}"
+    assert Settings().with_set([text]).origin(*place) == f"--set {text}"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_set_takes_a_key_with_its_table_or_alone(text: str, place: tuple[str, ..
 )
 def test_set_says_what_it_cannot_take(text: str, says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        read_settings(sets=[text])
+        Settings().with_set([text])
     assert says in str(caught.value)
 
 

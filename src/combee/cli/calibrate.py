@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import re
@@ -20,9 +19,9 @@ from combee.kernel.journal import JSON, Scope
 from combee.kernel.learn.reduce import ONE_CALL
 from combee.kernel.playbook import Playbook, count_tokens
 from combee.kernel.runner import LocalRunner, run_sync
-from combee.run.config import read_config
 from combee.run.estimates import refuse_beyond
-from combee.run.spec import RunSpec, make_agent
+from combee.run.settings import Settings, read_settings
+from combee.run.spec import make_agent
 from combee.run.spent import spent, spent_lines
 from combee.run.tables import tables_of
 from combee.run.unfinished import kept_until_the_end
@@ -68,7 +67,7 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
     drawn = plot or _plot_of(name)
     _check_budget(spec, price)
     if options["dry_run"]:
-        _print_dry_run(spec, price if spec.agent.get("kind") == "ace" else None, as_json=as_json)
+        _print_dry_run(spec, price if spec.calls_models else None, as_json=as_json)
         return
     earlier = known_calibrations().get(name)  # where the result goes is looked at before it is paid for
     place_for(Path(CALIBRATIONS))
@@ -109,7 +108,7 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
         click.echo(line)
 
 
-def _print_dry_run(spec: RunSpec, price: CalibrationPrice | None, *, as_json: bool) -> None:
+def _print_dry_run(spec: Settings, price: CalibrationPrice | None, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"calls": price.calls if price else 0, "tokens": price.tokens if price else 0}))
     elif price is None:
@@ -136,50 +135,44 @@ def _size(result: Any) -> str:
     return f"max_items = {result['max_items']}" if "max_items" in result else "nothing was kept"
 
 
-def model_of(spec: RunSpec) -> str:
+def model_of(spec: Settings) -> str:
     """Return the name under which an agent's calibration is kept: its curator's model, or the embedded curator."""
-    if spec.agent.get("kind", "lexical") == "ace":
-        own = spec.model.get("curator", {})
-        return str(own.get("name") or spec.model.get("name") or "ace")
-    loss = [f"{key}={spec.agent[key]:g}" for key in ("forget", "output_limit") if spec.agent.get(key) is not None]
+    if spec.calls_models:
+        return spec.model_of("curator").name
+    loss = [f"{key}={value:g}" for key in ("forget", "output_limit") if (value := getattr(spec.agent, key)) is not None]
     return " ".join(["lexical", *loss])
 
 
-def with_calibration(spec: RunSpec, folder: Path = Path()) -> tuple[RunSpec, tuple[str, ...]]:
+def with_calibration(spec: Settings, folder: Path = Path()) -> tuple[Settings, tuple[str, ...]]:
     """Return the spec with what a calibration in this folder recommends, where nothing was given; and what to say."""
     found = known_calibrations(folder).get(model_of(spec))
-    if found is None or "max_items" in spec.learn:
+    if found is None or spec.origin("learn", "max_items") is not None:
         return spec, ()
     if "max_items" not in found:
         return spec, (f"the calibration of {model_of(spec)} in {CALIBRATIONS} kept nothing: max_items is the default",)
     size = int(found["max_items"])
-    if spec.agent.get("method") == "gepa":
+    if spec.agent.method == "gepa":
         size = max(2, size)  # its texts are combined by calls: a call must take two
-    learn = {**spec.learn, "max_items": size}
+    learn, config = {"max_items": size}, spec.learn_config()
     said = f"max_items = {size}, measured for {model_of(spec)} (from {CALIBRATIONS}; delete the file to undo)"
-    if spec.learn.get("aggregate", "combee") in ONE_CALL and spec.learn.get("batch") == "auto":
-        learn.setdefault("max_batch", size)
+    if config.aggregate in ONE_CALL and config.batch == "auto":
+        learn["max_batch"] = config.max_batch or size
         said += f"; one call reads a whole batch here, so max_batch = {learn['max_batch']}"
-    return dataclasses.replace(spec, learn=learn), (said,)
+    return spec.over({"learn": learn}, CALIBRATIONS), (said,)
 
 
-def _spec(options: Mapping[str, Any]) -> RunSpec:
+def _spec(options: Mapping[str, Any]) -> Settings:
     if options["model_name"] is not None and options["forget"] is not None:
         raise UsageError("--forget belongs to the embedded curator, --model to an endpoint.", hint="Give one of them.")
-    config = read_config(options["config_path"])
-    tables = tables_of(options, config.model)
-    named = options["model_name"] or config.model
-    kind = config.agent.get("kind") or ("ace" if named else "lexical")
+    file = read_settings(options["config_path"])
+    tables = tables_of(options, file)
+    kind: str = file.agent.kind
+    if file.origin("agent", "kind") is None:
+        kind = "lexical" if options["model_name"] is None and file.origin("model") is None else "ace"
     if options["forget"] is not None or options["model_name"] is not None:  # an option wins over the file
         kind = "lexical" if options["model_name"] is None else "ace"
-    return RunSpec.of(
-        config,
-        agent={"prompts": tables["agent"]["prompts"], "kind": kind, "forget": options["forget"]},
-        model=tables["model"],
-        budget=tables["budget"],
-        prices=tables["prices"],
-        learn={"seed": options["seed"]},
-    )
+    agent = {**tables["agent"], "kind": kind, "forget": options["forget"]}
+    return file.over({**tables, "agent": agent, "learn": {"seed": options["seed"]}})
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -189,27 +182,23 @@ def _sizes(text: str) -> tuple[int, ...]:
         raise UsageError(f"{text!r} are no sizes.", hint='Give whole numbers, such as "1 2 4 8 16".') from None
 
 
-def _check_budget(spec: RunSpec, price: CalibrationPrice) -> None:
+def _check_budget(spec: Settings, price: CalibrationPrice) -> None:
     """Refuse limits that do not reach for all calls of a model."""
     from combee.model import Phase
-    from combee.model.settings import price_of, settings_of
 
-    if spec.agent.get("kind") != "ace":
+    if not spec.calls_models:
         return
-    one = settings_of(spec.model, "curator")
+    one = spec.model_of("curator")
     asked, back = price.tokens // price.calls, price.facts * REPLY_TOKENS // price.calls
-    known = price_of(one.name, one.base_url, spec.prices)
-    phase = Phase("calibration", price.calls, asked, back, price=known)
-    for limits in (spec.budget, spec.budget.get("curator") or {}):
+    phase = Phase("calibration", price.calls, asked, back, price=one.known_price())
+    for limits in (spec.limits(), spec.limits("curator")):
         refuse_beyond([phase], limits, one.max_output_tokens, "the calibration")
 
 
-def _wanted(spec: RunSpec, price: CalibrationPrice, found: int = 0) -> str:
+def _wanted(spec: Settings, price: CalibrationPrice, found: int = 0) -> str:
     """Say what the calls take and cost."""
-    from combee.model.settings import price_of, settings_of
-
-    settings = settings_of(spec.model, "curator")
-    known = price_of(settings.name, settings.base_url, spec.prices)
+    settings = spec.model_of("curator")
+    known = settings.known_price()
     reply = price.facts * REPLY_TOKENS
     text = f"{price.calls:,} calls, about {price.tokens:,} tokens to {settings.name} and {reply:,} back"
     text += f" ({counted(found, 'call')} of them answered already)" if found else ""
@@ -219,7 +208,7 @@ def _wanted(spec: RunSpec, price: CalibrationPrice, found: int = 0) -> str:
     return f"This buys {text}; about ${cost:.2f} ({known.source})." if cost else f"{text}: free ({known.source})."
 
 
-def _agree(spec: RunSpec, price: CalibrationPrice, found: int, *, yes: bool, as_json: bool) -> None:
+def _agree(spec: Settings, price: CalibrationPrice, found: int, *, yes: bool, as_json: bool) -> None:
     """Say what the calls take and cost, and ask for leave unless they are free."""
     wanted = _wanted(spec, price, found)
     click.echo(wanted, err=True)

@@ -11,8 +11,8 @@ import click
 
 from combee.kernel.learn import Task
 from combee.kernel.playbook import Playbook
-from combee.run.estimates import check_budget, check_scoring, estimate_run, role_settings, scoring_phases, work_on_tasks
-from combee.run.spec import RunSpec
+from combee.run.estimates import check_budget, check_scoring, estimate_run, scoring_phases, work_on_tasks
+from combee.run.settings import Settings
 from combee.run.tables import price_advice
 from combee.run.words import counted
 
@@ -23,7 +23,7 @@ __all__ = ["print_estimate", "print_scoring"]
 
 
 def print_estimate(
-    spec: RunSpec, *, as_json: bool, work: Workload | None = None, more: Mapping[str, Any] | None = None
+    spec: Settings, *, as_json: bool, work: Workload | None = None, more: Mapping[str, Any] | None = None
 ) -> None:
     """Print what the run would take. Needs no key and calls nothing; what a model costs may be unknown.
 
@@ -37,10 +37,8 @@ def print_estimate(
         UsageError: The budget does not reach for one step, or no model is named.
     """
     from combee.model.estimate import ASSUMED
-    from combee.model.settings import budget_of
 
-    budget_of(spec.budget)
-    if spec.agent.get("kind") != "ace":
+    if not spec.calls_models:
         told = "The embedded agent calls no model: 0 calls, 0 tokens, $0."
         click.echo(json.dumps({"calls": 0, **(more or {})}) if as_json else told)
         return
@@ -52,10 +50,8 @@ def print_estimate(
     _print(found, spec, head, ASSUMED, as_json=as_json, more={"steps": found.steps, **(more or {})})
 
 
-def _print(found: Estimate, spec: RunSpec, head: str, assumed: str, *, as_json: bool, more: Mapping[str, Any]) -> None:
-    from combee.model.settings import price_of
-
-    known = {one.name: price_of(one.name, one.base_url, spec.prices) for one in role_settings(spec).values()}
+def _print(found: Estimate, spec: Settings, head: str, assumed: str, *, as_json: bool, more: Mapping[str, Any]) -> None:
+    known = {one.name: one.known_price() for one in spec.models().values()}
     unpriced = sorted(name for name, price in known.items() if price is None)
     prices = {name: price for name, price in sorted(known.items()) if price is not None}
     if as_json:
@@ -76,7 +72,7 @@ def _print(found: Estimate, spec: RunSpec, head: str, assumed: str, *, as_json: 
         click.echo(f"The price of {name} is not known. {price_advice(name)}")
 
 
-def print_scoring(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Playbook], *, as_json: bool) -> None:
+def print_scoring(spec: Settings, tasks: Sequence[Task], books: Mapping[str, Playbook], *, as_json: bool) -> None:
     """Print what it would take to score `books`; calls nothing.
 
     Raises:
@@ -84,7 +80,7 @@ def print_scoring(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Play
     """
     from combee.model.estimate import ANSWER, SECONDS, estimate_phases
 
-    if spec.agent.get("kind") != "ace":
+    if not spec.calls_models:
         click.echo(json.dumps({"calls": 0}) if as_json else "The embedded agent calls no model: 0 calls, 0 tokens, $0.")
         return
     check_scoring(spec, tasks, books)

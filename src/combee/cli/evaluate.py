@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,12 @@ from combee.kernel.learn import Evaluation
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import run_sync
 from combee.report.interval import interval, share_text
-from combee.run.config import read_config
 from combee.run.estimates import check_scoring
 from combee.run.folders import find_run, open_book
 from combee.run.mending import for_scoring, mended
 from combee.run.methods import prepare
-from combee.run.spec import Prepared, RunSpec, kept_spec, load_tasks
+from combee.run.settings import Settings, read_settings
+from combee.run.spec import Prepared, kept_spec, load_tasks
 from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import scores_kept
 from combee.run.words import counted, typed, with_program
@@ -80,16 +79,15 @@ def command(what: str | None, source: str | None, split: str, version: str, **op
     return 0
 
 
-def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> RunSpec:
+def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> Settings:
     names = ("question", "answer", "id", "scorer", "train", "val", "test", "data_dir")
     given = {name: options[name] for name in names} | {"source": source}
     if source is None and (what is None or not Path(what).is_file()):
         folder = find_run(what.rsplit("@", 1)[0] if what else None)
         with Journal.open(folder, create=False, read_only=True) as journal:
             kept = kept_spec(journal, folder)
-        tasks = dict(kept.tasks) | {key: value for key, value in given.items() if value is not None}
-        return for_scoring(dataclasses.replace(kept, tasks=tasks, guard={}, start=None), options)
-    return mended(RunSpec.of(read_config(options["config_path"]), tasks=given), {**options, "config_path": None})
+        return for_scoring(kept.over({"tasks": given}), options)
+    return mended(read_settings(options["config_path"]).over({"tasks": given}), {**options, "config_path": None})
 
 
 def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without: Evaluation, *, as_json: bool) -> None:

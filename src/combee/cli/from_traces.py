@@ -27,7 +27,8 @@ from combee.run.estimates import check_budget, work_of
 from combee.run.execute import Finished
 from combee.run.folders import new_run, refuse_device
 from combee.run.methods import Display, run_loop
-from combee.run.spec import Prepared, RunSpec, judge_of, make_agent
+from combee.run.settings import Settings
+from combee.run.spec import Prepared, judge_of, make_agent
 from combee.run.words import counted, typed
 from combee.tasks import Exact, TaskSet
 from combee.traces.mining import MiningCurator, MiningReflector, StoredRuns, TraceFile, keep, survey
@@ -74,7 +75,7 @@ def check_place(path: Path) -> None:
         raise UsageError(f"There is no {path}.", hint="Give a file or a folder of traces.")
 
 
-def with_traces(spec: RunSpec, source: str | None, options: Mapping[str, Any]) -> RunSpec:
+def with_traces(spec: Settings, source: str | None, options: Mapping[str, Any]) -> Settings:
     """Return the settings with the traces that the options name, in place of tasks."""
     if source is not None:
         raise UsageError(
@@ -85,20 +86,20 @@ def with_traces(spec: RunSpec, source: str | None, options: Mapping[str, Any]) -
     if options["no_redact"] and options["redact"]:
         raise UsageError("--no-redact and --redact exclude each other.", hint="Leave one of them out.")
     tasks = {
-        "from": str(real_path(place)),
+        "traces": str(real_path(place)),
         "format": options["trace_format"],
         "redact": not options["no_redact"],
         "patterns": patterns_of(options["redact"]),
     }
-    return dataclasses.replace(spec, tasks=tasks)
+    return spec.instead(tasks=tasks)
 
 
-def learn_from_traces(spec: RunSpec, options: Mapping[str, Any]) -> None:
+def learn_from_traces(spec: Settings, options: Mapping[str, Any]) -> None:
     """Read, keep, learn, and say what was read and what was learned."""
-    path = Path(str(spec.tasks["from"]))
+    path = Path(str(spec.tasks.traces))
     quiet = bool(options["quiet"] or options["as_json"])
-    redactor = None if spec.tasks.get("redact") is False else Redactor(spec.tasks.get("patterns") or {})
-    result = read(path, str(spec.tasks.get("format") or "auto"))
+    redactor = Redactor(cast("dict[str, str]", spec.tasks.patterns)) if spec.tasks.redact else None
+    result = read(path, spec.tasks.format or "auto")
     if options["dry_run"]:
         _print_dry_run(spec, result.report, result.once(), as_json=options["as_json"])
         return
@@ -127,18 +128,17 @@ def learn_from_traces(spec: RunSpec, options: Mapping[str, Any]) -> None:
         click.echo("\n".join(_top_lines(done)))
 
 
-def _without_secrets(spec: RunSpec, redactor: Redactor | None) -> RunSpec:
+def _without_secrets(spec: Settings, redactor: Redactor | None) -> Settings:
     """Return the settings as the journal may hold them: the traces are kept, their place and the patterns had a use."""
-    place = str(spec.tasks["from"])
-    kinds = sorted(spec.tasks["patterns"])
-    tasks = {**spec.tasks, "from": place if redactor is None else redactor(place).text, "patterns": kinds}
-    return dataclasses.replace(spec, tasks=tasks)
+    place = str(spec.tasks.traces)
+    shown = place if redactor is None else redactor(place).text
+    return spec.instead(tasks={**spec.tasks.given(), "traces": shown, "patterns": sorted(spec.tasks.patterns)})
 
 
 class RecordedMethod:
     """The kernel's loop over recorded runs: reflect, aggregate, curate; nothing is run again."""
 
-    def prepare(self, spec: RunSpec, folder: Path | None) -> Prepared:
+    def prepare(self, spec: Settings, folder: Path | None) -> Prepared:
         """Connect the parts. Raises `UsageError` without a folder: there is nothing to score."""
         return prepare_traces(spec, folder)
 
@@ -147,7 +147,7 @@ class RecordedMethod:
         return run_loop(prepared, start, journal, display)
 
 
-def prepare_traces(spec: RunSpec, folder: Path | None) -> Prepared:
+def prepare_traces(spec: Settings, folder: Path | None) -> Prepared:
     """Connect the parts of a run that learns from the traces kept in its folder."""
     if folder is None:
         raise UsageError(
@@ -159,7 +159,7 @@ def prepare_traces(spec: RunSpec, folder: Path | None) -> Prepared:
     judge = judge_of(spec, config, None)
     reflector: TraceReflector
     if agent.name == "lexical":
-        if spec.agent.get("forget") is not None or spec.agent.get("output_limit") is not None:
+        if spec.agent.forget is not None or spec.agent.output_limit is not None:
             raise UsageError("--forget is for tasks: lessons from traces are kept by code.", hint="Leave it out.")
         allowed = (sample for sample in stored.samples if judge.refusal(sample.labels) is None)
         reflector = MiningReflector(survey(map(stored.load, allowed)))
@@ -257,7 +257,7 @@ def _top_lines(done: Finished) -> list[str]:
     ]
 
 
-def _print_dry_run(spec: RunSpec, report: Report, traces: Iterator[Trace], *, as_json: bool) -> None:
+def _print_dry_run(spec: Settings, report: Report, traces: Iterator[Trace], *, as_json: bool) -> None:
     sizes = [min(count_tokens(trace), _MOST_READ) for trace in traces]
     if not as_json:
         click.echo(f"{counted(len(sizes), 'trace')}, about {sum(sizes):,} tokens as a reflector reads them.")

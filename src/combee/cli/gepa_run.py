@@ -33,7 +33,8 @@ from combee.kernel.learn import (
 )
 from combee.kernel.playbook import Playbook, from_text, to_text
 from combee.run.methods import Display, prepare_tasks
-from combee.run.spec import Prepared, RunSpec, load_tasks
+from combee.run.settings import Settings
+from combee.run.spec import Prepared, load_tasks
 from combee.run.words import counted
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class _RoleAgent:
 class GepaMethod:
     """gepa's search over playbooks, in place of the kernel's loop."""
 
-    def prepare(self, spec: RunSpec, folder: Path | None) -> Prepared:
+    def prepare(self, spec: Settings, folder: Path | None) -> Prepared:
         """Prepare the tasks. Raises `UsageError` for a setting without a meaning here."""
         prepared = prepare_tasks(spec)
         if folder is not None:
@@ -200,7 +201,7 @@ def _search(
             adapter=adapter,
             reflection_strategy=run.reflection,
             batch_sampler=sampler,
-            max_metric_calls=prepared.spec.agent.get("metric_calls"),
+            max_metric_calls=prepared.spec.agent.metric_calls,
             stop_callbacks=[enough],
             callbacks=listeners,
             logger=_Log(),
@@ -274,7 +275,7 @@ def check_gepa(prepared: Prepared) -> None:
     _options(prepared)
 
 
-def print_worst_case(spec: RunSpec, *, as_json: bool) -> None:
+def print_worst_case(spec: Settings, *, as_json: bool) -> None:
     """Print the most that a run takes: every proposal accepted, every reflection read twice. Calls nothing."""
     from combee.kernel.aggregate import plan
 

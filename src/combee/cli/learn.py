@@ -16,11 +16,10 @@ from combee.errors import DataError, UsageError
 from combee.files import real_path
 from combee.kernel.aggregate import BASELINES
 from combee.kernel.playbook import load
-from combee.run.config import read_config
 from combee.run.estimates import check_budget
 from combee.run.folders import new_run, refuse_device
 from combee.run.methods import prepare
-from combee.run.spec import RunSpec
+from combee.run.settings import read_settings
 from combee.run.tables import refuse_unknown_prices, tables_of
 from combee.run.words import with_program
 from combee.terminal.options import BatchSize, Number, Place, budget_options, model_options, task_options
@@ -106,29 +105,23 @@ def _start(path: Path | None) -> str | None:
 @click.option("--name", help="Name of the run below runs/.")
 @click.option("--out", type=Place(), help="Folder of the run, instead of runs/NAME.")
 @click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Any setting, like learn.near=0.8.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(source: str | None, config_path: Path | None, **options: Any) -> None:
     """Learn a playbook from SOURCE: tags, finer, formula, a .jsonl or .csv file, or a folder with train/val/test."""
     tasks = {name: options[name] for name in ("question", "answer", "id", "scorer", "train", "val", "test", "data_dir")}
-    config = read_config(config_path)
-    tables = tables_of(options, config.model)
+    file = read_settings(config_path)
+    tables = tables_of(options, file)
     agent = {"forget": options["forget"], "reflection_rounds": options["reflection_rounds"]}
     agent |= {"method": options["method"], "metric_calls": options["metric_calls"]}
     agent["kind"] = options["agent"] or tables["agent"].pop("kind")
-    _no_idle_options(options, agent["kind"] or config.agent.get("kind", "lexical"))
-    spec = RunSpec.of(
-        config,
-        tasks=tasks | {"source": source},
-        agent=tables["agent"] | agent,
-        model=tables["model"],
-        budget=tables["budget"],
-        prices=tables["prices"],
-        learn={name: options[name] for name in LEARN},
-        start=_start(options["start"]),
-    )
-    if spec.agent.get("kind") == "ace":
-        refuse_unknown_prices(spec.model, spec.budget, spec.prices)
+    _no_idle_options(options, agent["kind"] or file.agent.kind)
+    tables |= {"tasks": tasks | {"source": source}, "agent": tables["agent"] | agent}
+    tables["learn"] = {name: options[name] for name in LEARN}
+    spec = file.over({**tables, "start": _start(options["start"])}, "an option").with_set(options["sets"])
+    if spec.calls_models:
+        refuse_unknown_prices(spec)
     spec, calibrated = with_calibration(spec)
     if options["from_path"] is not None:
         from combee.cli.from_traces import learn_from_traces, with_traces
@@ -137,7 +130,7 @@ def command(source: str | None, config_path: Path | None, **options: Any) -> Non
         return
     if options["dry_run"]:
         check_budget(spec)
-        tell = print_worst_case if spec.agent.get("method") == METHOD else print_estimate
+        tell = print_worst_case if spec.agent.method == METHOD else print_estimate
         tell(spec, as_json=options["as_json"])
         return
     check_budget(spec)
@@ -145,7 +138,7 @@ def command(source: str | None, config_path: Path | None, **options: Any) -> Non
     folder = new_run(options["name"], options["out"], f"{prepared.tasks.name}-{prepared.config.aggregate}")
     quiet, as_json = options["quiet"], options["as_json"]
     if not quiet and not as_json:
-        unasked = () if spec.tasks.get("source") else (UNASKED,)
+        unasked = () if spec.tasks.source else (UNASKED,)
         for note in (*unasked, prepared.tasks.about, *prepared.tasks.notes, *calibrated):
             click.echo(with_program(f"note: {note}"), err=True)
     print_finished(finish(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)

@@ -103,7 +103,9 @@ class Clients:
             return LocalModel(self._servers[one.name], name=one.name, engine=engine, price=one.price, extra=one.extra)
         from combee.model.openai import OpenAIModel
 
-        return OpenAIModel(model=one.name, endpoint=self._endpoint(one), engine=engine, price=one.price, extra=one.extra)
+        return OpenAIModel(
+            model=one.name, endpoint=self._endpoint(one), engine=engine, price=one.price, extra=one.extra
+        )
 
     def _endpoint(self, one: ModelSettings) -> Endpoint:
         from combee.model.endpoint import Endpoint, Timeouts

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from combee.errors import BudgetError, UsageError
 from combee.kernel.learn import Task
 from combee.kernel.playbook import Playbook, count_tokens, load, tokens
-from combee.run.spec import RunSpec, load_tasks
+from combee.run.settings import Settings
+from combee.run.spec import load_tasks
 
 if TYPE_CHECKING:
     from combee.model import Estimate, ModelSettings, Phase, Workload
@@ -23,7 +24,6 @@ __all__ = [
     "check_scoring",
     "estimate_run",
     "refuse_beyond",
-    "role_settings",
     "scoring_phases",
     "work_of",
     "work_on_tasks",
@@ -34,7 +34,7 @@ _SMALLER_BATCH = "Raise the limit, or take a smaller batch; a run that cannot fi
 _RAISE = "Raise the limit: without all of its calls the command has no result."
 
 
-def work_of(spec: RunSpec, samples: Sequence[int], validation: int = 0) -> Workload:
+def work_of(spec: Settings, samples: Sequence[int], validation: int = 0) -> Workload:
     """Return what a run is to do; `samples` are the tokens of what it learns from, one number a sample."""
     from combee.model import Workload
 
@@ -43,17 +43,17 @@ def work_of(spec: RunSpec, samples: Sequence[int], validation: int = 0) -> Workl
         validation=validation,
         question_tokens=sum(samples) // max(1, len(samples)),
         book_tokens=0 if spec.start is None else tokens(load(spec.start)),
-        rounds=spec.agent.get("reflection_rounds") or 1,
+        rounds=spec.agent.reflection_rounds,
     )
 
 
-def work_on_tasks(spec: RunSpec) -> Workload:
+def work_on_tasks(spec: Settings) -> Workload:
     """Return what a run on tasks is to do."""
     tasks = load_tasks(spec)
     return work_of(spec, [count_tokens(task.question) for task in tasks.train], len(tasks.val))
 
 
-def check_budget(spec: RunSpec, work: Workload | None = None) -> None:
+def check_budget(spec: Settings, work: Workload | None = None) -> None:
     """Refuse a budget of zero or less, and one that cannot pay for the first step of a run with a model.
 
     Args:
@@ -64,36 +64,31 @@ def check_budget(spec: RunSpec, work: Workload | None = None) -> None:
         UsageError: A limit of the run or of a role is below what one step takes.
     """
     from combee.model.estimate import refuse_too_small
-    from combee.model.settings import ROLES, budget_of
+    from combee.model.settings import ROLES
 
-    budget_of(spec.budget)
     config = spec.learn_config()
-    if spec.agent.get("kind") != "ace" or not spec.budget:
+    if not spec.calls_models or not spec.budget.given():
         return
-    if spec.agent.get("method") == "gepa":
+    if spec.agent.method == "gepa":
         with _as_usage("one step", _SMALLER_BATCH):
-            refuse_too_small(work_on_tasks(spec), config, spec.budget)
+            refuse_too_small(work_on_tasks(spec), config, spec.limits())
         return
     # A run that finds its batch size begins with small ones.
     first = dataclasses.replace(config, batch=min(config.candidates or (1,))) if config.batch == "auto" else config
     found = estimate_run(spec, work, first)
-    settings = role_settings(spec)
-    step = [
-        _a_step(phase, found.steps, settings[_ROLE[phase.name]], spec) for phase in found.phases if phase.name in _ROLE
-    ]
+    settings = spec.models()
+    step = [_a_step(phase, found.steps, settings[_ROLE[phase.name]]) for phase in found.phases if phase.name in _ROLE]
     longest = max(one.max_output_tokens for one in settings.values())
-    refuse_beyond(step, spec.budget, longest, "one step", _SMALLER_BATCH)
+    refuse_beyond(step, spec.limits(), longest, "one step", _SMALLER_BATCH)
     for role in ROLES:
         own = [phase for phase in step if _ROLE[phase.name] == role]
-        if own and spec.budget.get(role):
-            refuse_beyond(
-                own, spec.budget[role], settings[role].max_output_tokens, f"[budget.{role}]: one step", _SMALLER_BATCH
-            )
+        if own and (limits := spec.limits(role)):
+            longest = settings[role].max_output_tokens
+            refuse_beyond(own, limits, longest, f"[budget.{role}]: one step", _SMALLER_BATCH)
 
 
-def _a_step(phase: Any, steps: int, one: ModelSettings, spec: RunSpec) -> Phase:
+def _a_step(phase: Any, steps: int, one: ModelSettings) -> Phase:
     from combee.model import Phase
-    from combee.model.settings import price_of
 
     return Phase(
         phase.name,
@@ -101,7 +96,7 @@ def _a_step(phase: Any, steps: int, one: ModelSettings, spec: RunSpec) -> Phase:
         phase.prompt // max(1, phase.calls),
         phase.completion // max(1, phase.calls),
         phase.seconds / steps,
-        price=price_of(one.name, one.base_url, spec.prices),
+        price=one.known_price(),
     )
 
 
@@ -116,11 +111,9 @@ def refuse_beyond(
     Raises:
         UsageError: It names the limit and what is needed.
     """
-    from combee.model import estimate_phases
-    from combee.model.settings import budget_of
+    from combee.model import Budget, estimate_phases
 
-    budget = budget_of(limits)
-    budget.max_minutes = None
+    budget = Budget(**{name: limit for name, limit in limits.items() if name != "max_minutes"})
     dearest = max(
         phases, key=lambda phase: (longest - phase.completion) * (phase.price.completion if phase.price else 1)
     )
@@ -143,14 +136,7 @@ def _as_usage(what: str, hint: str) -> Iterator[None]:
         raise UsageError(what + message.removeprefix("one step"), hint=hint) from error
 
 
-def role_settings(spec: RunSpec) -> dict[str, ModelSettings]:
-    """Return the settings of each role's model."""
-    from combee.model.settings import ROLES, settings_of
-
-    return {role: settings_of(spec.model, role) for role in ROLES}
-
-
-def estimate_run(spec: RunSpec, work: Workload | None, config: Any = None) -> Estimate:
+def estimate_run(spec: Settings, work: Workload | None, config: Any = None) -> Estimate:
     """Return what a run would take; of recorded runs none is run again."""
     from combee.ace import Prompts
     from combee.model import Estimate, estimate_learning
@@ -158,25 +144,22 @@ def estimate_run(spec: RunSpec, work: Workload | None, config: Any = None) -> Es
     found = estimate_learning(
         work or work_on_tasks(spec),
         config or spec.learn_config(),
-        role_settings(spec),
-        prices=spec.prices,
-        prompt_tokens=Prompts.load(spec.agent.get("prompts")).tokens,
+        spec.models(),
+        prompt_tokens=Prompts.load(spec.agent.prompts).tokens,
     )
     return found if work is None else Estimate(found.steps, tuple(p for p in found.phases if p.name != "rollout"))
 
 
-def scoring_phases(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Playbook]) -> list[Phase]:
+def scoring_phases(spec: Settings, tasks: Sequence[Task], books: Mapping[str, Playbook]) -> list[Phase]:
     """Return what it takes to score each of `books` on all tasks with an answer."""
     from combee.ace import Prompts
     from combee.model import Phase
     from combee.model.estimate import ANSWER
-    from combee.model.settings import price_of
 
     asked = [count_tokens(task.question) for task in tasks if task.target is not None]
-    prompt = Prompts.load(spec.agent.get("prompts")).by_name["generator"]
+    prompt = Prompts.load(spec.agent.prompts).by_name["generator"]
     fixed = count_tokens(prompt.system + prompt.user) + sum(asked) // max(1, len(asked))
-    one = role_settings(spec)["generator"]
-    price = price_of(one.name, one.base_url, spec.prices)
+    price = spec.model_of("generator").known_price()
     view = spec.learn_config().view_tokens
     return [
         Phase(name, len(asked), fixed + min(tokens(book), view or tokens(book)), ANSWER, price=price)
@@ -184,16 +167,16 @@ def scoring_phases(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Pla
     ]
 
 
-def check_scoring(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Playbook]) -> None:
+def check_scoring(spec: Settings, tasks: Sequence[Task], books: Mapping[str, Playbook]) -> None:
     """Refuse a budget that does not reach for scoring all of `books`.
 
     Raises:
         UsageError: A limit of the run or of the generator is too low.
     """
-    if spec.agent.get("kind") != "ace" or not spec.budget:
+    if not spec.calls_models or not spec.budget.given():
         return
     phases = scoring_phases(spec, tasks, books)
-    longest = role_settings(spec)["generator"].max_output_tokens
-    refuse_beyond(phases, spec.budget, longest, "this command")
-    if spec.budget.get("generator"):
-        refuse_beyond(phases, spec.budget["generator"], longest, "[budget.generator]: this command")
+    longest = spec.model_of("generator").max_output_tokens
+    refuse_beyond(phases, spec.limits(), longest, "this command")
+    if limits := spec.limits("generator"):
+        refuse_beyond(phases, limits, longest, "[budget.generator]: this command")

@@ -15,12 +15,13 @@ from combee.kernel.learn import Event, LearnResult, LiveTasks, learn
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import run_sync
 from combee.run.plugins import METHODS, load, offered
-from combee.run.spec import Prepared, RunSpec, held_out, judge_of, load_tasks, make_agent
+from combee.run.settings import Settings
+from combee.run.spec import Prepared, held_out, judge_of, load_tasks, make_agent
 
 __all__ = ["RECORDED", "Display", "Method", "method_of", "prepare", "prepare_tasks", "run_loop"]
 
 RECORDED = "recorded"
-"""The method for settings that name recorded runs (`tasks.from`) in place of tasks."""
+"""The method for settings that name recorded runs (`tasks.traces`) in place of tasks."""
 
 
 class Display(Protocol):
@@ -39,7 +40,7 @@ class Display(Protocol):
 class Method(Protocol):
     """A way of learning."""
 
-    def prepare(self, spec: RunSpec, folder: Path | None) -> Prepared:
+    def prepare(self, spec: Settings, folder: Path | None) -> Prepared:
         """Load, check and connect all parts of a run; nothing is written to the journal and nothing is paid yet.
 
         Args:
@@ -60,7 +61,7 @@ class Method(Protocol):
         ...
 
 
-def prepare_tasks(spec: RunSpec) -> Prepared:
+def prepare_tasks(spec: Settings) -> Prepared:
     """Load the tasks of a run, make its agent and its guard. Raises `UsageError` for what cannot be used."""
     config = spec.learn_config()
     tasks = load_tasks(spec)
@@ -102,20 +103,20 @@ def run_loop(prepared: Prepared, start: Playbook | None, journal: Journal, displ
 class _Loop:
     """The loop of the kernel over tasks: generate, reflect, aggregate, curate."""
 
-    def prepare(self, spec: RunSpec, folder: Path | None) -> Prepared:
+    def prepare(self, spec: Settings, folder: Path | None) -> Prepared:
         return prepare_tasks(spec)
 
     def learn(self, prepared: Prepared, start: Playbook | None, journal: Journal, display: Display) -> LearnResult:
         return run_loop(prepared, start, journal, display)
 
 
-def method_of(spec: RunSpec) -> Method:
+def method_of(spec: Settings) -> Method:
     """Return the method that the settings name.
 
     Raises:
         UsageError: Nobody installed one of that name.
     """
-    name = RECORDED if spec.tasks.get("from") is not None else spec.agent.get("method") or "ace"
+    name = spec.agent.method if spec.tasks.traces is None else RECORDED
     if name == "ace":
         return _Loop()
     found = offered(METHODS)
@@ -124,6 +125,6 @@ def method_of(spec: RunSpec) -> Method:
     return cast("type[Method]", load(found[name]))()
 
 
-def prepare(spec: RunSpec, folder: Path | None = None) -> Prepared:
+def prepare(spec: Settings, folder: Path | None = None) -> Prepared:
     """Load, check and connect all parts of a run, by its method. Raises `UsageError` for what cannot be used."""
     return method_of(spec).prepare(spec, folder)

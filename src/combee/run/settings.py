@@ -319,6 +319,10 @@ class Settings(Table):
         """Return these settings with others over them; None stands for what was not given. Raises as `of`."""
         return type(self).of(*self._layers, Layer(origin, {name: _but_none(table) for name, table in tables.items()}))
 
+    def with_set(self, texts: Sequence[str]) -> Self:
+        """Return these settings with texts KEY=VALUE over them. Raises as `of`."""
+        return type(self).of(*self._layers, *(layer_of_set(text, type(self)) for text in texts))
+
     def instead(self, **tables: Mapping[str, Any]) -> Self:
         """Return these settings with whole tables replaced. Raises as `of`."""
         others = {name: table for name, table in self.given().items() if name not in tables}
@@ -396,12 +400,11 @@ def _without(layer: Layer, keys: set[str]) -> Layer:
     return dataclasses.replace(layer, tables={**layer.tables, "tasks": kept})
 
 
-def read_settings(path: Path | None = None, *, sets: Sequence[str] = ()) -> Settings:
+def read_settings(path: Path | None = None) -> Settings:
     """Return the settings of this folder: combee.toml, with what the environment says below it.
 
     Args:
         path: The file; None: combee.toml in this folder, if there is one.
-        sets: Texts KEY=VALUE over it.
 
     Raises:
         UsageError: Something cannot be used; the message names file, line and key.
@@ -411,4 +414,4 @@ def read_settings(path: Path | None = None, *, sets: Sequence[str] = ()) -> Sett
         layers.append(Layer(f"${DATA_VARIABLE}", {"tasks": {"data_dir": folder}}))
     if path is not None or Path(CONFIG_NAME).is_file():
         layers.append(read_layer(path or Path(CONFIG_NAME)))
-    return Settings.of(*layers, *(layer_of_set(text, Settings) for text in sets))
+    return Settings.of(*layers)
