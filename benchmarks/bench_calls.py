@@ -25,9 +25,8 @@ from typing import Any
 
 from combee.kernel.runner import run_sync
 
-CLIENTS = ("aiohttp", "aiohttp*", "wire", "combee", "journal", "openai", "litellm")
-OWN = {"aiohttp", "aiohttp*", "wire", "combee", "journal"}
-AS_OURS = OWN - {"aiohttp"}  # run by `run_sync`, as the command does; "aiohttp*" is bare aiohttp run in the same way
+CLIENTS = ("aiohttp", "endpoint", "combee", "journal", "openai", "litellm")
+OWN = {"aiohttp", "endpoint", "combee", "journal"}
 Ask = Callable[[str], Awaitable[Any]]
 SERVER = """
 import asyncio, json, sys
@@ -71,8 +70,9 @@ async def with_aiohttp(url: str, work: Callable[[Ask], Awaitable[None]], _: int)
 
 async def with_wire(url: str, work: Callable[[Ask], Awaitable[None]], _: int) -> None:
     """Our HTTP client alone, doing what the bare aiohttp does."""
-    from combee.model import Endpoint
     from combee.model.wire import HttpReply
+
+    from combee.model import Endpoint
 
     endpoint = Endpoint(url, api_key_env=None)
 
@@ -170,8 +170,7 @@ def measure(client: str, url: str, calls: int, at_once: int, size: int) -> dict[
         cpu = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
         figures.update(cpu=1000 * cpu / calls, wall=wall, memory=now.ru_maxrss / 1024)
 
-    start = run_sync if client in AS_OURS else asyncio.run
-    start(globals()[f"with_{client.rstrip('*')}"](url, work, at_once))
+    run_sync(globals()[f"with_{client}"](url, work, at_once))  # as the command runs: all with the same collector
     return figures
 
 
@@ -226,7 +225,7 @@ def cpu_table(calls: int, repeats: int) -> None:
 def rate_table() -> None:
     print("\n4,000 calls of 200 ms, 2,000 in flight, 4 kB (ideal wall 0.40 s; CPU-bound where CPU is near the wall)")
     with Server(latency="0.2") as url:
-        for client in ("aiohttp", "wire", "combee"):
+        for client in ("aiohttp", "endpoint", "combee"):
             run = apart(measure, client, url, 4000, 2000, 4000)
             cpu = run["cpu"] * 4
             print(f"{client:<10} wall {run['wall']:.2f} s, CPU {cpu:.2f} s, {4000 / run['wall']:,.0f} calls/s")

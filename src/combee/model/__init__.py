@@ -22,7 +22,8 @@ from combee.model.types import FinishReason, Message, Model, Request, Response, 
 
 if TYPE_CHECKING:
     from combee.model.doctor import Check, EndpointReport, check_endpoint
-    from combee.model.endpoint import Endpoint, Timeouts
+    from combee.model.endpoint import Endpoint
+    from combee.model.http import Timeouts
     from combee.model.local import LocalModel
     from combee.model.openai import OpenAIModel
 
@@ -76,7 +77,7 @@ _LAZY = {
     "check_endpoint": "combee.model.doctor",
     "Endpoint": "combee.model.endpoint",
     "OpenAIModel": "combee.model.openai",
-    "Timeouts": "combee.model.endpoint",
+    "Timeouts": "combee.model.http",
 }
 
 
