@@ -100,8 +100,9 @@ async def with_combee(url: str, work: Callable[[Ask], Awaitable[None]], at_once:
 
 async def with_journal(url: str, work: Callable[[Ask], Awaitable[None]], at_once: int) -> None:
     """Everything on: ledger rows and replies go to a journal on disk."""
+    from benchmarks.journaled_model import JournaledModel
     from combee.kernel.journal import Journal
-    from combee.model import Budget, Engine, JournaledModel, Ledger, Limiter, Message, OpenAIModel, Price, Request
+    from combee.model import Budget, Engine, Ledger, Limiter, Message, OpenAIModel, Price, Request
 
     number = 0
     with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder)) as journal:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from combee.kernel.aggregate import calibrate
 from combee.kernel.journal import MemoryScope, Scope
 from combee.kernel.learn import BatchChosen, Event, GuardSpoke, LearnConfig, LiveTasks, Reflection, learn
-from combee.kernel.learn.calibration import planted
 from combee.kernel.playbook import Delta, Playbook
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.lexical.curator import LexicalMethod
 from combee.model import Message, OpenAIModel, Request
 from combee.model.mock import MockConfig, MockServer, parse_latency
 from combee.tasks import load
+from combee.tasks.calibration import planted
 
 SEEDS = range(5)
 

@@ -116,7 +116,7 @@ async def test_a_reflector_writes_lessons_and_votes_and_drops_unknown_ids() -> N
     ]
     assert all(vote.reflection == reflection.id for vote in reflection.votes)
     assert reflection.passed is False
-    dropped = scope.decide("problems/reflector/t1/tags", lambda: None)
+    dropped = scope.peek("problems/reflector/t1/tags")
     assert isinstance(dropped, list)
     assert len(dropped) == 2  # misc-00002 was not used, foo-99999 is unknown
 
@@ -186,4 +186,4 @@ async def test_a_run_that_is_too_long_for_the_model_is_cut_further_and_that_is_s
     long = trace("x" * 5_000, steps=400)
     reflection = await AceReflector(ScriptedModel(small), trace_tokens=6_000).reflect_trace(long, BOOK, scope)
     assert reflection is not None
-    assert "cut to" in str(scope.decide("problems/reflector/tr1", lambda: None))
+    assert "cut to" in str(scope.peek("problems/reflector/tr1"))

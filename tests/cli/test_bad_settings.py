@@ -16,11 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from combee.cli import run
-from combee.cli.config import read_config
-from combee.cli.keys import check_table
 from combee.cli.main import cli
 from combee.errors import UsageError
 from combee.kernel.learn import LearnConfig
+from combee.run.config import check_table, read_config
 from combee.tasks.scorers import scorer
 
 Refused = Callable[..., str]

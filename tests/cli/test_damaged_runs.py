@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from combee.cli import run
-from combee.cli.rundir import all_runs
 from combee.kernel.journal import Journal
+from combee.run.folders import all_runs
 
 Told = Callable[[Sequence[str]], tuple[int, dict[str, object]]]
 

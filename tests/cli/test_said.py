@@ -17,8 +17,8 @@ import pytest
 
 from combee.cli import run
 from combee.cli.main import COMMANDS
-from combee.cli.words import program, typed, with_program
 from combee.kernel.playbook import Bullet, Playbook, save
+from combee.run.words import program, typed, with_program
 
 
 @pytest.fixture(autouse=True)
@@ -122,7 +122,7 @@ def test_commands_that_are_named_can_be_pasted(
 def test_a_hint_of_the_library_names_the_command_as_it_was_started(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("combee.cli.words.program", lambda: "bin/combee")
+    monkeypatch.setattr("combee.run.words.program", lambda: "bin/combee")
     assert (
         with_program("Run `combee doctor` on it; combee is a name.")
         == "Run `bin/combee doctor` on it; combee is a name."

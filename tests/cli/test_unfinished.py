@@ -17,9 +17,9 @@ import pytest
 
 from combee.ace import Student, lesson_of
 from combee.cli import run
-from combee.cli.unfinished import UNFINISHED
 from combee.kernel.playbook import Bullet, Playbook, save
 from combee.model.mock import MockConfig, MockServer, parse_latency
+from combee.run.unfinished import UNFINISHED
 from combee.tasks import load
 
 AT_ONCE = 4

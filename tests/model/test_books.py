@@ -14,6 +14,7 @@ from typing import cast
 
 import genai_prices
 import pytest
+from benchmarks.journaled_model import JournaledModel
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +24,6 @@ from combee.model import (
     Budget,
     Engine,
     Fault,
-    JournaledModel,
     Ledger,
     Message,
     Phase,
@@ -213,7 +213,8 @@ DIES = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from combee.kernel.journal import Journal
-from combee.model import JournaledModel, Message, Request
+from benchmarks.journaled_model import JournaledModel
+from combee.model import Message, Request
 
 class Dies:
     name = "m"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.journaled_model import JournaledModel
 
 from combee.errors import BudgetError, CallError, CallErrorKind, UsageError
 from combee.kernel.journal import Journal, MemoryScope
@@ -17,7 +18,6 @@ from combee.model import (
     Endpoint,
     Engine,
     FaultyModel,
-    JournaledModel,
     Ledger,
     Limiter,
     Message,

@@ -29,10 +29,6 @@ class CallOptions:
     """Sent to endpoints that take one."""
 
 
-class _NothingKeptError(Exception):
-    """No unusable reply is kept for this question."""
-
-
 class _AfterFirst:
     """A model whose first reply is there already; the next ones are asked for."""
 
@@ -88,30 +84,18 @@ async def ask(
 def _kept(scope: Scope, request: Request, model: Model) -> Response | None:
     """Return the reply that could not be used, if it is kept; the prompt is hashed only where there may be one."""
     name = f"unusable/{request.role}/{request.item}"
-    if _decided(scope, name) is None:
+    if scope.peek(name) is None:
         return None
-    reply = _decided(scope, f"{name}/{request_hash(request, model)}")
+    reply = scope.peek(f"{name}/{request_hash(request, model)}")
     return None if reply is None else response_from_json(cast("dict[str, Any]", reply))
 
 
 def _keep(scope: Scope, request: Request, model: Model, reply: Response) -> Response:
     """Keep a reply that could not be used, and note that this role has one for this item."""
     name = f"unusable/{request.role}/{request.item}"
-    scope.decide(name, lambda: True)
-    kept = scope.decide(f"{name}/{request_hash(request, model)}", lambda: response_to_json(reply))
+    scope.decide(name, True)
+    kept = scope.decide(f"{name}/{request_hash(request, model)}", response_to_json(reply))
     return response_from_json(cast("dict[str, Any]", kept))
-
-
-def _decided(scope: Scope, name: str) -> JSON:
-    """Return the decision that is kept under this name, or None."""
-
-    def nothing() -> JSON:
-        raise _NothingKeptError
-
-    try:
-        return scope.decide(name, nothing)
-    except _NothingKeptError:
-        return None
 
 
 async def ask_and_keep(

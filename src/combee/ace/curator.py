@@ -6,7 +6,7 @@ Leaves are model calls, deltas are united by code; the preset "paper" ends in on
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,18 +19,15 @@ from combee.ace.prompts import Prompts
 from combee.ace.schemas import CURATOR, SUMMARY
 from combee.ace.showing import Shown, show_reflections
 from combee.kernel.journal import JSON, Scope, hash_json
-from combee.kernel.learn.codec import delta_to_json
-from combee.kernel.learn.operations import OperationsMethod
+from combee.kernel.learn.codec import OperationsMethod, delta_to_json
 from combee.kernel.learn.roles import Reflection
 from combee.kernel.playbook import (
     SECTIONS,
     Delta,
-    Operation,
     Playbook,
     Remove,
     VoteKind,
     count_tokens,
-    delta_of,
     digest,
     merge,
     tokens,
@@ -58,8 +55,6 @@ class AceCurator:
         prompts: The prompts; ours by default.
         options: Length, temperature and seed of the replies.
         token_budget: Tokens the playbook may have, so that the model is told how much room there is.
-        settle: Let the model settle small clusters of operations that conflict or say nearly the same, one call each;
-            otherwise code merges all of them.
     """
 
     def __init__(
@@ -69,13 +64,11 @@ class AceCurator:
         prompts: Prompts | None = None,
         options: CallOptions | None = None,
         token_budget: int | None = None,
-        settle: bool = False,
     ) -> None:
         self.model = model
         self.prompts = prompts or Prompts.load()
         self.options = options or CallOptions()
         self.token_budget = token_budget
-        self.settle = settle
         self.shown = Shown()
         self._known: Known | None = None
 
@@ -166,14 +159,6 @@ class AceMethod(OperationsMethod):
             parts.append(fence("update", "\n".join(lines) or "(no operations)", number))
         return await self._operations("combine", {"updates": "\n\n".join(parts)}, inputs, node)
 
-    @property
-    def resolve(self) -> Callable[[Sequence[Operation], str], Awaitable[Delta]] | None:
-        """The call that makes one list of operations out of a cluster that conflicts; None where that is off."""
-        return self._resolve if self.curator.settle else None
-
-    async def _resolve(self, operations: Sequence[Operation], node: str) -> Delta:
-        return await self.combine_by_model([delta_of(operations)], node)
-
     async def summarize(self, items: Sequence[Reflection], node: str) -> Reflection:
         """Return one reflection with the lessons of several, as the model sums them up."""
         reply = await self._ask("summarize", {"reflections": show_reflections(items)}, node, SUMMARY, ("lessons",))
@@ -241,7 +226,7 @@ class AceMethod(OperationsMethod):
         if found.unattributed:
             problems.append(f"{found.unattributed} operations named no source")
         if problems:
-            self.scope.decide(f"problems/{prompt}/{node}/{hash_json(values)[:12]}", lambda: problems)
+            self.scope.decide(f"problems/{prompt}/{node}/{hash_json(values)[:12]}", problems)
         return found.delta
 
     async def _ask(

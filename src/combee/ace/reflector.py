@@ -111,7 +111,7 @@ class AceReflector:
                 if error.kind is not CallErrorKind.CONTEXT_TOO_LONG or limit // 2 < self._trace_tokens // 4:
                     raise
                 limit //= 2
-                scope.decide(f"problems/reflector/{trace.id}", lambda: [f"too long: cut to {limit} tokens"])  # noqa: B023 - called at once
+                scope.decide(f"problems/reflector/{trace.id}", [f"too long: cut to {limit} tokens"])
         outcome = trace.outcome
         passed = None if outcome is None or outcome.claimed else outcome.success
         return self._reflection(reply, trace.id, trace.id, shown, passed=passed, labels=trace.labels, scope=scope)
@@ -153,7 +153,7 @@ class AceReflector:
         identity = f"{task}~{hashlib.blake2b(text.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"
         votes, problems = votes_of(reply.get("bullet_tags"), shown, identity)
         if problems:
-            scope.decide(f"problems/reflector/{task}/tags", lambda: list(problems))
+            scope.decide(f"problems/reflector/{task}/tags", list(problems))
         return Reflection(
             id=identity,
             trace=trace,

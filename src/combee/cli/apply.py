@@ -11,9 +11,9 @@ import click
 
 from combee.cli.export import Excerpt, excerpt_options
 from combee.cli.options import Place
-from combee.cli.words import typed
 from combee.errors import UsageError
 from combee.export import File, changes, diff_of, write
+from combee.run.words import typed
 
 __all__ = ["command"]
 

@@ -13,22 +13,23 @@ from typing import Any, cast
 
 import click
 
-from combee.cli.config import read_config
-from combee.cli.dryrun import refuse_beyond
-from combee.cli.model_options import budget_options, model_options, tables_of
-from combee.cli.options import Number, Place
-from combee.cli.spec import RunSpec, make_agent
-from combee.cli.spent import spent, spent_lines
-from combee.cli.unfinished import kept_until_the_end
-from combee.cli.words import counted, typed
+from combee.cli.model_options import budget_options, model_options
+from combee.cli.options import Number, Place, say_aside
 from combee.errors import UsageError
 from combee.files import place_for
 from combee.kernel.aggregate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
 from combee.kernel.journal import JSON, Scope
-from combee.kernel.learn.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
 from combee.kernel.learn.reduce import ONE_CALL
 from combee.kernel.playbook import Playbook, count_tokens
 from combee.kernel.runner import LocalRunner, run_sync
+from combee.run.config import read_config
+from combee.run.estimates import refuse_beyond
+from combee.run.spec import RunSpec, make_agent
+from combee.run.spent import spent, spent_lines
+from combee.run.tables import tables_of
+from combee.run.unfinished import kept_until_the_end
+from combee.run.words import counted, typed
+from combee.tasks.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
 
 __all__ = ["command", "model_of", "with_calibration"]
 
@@ -90,7 +91,7 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
         finally:
             await agent.aclose()
 
-    with kept_until_the_end("calibrate", agent.models, agent.prompts) as answers:
+    with kept_until_the_end("calibrate", agent.models, agent.prompts, say_aside) as answers:
         if agent.models is not None:
             _agree(spec, price, answers.found, yes=yes, as_json=as_json)
         found = run_sync(measure(answers.scope))

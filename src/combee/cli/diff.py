@@ -6,9 +6,9 @@ import json
 
 import click
 
-from combee.cli.rundir import open_book
-from combee.cli.words import counted
 from combee.kernel.playbook import Change, diff
+from combee.run.folders import open_book
+from combee.run.words import counted
 
 __all__ = ["command"]
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from combee.cli.words import counted, with_program
 from combee.errors import CombeeError
 from combee.kernel.learn import (
     Alerted,
@@ -23,6 +22,7 @@ from combee.kernel.learn import (
     StepFinished,
     Validated,
 )
+from combee.run.words import counted, with_program
 
 __all__ = ["Display", "PlainDisplay", "RichDisplay", "make_display"]
 

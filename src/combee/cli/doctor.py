@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from combee import __version__
-from combee.cli.config import read_config
-from combee.cli.model_options import endpoint_options, tables_of
+from combee.cli.model_options import endpoint_options
 from combee.cli.options import Place
-from combee.cli.spec import RunSpec
 from combee.errors import CombeeError, how_to_install
 from combee.kernel.journal import Journal
 from combee.kernel.runner import run_sync
+from combee.run.config import read_config
+from combee.run.spec import RunSpec
+from combee.run.tables import tables_of
 
 if TYPE_CHECKING:
     from combee.ace import RoleModel

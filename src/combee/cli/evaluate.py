@@ -9,23 +9,24 @@ from typing import Any
 
 import click
 
-from combee.cli.config import read_config
-from combee.cli.dryrun import check_scoring, print_scoring
-from combee.cli.kept import kept_spec
-from combee.cli.mending import for_scoring, mend_options, mended
-from combee.cli.model_options import budget_options
-from combee.cli.options import task_options
-from combee.cli.rundir import find_run, open_book
-from combee.cli.spec import Prepared, RunSpec, load_tasks, prepare
-from combee.cli.spent import spent, spent_lines
-from combee.cli.unfinished import scores_kept
-from combee.cli.words import counted, typed, with_program
+from combee.cli.dryrun import print_scoring
+from combee.cli.model_options import budget_options, mend_options
+from combee.cli.options import say_aside, task_options
 from combee.errors import RunError, UsageError
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import Evaluation
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import run_sync
 from combee.report.interval import interval, share_text
+from combee.run.config import read_config
+from combee.run.estimates import check_scoring
+from combee.run.folders import find_run, open_book
+from combee.run.mending import for_scoring, mended
+from combee.run.methods import prepare
+from combee.run.spec import Prepared, RunSpec, kept_spec, load_tasks
+from combee.run.spent import spent, spent_lines
+from combee.run.unfinished import scores_kept
+from combee.run.words import counted, typed, with_program
 
 __all__ = ["command"]
 
@@ -69,7 +70,7 @@ def command(what: str | None, source: str | None, split: str, version: str, **op
         finally:
             await prepared.agent.aclose()
 
-    with scores_kept("eval", prepared, tasks, book) as answers:
+    with scores_kept("eval", prepared, tasks, book, say=say_aside) as answers:
         with_book, without = run_sync(both(answers.scope))
         answers.complete = with_book.complete and without.complete
         _print(name, split, prepared, with_book, without, as_json=options["as_json"])

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from combee.cli.options import Place
-from combee.cli.rundir import find_run
 from combee.cli.versions import RESERVED
-from combee.cli.words import counted, typed
 from combee.errors import UsageError
 from combee.kernel.journal import Journal
 from combee.kernel.learn.history import read_history
 from combee.kernel.playbook import check_place, digest, save, to_json
+from combee.run.folders import find_run
+from combee.run.words import counted, typed
 
 __all__ = ["command"]
 

@@ -15,23 +15,27 @@ from typing import Any, cast
 
 import click
 
-from combee.cli.dryrun import check_budget, print_estimate, work_of
-from combee.cli.execute import Finished, execute, print_finished
-from combee.cli.rundir import new_run, refuse_device
-from combee.cli.spec import Prepared, RunSpec, judge_of, make_agent
-from combee.cli.words import counted, typed
+from combee.cli.dryrun import print_estimate
+from combee.cli.finish import finish, print_finished
 from combee.errors import RunError, UsageError
 from combee.files import real_path
-from combee.kernel.journal import JSON
-from combee.kernel.learn import RecordedTraces, TraceReflector
-from combee.kernel.playbook import Bullet
+from combee.kernel.journal import JSON, Journal
+from combee.kernel.learn import LearnResult, RecordedTraces, TraceReflector
+from combee.kernel.playbook import Bullet, Playbook
 from combee.redaction import Redactor, Trace, count_tokens
+from combee.run.estimates import check_budget, work_of
+from combee.run.execute import Finished
+from combee.run.folders import new_run, refuse_device
+from combee.run.methods import Display, run_loop
+from combee.run.spec import Prepared, RunSpec, judge_of, make_agent
+from combee.run.words import counted, typed
 from combee.tasks import Exact, TaskSet
 from combee.traces.mining import MiningCurator, MiningReflector, StoredRuns, TraceFile, keep, survey
 from combee.traces.readers import Report, read
 
 __all__ = [
     "KEPT",
+    "RecordedMethod",
     "check_place",
     "learn_from_traces",
     "notices",
@@ -117,7 +121,7 @@ def learn_from_traces(spec: RunSpec, options: Mapping[str, Any]) -> None:
     if not quiet:
         click.echo("\n".join(_lines(facts)), err=True)
     prepared = prepare_traces(_without_secrets(spec, redactor), folder)
-    done = execute(prepared, folder, quiet=quiet, as_json=options["as_json"])
+    done = finish(prepared, folder, quiet=quiet, as_json=options["as_json"])
     print_finished(done, as_json=options["as_json"], more={"read": facts, "top": _top(done)})
     if not options["as_json"]:
         click.echo("\n".join(_top_lines(done)))
@@ -129,6 +133,18 @@ def _without_secrets(spec: RunSpec, redactor: Redactor | None) -> RunSpec:
     kinds = sorted(spec.tasks["patterns"])
     tasks = {**spec.tasks, "from": place if redactor is None else redactor(place).text, "patterns": kinds}
     return dataclasses.replace(spec, tasks=tasks)
+
+
+class RecordedMethod:
+    """The kernel's loop over recorded runs: reflect, aggregate, curate; nothing is run again."""
+
+    def prepare(self, spec: RunSpec, folder: Path | None) -> Prepared:
+        """Connect the parts. Raises `UsageError` without a folder: there is nothing to score."""
+        return prepare_traces(spec, folder)
+
+    def learn(self, prepared: Prepared, start: Playbook | None, journal: Journal, display: Display) -> LearnResult:
+        """Run the loop. Raises what `run_loop` raises."""
+        return run_loop(prepared, start, journal, display)
 
 
 def prepare_traces(spec: RunSpec, folder: Path | None) -> Prepared:
@@ -159,7 +175,8 @@ def prepare_traces(spec: RunSpec, folder: Path | None) -> Prepared:
         config,
         StoredRuns(stored, RecordedTraces(reflector)),
         judge,
-        stored,
+        stored.samples,
+        stored.digest,
     )
 
 

@@ -12,16 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from combee.cli.dryrun import check_scoring, print_scoring
-from combee.cli.kept import kept_spec
-from combee.cli.mending import for_scoring, mend_options
-from combee.cli.model_options import budget_options
-from combee.cli.options import Number
-from combee.cli.rundir import all_runs, find_run, open_book
-from combee.cli.spec import Prepared, held_out, load_tasks, prepare
-from combee.cli.spent import spent, spent_lines
-from combee.cli.unfinished import scores_kept
-from combee.cli.words import with_program
+from combee.cli.dryrun import print_scoring
+from combee.cli.model_options import budget_options, mend_options
+from combee.cli.options import Number, say_aside
 from combee.errors import RunError, UsageError, did_you_mean
 from combee.kernel.guard import Gate, GateLimits, LeakIndex, Metrics, Trial, compare, gate
 from combee.kernel.journal import JSON, Journal, Scope
@@ -30,6 +23,14 @@ from combee.kernel.playbook import Playbook, digest, from_json, tokens
 from combee.kernel.runner import run_sync
 from combee.redaction import find_secrets
 from combee.report.interval import share_text
+from combee.run.estimates import check_scoring
+from combee.run.folders import all_runs, find_run, open_book
+from combee.run.mending import for_scoring
+from combee.run.methods import prepare
+from combee.run.spec import Prepared, held_out, kept_spec, load_tasks
+from combee.run.spent import spent, spent_lines
+from combee.run.unfinished import scores_kept
+from combee.run.words import with_program
 
 if TYPE_CHECKING:
     from combee.ace import Models
@@ -92,7 +93,7 @@ def command(run: str | None, *, baseline: str, version: str, split: str, as_json
         return 0
     check_scoring(spec, tasks, books)
     prepared = prepare(spec)
-    with scores_kept("gate", prepared, tasks, new.book, old.book) as answers:
+    with scores_kept("gate", prepared, tasks, new.book, old.book, say=say_aside) as answers:
         try:
             new_scored, old_scored = run_sync(_both(prepared, tuple(tasks), (new, old), answers.scope))
         except RunError as error:

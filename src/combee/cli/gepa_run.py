@@ -11,14 +11,12 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from combee.cli.display import Display
 from combee.cli.gepa_told import COMPONENT, GepaRun
-from combee.cli.spec import Prepared, RunSpec, load_tasks
-from combee.cli.words import counted
 from combee.errors import BudgetError, CombeeError, UsageError
 from combee.kernel.guard import Policy
 from combee.kernel.journal import Journal, Scope, hash_json
@@ -34,11 +32,14 @@ from combee.kernel.learn import (
     Task,
 )
 from combee.kernel.playbook import Playbook, from_text, to_text
+from combee.run.methods import Display, prepare_tasks
+from combee.run.spec import Prepared, RunSpec, load_tasks
+from combee.run.words import counted
 
 if TYPE_CHECKING:
     from combee.gepa import CombeeSampler, ReflectionOptions
 
-__all__ = ["METHOD", "check_gepa", "learn_by_gepa", "print_worst_case"]
+__all__ = ["METHOD", "GepaMethod", "print_worst_case"]
 
 METHOD = "gepa"
 _ASSUMED_BATCH = 40
@@ -72,6 +73,21 @@ class _RoleAgent:
         if text not in self._books:
             self._books = {text: from_text(text).playbook, **dict(list(self._books.items())[:3])}
         return await self.prepared.agent.generator.generate(task, self._books[text], scope)
+
+
+class GepaMethod:
+    """gepa's search over playbooks, in place of the kernel's loop."""
+
+    def prepare(self, spec: RunSpec, folder: Path | None) -> Prepared:
+        """Prepare the tasks. Raises `UsageError` for a setting without a meaning here."""
+        prepared = prepare_tasks(spec)
+        if folder is not None:
+            check_gepa(prepared)
+        return prepared
+
+    def learn(self, prepared: Prepared, start: Playbook | None, journal: Journal, display: Display) -> LearnResult:
+        """Search. Raises what `learn_by_gepa` raises."""
+        return learn_by_gepa(prepared, start, journal, display)
 
 
 def learn_by_gepa(prepared: Prepared, start: Playbook | None, journal: Journal, display: Display) -> LearnResult:

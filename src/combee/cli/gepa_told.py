@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from combee.cli.display import Display
 from combee.kernel.guard import Evidence, Rows, Verdict, judge
 from combee.kernel.journal import Journal
 from combee.kernel.learn import Alerted, Event, Judge, StepFinished, Task, Validated
 from combee.kernel.learn.judge import paired, spoken
 from combee.kernel.playbook import Delta, tokens
+from combee.run.methods import Display
 
 if TYPE_CHECKING:
     from combee.gepa import CombeeReflection, Recorder, TaskAdapter

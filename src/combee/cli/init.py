@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from combee.cli.config import CONFIG_NAME
 from combee.cli.options import Place
-from combee.cli.words import typed
 from combee.errors import StorageError, UsageError
+from combee.run.config import CONFIG_NAME
+from combee.run.words import typed
 
 __all__ = ["command"]
 

@@ -9,19 +9,22 @@ from typing import Any
 import click
 
 from combee.cli.calibrate import with_calibration
-from combee.cli.config import read_config
-from combee.cli.dryrun import check_budget, print_estimate
-from combee.cli.execute import execute, print_finished
+from combee.cli.dryrun import print_estimate
+from combee.cli.finish import finish, print_finished
 from combee.cli.gepa_run import METHOD, print_worst_case
-from combee.cli.model_options import budget_options, model_options, refuse_unknown_prices, tables_of
+from combee.cli.model_options import budget_options, model_options
 from combee.cli.options import BatchSize, Number, Place, task_options
-from combee.cli.rundir import new_run, refuse_device
-from combee.cli.spec import RunSpec, prepare
-from combee.cli.words import with_program
 from combee.errors import DataError, UsageError
 from combee.files import real_path
 from combee.kernel.aggregate import BASELINES
 from combee.kernel.playbook import load
+from combee.run.config import read_config
+from combee.run.estimates import check_budget
+from combee.run.folders import new_run, refuse_device
+from combee.run.methods import prepare
+from combee.run.spec import RunSpec
+from combee.run.tables import refuse_unknown_prices, tables_of
+from combee.run.words import with_program
 
 __all__ = ["command"]
 
@@ -139,11 +142,11 @@ def command(source: str | None, config_path: Path | None, **options: Any) -> Non
         tell(spec, as_json=options["as_json"])
         return
     check_budget(spec)
-    prepared = prepare(spec)
+    prepared = prepare(spec, Path())
     folder = new_run(options["name"], options["out"], f"{prepared.tasks.name}-{prepared.config.aggregate}")
     quiet, as_json = options["quiet"], options["as_json"]
     if not quiet and not as_json:
         unasked = () if spec.tasks.get("source") else (UNASKED,)
         for note in (*unasked, prepared.tasks.about, *prepared.tasks.notes, *calibrated):
             click.echo(with_program(f"note: {note}"), err=True)
-    print_finished(execute(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)
+    print_finished(finish(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)

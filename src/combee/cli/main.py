@@ -14,8 +14,8 @@ import click
 
 from combee import __version__
 from combee.cli.streams import settle, steady
-from combee.cli.words import with_program
 from combee.errors import CombeeError, UsageError, did_you_mean
+from combee.run.words import with_program
 
 __all__ = ["COMMANDS", "cli", "run"]
 
@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "calibrate": ("calibrate", "Measure how many reflections one call of a model can take."),
     "report": ("report", "Write the HTML report of a run."),
     "refine": ("refine", "Join overlapping entries of a playbook with a model; nothing is lost."),
-    "swarm": ("swarm", "Run agents that live in a shared world and ask each other; measure what that is worth."),
+    "swarm": ("swarm", "Run agents that live in a shared world, ask each other, and learn."),
     "team": ("team", "Score what a team of agents did in a repository, from its state and git history."),
     "mock": ("mock", "Serve a mock of a model endpoint for tests and rehearsals."),
     "doctor": ("doctor", "Check this installation and, if one is configured, the model endpoint."),

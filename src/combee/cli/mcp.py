@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from combee.cli.options import Place
-from combee.cli.rundir import find_run
 from combee.errors import UsageError, how_to_install
 from combee.export import own_skill
 from combee.files import real_path
 from combee.kernel.guard import Policy
 from combee.mcp import Store
+from combee.run.folders import find_run
 
 __all__ = ["command"]
 

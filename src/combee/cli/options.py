@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["BatchSize", "Number", "Place", "task_options"]
+__all__ = ["BatchSize", "Number", "Place", "say_aside", "task_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,3 +71,8 @@ def task_options(command: F) -> F:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def say_aside(sentence: str) -> None:
+    """Say something to the person who waits, beside the result: on standard error."""
+    click.echo(sentence, err=True)

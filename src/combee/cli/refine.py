@@ -10,21 +10,21 @@ from typing import Any
 import click
 
 from combee.ace import Models, Prompts, Refined, budget_of, open_models, refine
-from combee.cli.config import read_config
-from combee.cli.execute import SPEC_KEY
-from combee.cli.model_options import budget_options, model_options, refuse_unknown_prices, tables_of
-from combee.cli.options import Number, Place
-from combee.cli.rundir import find_run, open_book
-from combee.cli.spec import RunSpec
-from combee.cli.spent import spent, spent_lines
-from combee.cli.unfinished import kept_until_the_end, told_what_is_kept
-from combee.cli.words import counted
+from combee.cli.model_options import budget_options, model_options
+from combee.cli.options import Number, Place, say_aside
 from combee.errors import RunError, UsageError
 from combee.files import real_path
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import delta_to_json
 from combee.kernel.playbook import Playbook, check_place, digest, save, to_json
 from combee.kernel.runner import LocalRunner, run_sync
+from combee.run.config import read_config
+from combee.run.folders import find_run, open_book
+from combee.run.spec import SPEC_KEY, RunSpec
+from combee.run.spent import spent, spent_lines
+from combee.run.tables import refuse_unknown_prices, tables_of
+from combee.run.unfinished import kept_until_the_end, told_what_is_kept
+from combee.run.words import counted
 
 __all__ = ["command"]
 
@@ -86,7 +86,7 @@ def _of_file(path: Path, spec: RunSpec, options: dict[str, Any]) -> tuple[Refine
     check_place(options["out"] or path)
     book, _ = open_book(str(path))
     models = open_models(spec.model, budget=spec.budget, prices=spec.prices)
-    with kept_until_the_end("refine", models, str(real_path(path))) as answers:
+    with kept_until_the_end("refine", models, str(real_path(path)), say_aside) as answers:
         found = _refined(book, models, spec, options, answers.scope)
         save(found.playbook, options["out"] or path)
         answers.complete = not found.failed
@@ -103,7 +103,7 @@ def _of_run(what: str | None, spec: RunSpec, options: dict[str, Any]) -> tuple[R
         models.attach(journal, goes_on=False)
         newest = max((bullet.created for bullet in book), default=0)
         scope = journal.scope(seed=0, epoch=0, step=newest, run=LABEL)
-        with told_what_is_kept(folder, lambda: journal.stats().bought, models):
+        with told_what_is_kept(folder, lambda: journal.stats().bought, models, say_aside):
             found = _refined(book, models, spec, options, scope)
         if found.delta.operations:
             name = journal.add_version(

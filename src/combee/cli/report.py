@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from combee.cli.options import Place
-from combee.cli.rundir import find_run
 from combee.report import write_report
+from combee.run.folders import find_run
 
 __all__ = ["command"]
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from combee.cli.execute import execute, print_finished
-from combee.cli.kept import kept_spec
-from combee.cli.mending import mend_options, mended, refuse_another_model
-from combee.cli.model_options import budget_options
-from combee.cli.rundir import find_run
-from combee.cli.spec import prepare
+from combee.cli.finish import finish, print_finished
+from combee.cli.model_options import budget_options, mend_options
 from combee.kernel.journal import Journal
+from combee.run.folders import find_run
+from combee.run.mending import mended, refuse_another_model
+from combee.run.methods import prepare
+from combee.run.spec import kept_spec
 
 __all__ = ["command"]
 
@@ -37,4 +37,4 @@ def command(run: str | None, quiet: bool, as_json: bool, **options: Any) -> None
     spec = mended(old, options)
     refuse_another_model(old, spec, results)
     prepared = prepare(spec, folder)
-    print_finished(execute(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)
+    print_finished(finish(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)

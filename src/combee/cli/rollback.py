@@ -6,10 +6,10 @@ import json
 
 import click
 
-from combee.cli.rundir import find_run
 from combee.cli.versions import RESERVED
 from combee.errors import UsageError, did_you_mean
 from combee.kernel.journal import Journal
+from combee.run.folders import find_run
 
 __all__ = ["command"]
 

@@ -10,10 +10,10 @@ from typing import cast
 import click
 
 from combee.cli.options import Place
-from combee.cli.rundir import RUNS, all_runs, changed_at
-from combee.cli.words import typed
 from combee.errors import CombeeError, UsageError
 from combee.kernel.journal import JSON, Journal
+from combee.run.folders import RUNS, all_runs, changed_at
+from combee.run.words import typed
 
 __all__ = ["command"]
 

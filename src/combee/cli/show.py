@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from combee.cli.rundir import open_book
 from combee.kernel.playbook import to_json, to_text
+from combee.run.folders import open_book
 
 __all__ = ["command"]
 

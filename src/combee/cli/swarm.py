@@ -1,4 +1,4 @@
-"""`combee swarm`: run agents in a shared world, ask them, look at what they did, and measure what is said of swarms."""
+"""`combee swarm`: run agents in a shared world, ask them, and look at what they did."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import click
 
 from combee.cli.model_options import budget_options, model_options
 from combee.cli.options import Place
-from combee.cli.swarm_measure import measure_command
 from combee.cli.swarm_run import ask_command, json_option, run_command
 from combee.cli.swarm_world import how_to_start, looking_at, starting, world_option
-from combee.cli.words import counted, typed
 from combee.errors import UsageError
+from combee.run.words import counted, typed
 from combee.swarm import AgentRow, World, edges, open_asks, totals, traces
 from combee.swarm.config import populate, read_swarm_file
 from combee.swarm.context import load
@@ -159,5 +158,15 @@ def traces_command(world: Path | None, out: Path, as_json: bool) -> None:
     )
 
 
-for _each in (run_command, ask_command, measure_command):
+@command.command("measure", hidden=True, context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1)
+def measure_command(words: tuple[str, ...]) -> None:
+    """Say where the experiments are that were run by this command."""
+    raise UsageError(
+        "the claims about swarms are no longer measured by a command; docs/swarm-measured.md has the results",
+        hint=f"To measure them again, in a clone of the project: python -m benchmarks.swarm_lab {' '.join(words)}",
+    )
+
+
+for _each in (run_command, ask_command):
     command.add_command(_each)

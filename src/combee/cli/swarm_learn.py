@@ -9,12 +9,8 @@ from typing import Any, cast
 
 import click
 
-from combee.cli.agents import Agent, agent_of
-from combee.cli.config import read_config
 from combee.cli.display import make_display
 from combee.cli.main import INTERRUPTED
-from combee.cli.model_options import tables_of
-from combee.cli.spec import RunSpec, held_out, judge_of
 from combee.cli.swarm_told import Control, Told, print_told
 from combee.errors import BudgetError, CombeeError, UsageError
 from combee.kernel.journal import JSON, Journal, Scope
@@ -34,6 +30,9 @@ from combee.kernel.learn import (
 from combee.kernel.playbook import Playbook, from_json, save, tokens
 from combee.kernel.runner import run_sync
 from combee.report import write_report
+from combee.run.config import read_config
+from combee.run.spec import Agent, RunSpec, agent_of, held_out, judge_of
+from combee.run.tables import tables_of
 from combee.swarm import Swarm
 from combee.swarm.config import SwarmFile
 from combee.swarm.crew import Crew, addressed

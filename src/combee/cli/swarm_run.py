@@ -11,9 +11,9 @@ import click
 
 from combee.cli.options import Place
 from combee.cli.swarm_world import described_by, running, shown, starting, the_world, world_option
-from combee.cli.words import counted, typed
 from combee.errors import BudgetError, LockedError, UsageError, did_you_mean
 from combee.kernel.runner import run_sync
+from combee.run.words import counted, typed
 from combee.swarm import USER, Mail, Swarm, World, totals
 from combee.swarm.config import SwarmFile, build, populate, put_task, read_swarm_file
 from combee.swarm.directory import subjects

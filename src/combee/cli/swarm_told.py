@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from combee.cli.swarm_world import shown
-from combee.cli.words import typed
 from combee.kernel.learn import Evaluation, LearnResult
 from combee.kernel.playbook import tokens
+from combee.run.words import typed
 
 __all__ = ["Control", "Told", "print_told"]
 

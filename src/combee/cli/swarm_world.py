@@ -13,9 +13,9 @@ import click
 from click.core import ParameterSource
 
 from combee.cli.options import Place
-from combee.cli.words import typed
 from combee.errors import LockedError, UsageError
 from combee.kernel.journal.lock import RunLock
+from combee.run.words import typed
 from combee.swarm import Swarm, World
 from combee.swarm.config import SwarmFile, prepare, read_swarm_file
 from combee.swarm.places import FILE, check_places, no_database, run_by, worlds_in

@@ -102,7 +102,7 @@ def score(
         place_for(out)
     state = read_state(data or _data_folder(), team)
     history = read_history(repository, team, state.lead, since=since)
-    tests = {name: not error for name, error in check_commit(repository, history.base, pytest=True).items()}
+    tests = {name: not error for name, error in check_commit(repository, history.base).items()}
     found = score_run(state, history, tests, roles=Roles(dev=dev, qa=qa))
     if out is not None:
         write_whole(out, "".join(to_jsonl([team_trace(state, history, found, tests)])))

@@ -14,7 +14,7 @@ from combee.cli.options import Place
 from combee.errors import RunError
 from combee.kernel.journal import JSON
 from combee.redaction import Redactor, Trace
-from combee.traces.mining import Kept, failed_calls, keep
+from combee.traces.mining import KeptTraces, failed_calls, keep
 from combee.traces.readers import read
 
 __all__ = ["command"]
@@ -46,7 +46,7 @@ def command(
             failures += failed_calls(trace)
             yield trace
 
-    kept = Kept()
+    kept = KeptTraces()
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         kept = keep(counted(), out, redactor)

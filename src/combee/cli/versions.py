@@ -8,10 +8,10 @@ from typing import cast
 
 import click
 
-from combee.cli.rundir import find_run
-from combee.cli.words import counted, typed
 from combee.errors import UsageError
 from combee.kernel.journal import JSON, Journal
+from combee.run.folders import find_run
+from combee.run.words import counted, typed
 
 __all__ = ["RESERVED", "command"]
 

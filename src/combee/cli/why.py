@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from combee.cli.rundir import find_run
-from combee.cli.words import counted
 from combee.kernel.journal import Journal
 from combee.kernel.learn.history import Origin, Why, read_history
 from combee.kernel.learn.intake import reflection_name
+from combee.run.folders import find_run
+from combee.run.words import counted
 
 if TYPE_CHECKING:
     from combee.redaction import Step, Trace

@@ -13,10 +13,6 @@ from combee.kernel.journal import JSON, JSONLike, Scope
 __all__ = ["AttemptScope"]
 
 
-class _UndecidedError(Exception):
-    """Leaves `decide` without a decision."""
-
-
 class AttemptScope:
     """The first attempt that was not given up, on top of a scope."""
 
@@ -40,9 +36,13 @@ class AttemptScope:
         """See `Scope.once`; shared by all attempts."""
         return await self._base.once(role, item, inputs, make, attempt=attempt)
 
-    def decide(self, name: str, make: Callable[[], JSONLike]) -> JSON:
+    def decide(self, name: str, value: JSONLike) -> JSON:
         """See `Scope.decide`; of this attempt alone."""
-        return self._base.decide(f"attempt {self._attempt}/{name}", make)
+        return self._base.decide(f"attempt {self._attempt}/{name}", value)
+
+    def peek(self, name: str) -> JSON:
+        """See `Scope.peek`; of this attempt alone."""
+        return self._base.peek(f"attempt {self._attempt}/{name}")
 
     def sub(self, prefix: str) -> Scope:
         """See `Scope.sub`."""
@@ -50,20 +50,10 @@ class AttemptScope:
 
     def give_up(self, reason: str) -> None:
         """Record that nothing came of this attempt."""
-        self._base.decide(f"given up/{self._attempt}", lambda: reason)
+        self._base.decide(f"given up/{self._attempt}", reason)
 
     def _open(self) -> int:
         number = 0
-        while self._given_up(number):
+        while self._base.peek(f"given up/{number}") is not None:
             number += 1
         return number
-
-    def _given_up(self, number: int) -> bool:
-        def undecided() -> JSON:
-            raise _UndecidedError
-
-        try:
-            self._base.decide(f"given up/{number}", undecided)
-        except _UndecidedError:
-            return False
-        return True

@@ -15,7 +15,7 @@ from combee.gepa.asking import Asker
 from combee.gepa.prompts import delta_prompt
 from combee.gepa.records import Record, share_of
 from combee.kernel.journal import hash_json
-from combee.kernel.learn.operations import OperationsMethod
+from combee.kernel.learn.codec import OperationsMethod
 from combee.kernel.playbook import (
     Delta,
     Playbook,

@@ -122,13 +122,9 @@ class CombeeSampler:
         if self._pace is None:
             self._pace = start(self._count, **self._settings)  # type: ignore[arg-type]  # names and types are above
         seen, self._clock.seen = self._clock.seen, []
-        before = self._pace
-
-        def choose() -> JSON:
-            size, after = next_batch(before, seen)
-            return cast("JSON", [size, to_json(after)])
-
-        kept = choose() if self._scope is None else self._scope.decide(f"batch/{number}", choose)
+        size, after = next_batch(self._pace, seen)
+        choice = cast("JSON", [size, to_json(after)])
+        kept = choice if self._scope is None else self._scope.decide(f"batch/{number}", choice)
         size, state = cast("list[Any]", kept)
         self._pace = from_json(state)
         return int(size)

@@ -11,7 +11,6 @@ from combee.model.budget import Budget
 from combee.model.dialect import Capabilities
 from combee.model.engine import Engine, RetryPolicy
 from combee.model.estimate import Estimate, Phase, estimate
-from combee.model.journaled import JournaledModel
 from combee.model.ledger import CallRow, Ledger, Totals
 from combee.model.limiter import Limiter, LimiterState
 from combee.model.outcome import RULES, Fault, Rule, StoppedError
@@ -41,7 +40,6 @@ __all__ = [
     "Fault",
     "FaultyModel",
     "FinishReason",
-    "JournaledModel",
     "Ledger",
     "Limiter",
     "LimiterState",

@@ -140,7 +140,7 @@ class HeldOutTasks:
             spent = after.prompt + after.completion - before.prompt - before.completion
             full = len({event.agent for event in copy.world.events("full")})
         # A replay asks nothing, and says the same.
-        cost = cast("list[int]", scope.decide("cost", lambda: [spent, full]))
+        cost = cast("list[int]", scope.decide("cost", [spent, full]))
         return Exam(found, *cost)
 
 

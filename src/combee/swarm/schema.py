@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from combee.kernel.journal.migrations import Schema
+from combee.kernel.journal.storage import Schema
 
 __all__ = ["WORLD"]
 

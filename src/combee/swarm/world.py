@@ -17,8 +17,7 @@ from typing import Any, Literal
 
 from combee.errors import UsageError
 from combee.kernel.journal import JSON, canonical_json, clean_text
-from combee.kernel.journal.migrations import is_current, migrate
-from combee.kernel.journal.storage import boundary, connect, connect_read_only
+from combee.kernel.journal.storage import boundary, connect, connect_read_only, is_current, migrate
 from combee.swarm.schema import WORLD
 
 __all__ = ["AgentRow", "Event", "Mode", "NoWorldError", "Returns", "World", "row_number"]

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from combee.errors import CombeeError, StorageError, UsageError
-from combee.kernel.journal import JOURNAL_NAME, JSON, Journal, Stats, opening
+from combee.kernel.journal import JOURNAL_NAME, JSON, Journal, Stats
+from combee.kernel.journal import journal as journal_file
+from combee.kernel.journal.journal import SCHEMA
 from combee.kernel.journal.purchases import PURCHASES_NAME, Purchases
-from combee.kernel.journal.schema import JOURNAL
 from combee.kernel.journal.scope import key_of
 
 
@@ -28,7 +29,7 @@ async def buy(journal: Journal, count: int, text: str = "lesson") -> None:
             return {"number": number, "text": text}
 
         await scope.once("reflect", str(index), index, make)
-    scope.decide("size", lambda: count)
+    scope.decide("size", count)
 
 
 async def test_another_process_life_finds_everything(tmp_path: Path) -> None:
@@ -110,7 +111,7 @@ def test_a_newer_file_is_refused_and_not_touched(tmp_path: Path) -> None:
     with Journal.open(tmp_path):
         pass
     with sqlite3.connect(tmp_path / JOURNAL_NAME) as raw:
-        raw.execute(f"PRAGMA user_version={len(JOURNAL.migrations) + 1}")
+        raw.execute(f"PRAGMA user_version={len(SCHEMA.migrations) + 1}")
     raw.close()
     before = (tmp_path / JOURNAL_NAME).read_bytes()
     for read_only in (False, True):
@@ -235,8 +236,8 @@ async def test_an_older_file_is_brought_up_to_date(tmp_path: Path, monkeypatch: 
         await buy(journal, 5)
         journal.record_event("old", 1)
     before = (tmp_path / JOURNAL_NAME).read_bytes()
-    newer = replace(JOURNAL, migrations=(*JOURNAL.migrations, ADDED))
-    monkeypatch.setattr(opening, "JOURNAL", newer)
+    newer = replace(SCHEMA, migrations=(*SCHEMA.migrations, ADDED))
+    monkeypatch.setattr(journal_file, "SCHEMA", newer)
     with Journal.open(tmp_path, read_only=True) as journal:
         assert len(list(journal.results())) == 5
     assert (tmp_path / JOURNAL_NAME).read_bytes() == before, "reading must not migrate the file itself"
@@ -255,7 +256,7 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(
         await buy(journal, 5)
     with monkeypatch.context() as patch:
         broken = (*ADDED, "ALTER TABLE nothing ADD COLUMN x")
-        patch.setattr(opening, "JOURNAL", replace(JOURNAL, migrations=(*JOURNAL.migrations, broken)))
+        patch.setattr(journal_file, "SCHEMA", replace(SCHEMA, migrations=(*SCHEMA.migrations, broken)))
         with pytest.raises(StorageError):
             Journal.open(tmp_path)
     with Journal.open(tmp_path) as journal:

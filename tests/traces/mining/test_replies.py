@@ -12,8 +12,7 @@ from tests.traces.mining.runs import recorded
 from combee.redaction import Step, ToolCall, Trace
 from combee.traces.mining import failed_calls, survey
 from combee.traces.mining.attempts import attempts
-from combee.traces.mining.faults import fault_of
-from combee.traces.mining.replies import reply_error, unwrapped
+from combee.traces.mining.faults import fault_of, reply_error, unwrapped
 
 
 def asked(result: str, tool: str = "query", name: str = "t", page: int = 0) -> Trace:

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from tests.traces.mining.runs import lessons, recorded
 
 from combee.traces.mining import survey
-from combee.traces.mining.shell import parts
-from combee.traces.mining.ways import core, same_call
+from combee.traces.mining.shell import core, parts, same_call
 
 DENIED = "bash: ./deploy.sh: Permission denied"
 REFUSED = "psql: error: could not connect to server"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from combee.redaction import Outcome, Trace
-from combee.traces.readers import Limits, Report, read
+from combee.traces.readers import ReadLimits, Report, read
 
 Read = Callable[[Path], tuple[list[Trace], Report]]
 WriteLines = Callable[[str, Sequence[object]], Path]
@@ -410,7 +410,7 @@ def test_mixed_traces_are_joined_within_the_bytes_that_may_be_held(write_lines: 
     path = write_lines("spans.jsonl", [chat(trace, at) for at in range(10) for trace in range(5)])
     whole = list(read(path))
     assert [len(trace.steps) for trace in whole] == [10] * 5
-    result = read(path, limits=Limits(held=5000))
+    result = read(path, limits=ReadLimits(held=5000))
     kept = sum(len(trace.steps) for trace in result)
     assert kept + result.report.lost == 50
     assert result.report.lost > 0

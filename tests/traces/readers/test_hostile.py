@@ -15,7 +15,7 @@ import pytest
 
 from combee.errors import UsageError
 from combee.redaction import Trace
-from combee.traces.readers import Limits, Report, read
+from combee.traces.readers import ReadLimits, Report, read
 
 Read = Callable[[Path], tuple[list[Trace], Report]]
 WriteLines = Callable[[str, Sequence[object]], Path]
@@ -85,7 +85,7 @@ def test_a_line_over_the_limit_is_passed_over_in_bounded_memory(tmp_path: Path) 
         file.seek(150 << 20)
         file.write(b"\n" + LINE.encode() + b"\n")
     tracemalloc.start()
-    result = read(path, limits=Limits(record=1 << 20))
+    result = read(path, limits=ReadLimits(record=1 << 20))
     traces = list(result)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -97,14 +97,14 @@ def test_a_line_over_the_limit_is_passed_over_in_bounded_memory(tmp_path: Path) 
 def test_a_document_over_the_limit_is_named(tmp_path: Path) -> None:
     path = tmp_path / "big.json"
     path.write_text(json.dumps({**CHAT, "pad": ["x" * 100] * 30_000}, indent=1))
-    result = read(path, limits=Limits(record=1 << 20))
+    result = read(path, limits=ReadLimits(record=1 << 20))
     assert list(result) == []
     assert str(result.report.skipped[0]) == "big.json: one JSON document larger than 1 MiB"
 
 
 def test_steps_past_the_size_of_a_trace_are_cut_and_named(write_lines: WriteLines) -> None:
     talk = {"messages": [{"role": "user", "content": "x" * 1000}] * 3000}
-    result = read(write_lines("a.jsonl", [talk]), limits=Limits(trace=1 << 20))
+    result = read(write_lines("a.jsonl", [talk]), limits=ReadLimits(trace=1 << 20))
     (trace,) = result
     assert len(trace.steps) == 1049
     assert result.report.skipped[0].count == 3000 - 1049
@@ -222,7 +222,7 @@ def test_a_zip_bomb_is_read_within_bounds_and_nothing_is_unpacked(tmp_path: Path
     )
     before = listing(tmp_path.parent)
     tracemalloc.start()
-    result = read(tmp_path, limits=Limits(record=8 << 20))
+    result = read(tmp_path, limits=ReadLimits(record=8 << 20))
     traces = list(result)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -243,7 +243,7 @@ def test_a_member_that_lies_about_its_size_is_stopped(tmp_path: Path) -> None:
     assert data[at + 24 : at + 28] == real
     data[at + 24 : at + 28] = struct.pack("<L", 10)
     path.write_bytes(data)
-    result = read(path, limits=Limits(record=1 << 20))
+    result = read(path, limits=ReadLimits(record=1 << 20))
     assert list(result) == []
     assert "unpacks to more than is read" in str(result.report)
 
@@ -260,7 +260,7 @@ def test_a_member_without_a_name_is_passed_over(read_all: Read, tmp_path: Path) 
 
 def test_many_members_that_unpack_to_far_more_than_the_archive_are_stopped(tmp_path: Path) -> None:
     an_eval(tmp_path / "many.eval", {f"samples/{at}_epoch_1.json": bytes(1 << 20) for at in range(120)})
-    result = read(tmp_path, limits=Limits(record=2 << 20))
+    result = read(tmp_path, limits=ReadLimits(record=2 << 20))
     assert list(result) == []
     assert sum(notice.count for notice in result.report.skipped) >= 120
     assert "larger than is read (0 MiB left)" in str(result.report)

@@ -11,7 +11,7 @@ import pytest
 
 from combee.errors import UsageError
 from combee.redaction import Step, Trace
-from combee.traces.readers import GROUP, Reader, Source, read, reader, readers, registry
+from combee.traces.readers import GROUP, Source, TraceReader, read, reader, readers, reading
 
 WriteLines = Callable[[str, Sequence[object]], Path]
 
@@ -41,7 +41,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]
             assert group == GROUP == "combee.readers"
             return (EntryPoint("notes", value, group),)
 
-        monkeypatch.setattr(registry, "entry_points", points)
+        monkeypatch.setattr(reading, "entry_points", points)
         monkeypatch.setattr(EntryPoint, "load", lambda point: globals()[point.value.partition(":")[2]])
         readers.cache_clear()
 
@@ -51,7 +51,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]
 
 def test_every_built_in_reader_keeps_the_protocol_and_has_a_name_of_its_own() -> None:
     names = [each.name for each in readers()]
-    assert all(isinstance(each, Reader) for each in readers())
+    assert all(isinstance(each, TraceReader) for each in readers())
     assert len(names) == len(set(names)) == 15
     assert reader("swe_agent").name == "swe_agent"
 

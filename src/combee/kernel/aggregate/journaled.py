@@ -19,10 +19,6 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 
-class _UndecidedError(Exception):
-    """Leaves `Scope.decide` without a decision: nothing was recorded under that name yet."""
-
-
 class Kept(Generic[T, D]):
     """The journal as a scan sees it."""
 
@@ -50,17 +46,8 @@ class Kept(Generic[T, D]):
 
     def decided(self, name: str) -> JSON:
         """Return the decision recorded under the name, or None."""
-
-        def undecided() -> JSON:
-            raise _UndecidedError
-
-        if self._scope is None:
-            return None
-        try:
-            return self._scope.decide(name, undecided)
-        except _UndecidedError:
-            return None
+        return None if self._scope is None else self._scope.peek(name)
 
     def decide(self, name: str, value: JSON) -> JSON:
         """Record a decision, or return the one already recorded."""
-        return value if self._scope is None else self._scope.decide(name, lambda: value)
+        return value if self._scope is None else self._scope.decide(name, value)

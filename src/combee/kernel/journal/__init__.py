@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from combee.kernel.journal.journal import Event, Journal
-from combee.kernel.journal.opening import JOURNAL_NAME
+from combee.kernel.journal.journal import JOURNAL_NAME, Event, Journal
 from combee.kernel.journal.purchases import Loss, lost_before
 from combee.kernel.journal.scope import Address, MemoryScope, Place, Scope
 from combee.kernel.journal.store import Stats

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from combee.kernel.learn.batching import Batching
 from combee.kernel.learn.codec import (
+    OperationsMethod,
     delta_from_json,
     delta_to_json,
     reflection_from_json,
@@ -32,7 +33,6 @@ from combee.kernel.learn.events import (
 from combee.kernel.learn.intake import reflection_name
 from combee.kernel.learn.judge import Judge, Tell, Validate
 from combee.kernel.learn.loop import LearnResult, learn
-from combee.kernel.learn.operations import OperationsMethod
 from combee.kernel.learn.roles import (
     Curator,
     Generator,

@@ -35,7 +35,7 @@ class Batching:
             self._fresh = []
             if self._pace.batch is not None and self._pace.since_fit == 1:
                 self._news = state_choice(self._pace)
-        return cast("int", scope.decide("batch", lambda: size))
+        return cast("int", scope.decide("batch", size))
 
     def measured(self, batch: int, seconds: float | None) -> None:
         """Take in the delay of a step; None (a replayed step that was never measured whole) does not count."""

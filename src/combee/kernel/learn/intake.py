@@ -11,38 +11,21 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from combee.errors import CallError, RunError
-from combee.kernel.journal import JSON, Scope
+from combee.kernel.journal import Scope
 from combee.kernel.learn.events import Event, SampleDone
 from combee.kernel.learn.roles import Reflection
 from combee.kernel.learn.sampling import Sample, Sampled, SampleMap
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import Runner
 
-__all__ = ["Arrival", "Intake", "MapStoppedError", "Ticket", "decided", "reflection_name"]
+__all__ = ["Arrival", "Intake", "MapStoppedError", "Ticket", "reflection_name"]
 
 S = TypeVar("S", bound=Sample)
 
 _REASONS = 3  # that an error names
-
-
-class _NotDecidedError(Exception):
-    """Nothing is recorded under the name."""
-
-
-def decided(scope: Scope, name: str) -> JSON:
-    """Return the decision recorded under this name, or None; record nothing."""
-
-    def absent() -> JSON:
-        raise _NotDecidedError
-
-    try:
-        return scope.decide(name, absent)
-    except _NotDecidedError:
-        return None
 
 
 def reflection_name(sample: str, epoch: int) -> str:
@@ -105,7 +88,7 @@ class Intake(Generic[S]):
         for sample, tries in batch:
             ticket = Ticket(reflection_name(sample.id, epoch), sample, tries, scope, step)
             self.pending[ticket.name] = ticket
-            known = decided(scope, f"failed/{sample.id}")
+            known = scope.peek(f"failed/{sample.id}")
             if known is None:
                 waiting.append(ticket)
             else:
@@ -164,7 +147,7 @@ class Intake(Generic[S]):
                         self._deliver(Arrival(ticket, _named(done.value, ticket.name)))
                     else:
                         reason, self.failed_now = _reason(done.error), True
-                        ticket.scope.decide(f"failed/{ticket.sample.id}", partial(str, reason))
+                        ticket.scope.decide(f"failed/{ticket.sample.id}", reason)
                         self._deliver(Arrival(ticket, None, reason))
         except BaseException as error:
             if self._closing:

@@ -35,7 +35,6 @@ from combee.kernel.guard import (
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.learn.evaluate import Evaluation
 from combee.kernel.learn.events import Alerted, GuardSpoke
-from combee.kernel.learn.intake import decided
 from combee.kernel.playbook import Delta, Playbook, digest
 from combee.kernel.playbook import from_json as book_from_json
 from combee.kernel.playbook import to_json as book_to_json
@@ -167,7 +166,7 @@ class Judge:
         """Log a verdict that somebody should know of, and run the user's command for it, once in the life of a run."""
         if verdict.action not in {"alert", "reject"} and not verdict.rollback:
             return None
-        kept = decided(scope, "alerted")
+        kept = scope.peek("alerted")
         if kept is None:
             said = "; ".join(spoken(evidence.step, evidence, verdict).reasons)
             _LOG.warning("guard, step %d: %s: %s", evidence.step, verdict.action, said)
@@ -175,7 +174,7 @@ class Judge:
             if self.tell is not None:
                 found = await asyncio.to_thread(self.tell, alert_payload(verdict, evidence, run=run))
                 told = {"ok": found.ok, "detail": found.detail, "ran": True}
-            kept = scope.decide("alerted", lambda: told)
+            kept = scope.decide("alerted", told)
         answer = cast("dict[str, JSON]", kept)
         return Alerted(evidence.step, bool(answer["ok"]), str(answer["detail"])) if answer["ran"] else None
 

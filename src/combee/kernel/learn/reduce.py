@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import count
 
 from combee.errors import NothingReadError, RunError
@@ -17,10 +16,8 @@ from combee.kernel.aggregate import Method, Plan, Scan, aggregate, plan, scan_st
 from combee.kernel.guard import Evidence, Verdict
 from combee.kernel.journal import Scope
 from combee.kernel.learn.config import LearnConfig
-from combee.kernel.learn.conflicts import settle_conflicts
 from combee.kernel.learn.events import Event, ReduceFailed
 from combee.kernel.learn.incoming import Incoming, after_all, kept
-from combee.kernel.learn.intake import decided
 from combee.kernel.learn.judge import Judge, spoken
 from combee.kernel.learn.roles import Curator, Reflection
 from combee.kernel.playbook import Applied, Delta, Playbook, Vote, apply, tokens
@@ -137,9 +134,9 @@ class Reducer:
                 if self.failures + 1 < self.config.give_up_after:
                     return self._kept_for_later(work, error)
                 # A run that is resumed after it gave up tries this step anew, at a place that no failure is noted for.
-                if decided(work.scope, f"gave up/{again}") is None:
+                if work.scope.peek(f"gave up/{again}") is None:
                     self._kept_for_later(work, error)
-                    work.scope.decide(f"gave up/{again}", partial(str, error.message))
+                    work.scope.decide(f"gave up/{again}", error.message)
                     raise RunError(
                         f"the aggregation failed in {self.failures} steps in a row: {error.message}",
                         hint="Nothing that was paid is lost: mend the cause, then go on with `combee resume`.",
@@ -161,7 +158,7 @@ class Reducer:
         while True:
             inner = work.scope if not scans else work.scope.sub(f"retry{len(scans)}")
             found = first if first is not None and not scans else await self._scan(work, inner, size, retry=bool(scans))
-            scans.append(await self._without_conflicts(work, found, inner))
+            scans.append(found)
             applied = self._apply(work, work.book, scans[-1].delta)
             evidence = self._evidence(work, scans, size, applied.playbook)
             verdict = self.judge.on_evidence(evidence)
@@ -240,14 +237,6 @@ class Reducer:
             runner=self.runner,
             seed=self.config.seed,
             shape=self._shape(len(work.items), size, weights, method),
-        )
-
-    async def _without_conflicts(self, work: _Work, scan: Scan[Delta], scope: Scope) -> Scan[Delta]:
-        if not self.leafwise:
-            return scan  # the baselines stay what they are
-        method = self.curator.method(work.book, scope)
-        return await settle_conflicts(
-            scan, method, work.items, scope=scope, runner=self.runner, max_items=self._leaf_size()
         )
 
     def _apply(self, work: _Work, base: Playbook, delta: Delta) -> Applied:

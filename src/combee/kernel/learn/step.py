@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 from combee.kernel.aggregate import Absent
-from combee.kernel.journal import Journal, Scope
-from combee.kernel.learn.intake import Arrival, Intake, Ticket, decided
+from combee.kernel.journal import JSON, Journal, Scope
+from combee.kernel.learn.intake import Arrival, Intake, Ticket
 from combee.kernel.learn.roles import Reflection
 from combee.kernel.learn.sampling import Sample, Sampled
 
@@ -60,7 +60,7 @@ class Gathering(Generic[S]):
         self._tickets: dict[str, Ticket[S]] = dict(intake.pending)
         self._got: dict[str, Arrival[S]] = {}
         self._limited = quorum < 1
-        recorded = decided(scope, "late") if self._limited else None
+        recorded = scope.peek("late") if self._limited else None
         self._late = None if recorded is None else set(cast("list[str]", recorded))
         self.quorum = quorum if self._late is None else 1.0
         """Share to wait for; 1 where it is recorded who was in."""
@@ -105,7 +105,7 @@ class Gathering(Generic[S]):
         """Return what came, and record who is late. Call it when no more is read in this step."""
         if self._limited:
             late = [name for name in self._tickets if name not in self._got]
-            self._scope.decide("late", lambda: late)
+            self._scope.decide("late", cast("JSON", late))
         got = [(ticket, self._got[name]) for name, ticket in self._tickets.items() if name in self._got]
         return Mapped(
             tuple((ticket.sample, arrival.sampled) for ticket, arrival in got if arrival.sampled is not None),
@@ -134,4 +134,4 @@ class Clock:
         measured: float | None = round(self._time() - self._start, 6)
         if self._journal is not None and self._journal.stats().reused > self._reused:
             measured = None
-        return cast("float | None", self._scope.decide("seconds", lambda: measured))
+        return cast("float | None", self._scope.decide("seconds", measured))

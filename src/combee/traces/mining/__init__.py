@@ -7,13 +7,12 @@ command, its error and its fix is not said.
 from __future__ import annotations
 
 from combee.traces.mining.attempts import failed_calls
-from combee.traces.mining.curator import MiningCurator
-from combee.traces.mining.reflector import MiningReflector
-from combee.traces.mining.stored import Kept, StoredRuns, StoredTrace, TraceFile, keep, safe, vote_trace
+from combee.traces.mining.method import MiningCurator, MiningReflector
+from combee.traces.mining.stored import KeptTraces, StoredRuns, StoredTrace, TraceFile, keep, safe, vote_trace
 from combee.traces.mining.survey import findings, survey
 
 __all__ = [
-    "Kept",
+    "KeptTraces",
     "MiningCurator",
     "MiningReflector",
     "StoredRuns",

@@ -1,4 +1,4 @@
-"""A trace as a row of attempts: what was called, whether it worked, and what went wrong.
+"""A trace as a row of attempts: what was called, whether it worked, what went wrong, and what it changed.
 
 A call whose result is not recorded, or whose result does not say how it ended, is an attempt of unknown end.
 """
@@ -7,18 +7,34 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from posixpath import basename
 
 from combee.redaction import Step, ToolCall, Trace, failed
-from combee.traces.mining.faults import Fault, fault_of, last_line, own_fault, printed
-from combee.traces.mining.replies import reply_error, unwrapped
-from combee.traces.mining.shell import Part, parts
-from combee.traces.mining.words import READERS
+from combee.traces.mining.faults import ErrorLine, fault_of, last_line, own_fault, printed, reply_error, unwrapped
+from combee.traces.mining.programs import CARRIERS, READERS
+from combee.traces.mining.shell import SimpleCommand, core, parts, same_call, without_heredocs, written_files
 
-__all__ = ["LOOKS", "Attempt", "attempts", "failed_calls"]
+__all__ = [
+    "LOOKS",
+    "Attempt",
+    "acts",
+    "attempts",
+    "carried",
+    "changed_files",
+    "changes_the_world",
+    "edits_in_place",
+    "failed_calls",
+    "folder",
+    "in_another_way",
+    "places",
+    "ran",
+    "sets_up",
+    "world_changed",
+]
 
 LOOKS = re.compile(
     r"(?!.*(?:replace|write|edit|insert))(?:[\w-]{1,40}?(?:__|[./:])){0,3}"
@@ -62,7 +78,7 @@ class Attempt:
     agent: str | None = None
 
     @cached_property
-    def fault(self) -> Fault | None:
+    def fault(self) -> ErrorLine | None:
         """What the output says went wrong; an output can hold one although the call as a whole worked."""
         found = _fault(self.output, self.command)
         if found is not None and self.command is not None and _only_shows(self.command, found):
@@ -70,7 +86,7 @@ class Attempt:
         return last_line(self.output) if found is None and self.worked is False else found
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[SimpleCommand, ...]:
         """The simple commands of a shell call."""
         return parts(self.command) if self.command is not None else ()
 
@@ -145,7 +161,7 @@ def _command(call: ToolCall) -> str | None:
     return text if _SHELL.fullmatch(call.name) else None
 
 
-def _fault(output: str, command: str | None) -> Fault | None:
+def _fault(output: str, command: str | None) -> ErrorLine | None:
     found = fault_of(output)
     if found is None and command is not None:
         return own_fault(output, {basename(word) for part in parts(command) for word in part.words[:2]})
@@ -173,14 +189,152 @@ def _worked(result: Step, command: str | None, tool: str, code_beside: int | Non
     return None if _only_shows(command, found) else False
 
 
-def _ends_with(output: str, fault: Fault) -> bool:
+def _ends_with(output: str, fault: ErrorLine) -> bool:
     """Whether a fault of a kind that stops a program stands at the end of an output."""
     last = [" ".join(line.split()) for line in printed(output).rstrip().splitlines()[-_LAST_LINES:]]
     return fault.kind in _STOPS and fault.line in last
 
 
-def _only_shows(command: str, fault: Fault) -> bool:
+def _only_shows(command: str, fault: ErrorLine) -> bool:
     """Whether a call only shows texts (`cat`, `grep`), and the fault is not its own but stands in what it shows."""
     programs = {part.program for part in parts(command)}
     own = any(re.match(rf"(?:\S*sh: (?:line )?(?:\d+: )?)?{re.escape(name)}: ", fault.line) for name in programs)
     return bool(programs) and programs <= READERS and not own and fault.kind not in {"timeout", "shell"}
+
+
+_IN_PLACE = re.compile(r"-[nErsuz]*i.*|--in-place(?:=.*)?")
+_PATHS = ("path", "file_path", "filename")
+_SETS_UP = re.compile(
+    r"\b(?:source|activate|export|declare|conda|mamba|micromamba|venv|virtualenv|pip[\d.]*|pipx|pipenv|poetry|uv|pyenv|"
+    r"easy_install|apt|apt-get|yum|dnf|apk|brew|npm|yarn|pnpm|setup\.py|make install|site-packages|\w*PATH=)"
+    r"(?![\w-])|(?<![=/])\bPATH=|(?:^|[;&|(]\s?)\.[ \t]",
+    re.MULTILINE,
+)
+_GOES = re.compile(r"\s*cd(?:[ \t]+[^\s;&|]+)?\s*")
+_CHANGERS = frozenset({"mkdir", "touch", "chmod", "chown", "rm", "cp", "mv", "ln", "export", "source", "kill", "pkill"})
+
+
+def edits_in_place(part: SimpleCommand) -> bool:
+    """Whether a command is a `sed` that writes the file; without `-i` it only reads it."""
+    return part.program == "sed" and any(map(_IN_PLACE.fullmatch, part.arguments))
+
+
+def changed_files(attempt: Attempt) -> set[str]:
+    """Return the base names of the files that a call wrote, by a shell or by a tool that edits."""
+    if attempt.worked is False:
+        return set()
+    if attempt.command is not None:
+        edited = {basename(part.words[-1]) for part in attempt.parts if edits_in_place(part)}
+        teed = {basename(word) for part in attempt.parts if part.program == "tee" for word in part.targets}
+        return edited | teed | written_files(attempt.command)
+    if LOOKS.match(attempt.tool) or attempt.fields.get("command") == "view":
+        return set()
+    path = next((attempt.fields[key] for key in _PATHS if key in attempt.fields), None)
+    if path is not None:
+        return {basename(path)}
+    return {"the open file"} if "text" in attempt.fields else set()
+
+
+def sets_up(attempt: Attempt) -> bool:
+    """Whether a call may make later calls work by itself: it installs, sets a variable, or goes to another folder."""
+    command = attempt.command
+    if command is None:
+        return False
+    return _SETS_UP.search(without_heredocs(command)) is not None or _GOES.fullmatch(command) is not None
+
+
+def changes_the_world(part: SimpleCommand) -> bool:
+    """Whether a command may change something: it is none that only looks."""
+    return edits_in_place(part) or part.program not in READERS - _CHANGERS
+
+
+def acts(attempt: Attempt) -> list[SimpleCommand]:
+    """Return the commands of a call that may change something."""
+    return [part for part in attempt.parts if changes_the_world(part)]
+
+
+def world_changed(between: Sequence[Attempt]) -> bool:
+    """Whether something other than the next call may have mended it; of several commands the first may have worked."""
+    return any(
+        len(acts(attempt)) > 1
+        or (attempt.worked is not False and (acts(attempt) or changed_files(attempt) or sets_up(attempt)))
+        for attempt in between
+    )
+
+
+_WORD = re.compile(r"[\w.+-]+")
+# What a shell runs from within a line: `$(...)`, backticks, `(...)`, `{ ...; }`, `! ...`, a function, `$PROGRAM`.
+_RUN_WITHIN = re.compile(r"\$\(|`|\)\s*\{|(?:^|[;&|\n])\s*(?:[({!]|\$[\w{])")
+_READ = 4000  # of a longer line not all parts are known
+
+
+def ran(attempt: Attempt, part: SimpleCommand) -> bool:
+    """Whether a part of a call that worked did so itself: its end is the call's, or a pipe shows only what it said."""
+    return part.sure or (
+        attempt.fault is None
+        and bool(printed(attempt.output).strip())
+        and not failed(Step(0, "tool", attempt.output))
+        and any(each.fed == part.text and each.sure for each in attempt.parts)
+    )
+
+
+def carried(attempt: Attempt, program: str, *, besides: SimpleCommand | None = None) -> str:
+    """Return the text of a call in which another program may run one (`su -c`, a loop); empty where it is not named.
+
+    `besides` is a part that surely failed.
+    """
+    inside = _carries(attempt, besides)
+    named = inside and re.search(rf"(?<![\w.-]){re.escape(basename(program))}(?![\w-])", inside)
+    return inside if named else ""
+
+
+def _carries(attempt: Attempt, besides: SimpleCommand | None = None) -> str:
+    if attempt.command is None:
+        return ""
+    rest = attempt.command if besides is None else attempt.command.replace(besides.text, "")
+    carriers = [each for each in attempt.parts if each.program in CARRIERS and each is not besides]
+    if not attempt.parts or (carriers and "<<" in rest):
+        return rest
+    own = without_heredocs(rest)  # what is only written to a file does not run
+    if len(own) > _READ or _RUN_WITHIN.search(own):
+        return own
+    return " ".join(f"{each.fed} {each.text}" for each in carriers)
+
+
+def places(row: Sequence[Attempt]) -> Mapping[str, Sequence[int]]:
+    """Return by name where in a run something is called, or stands in a call that may run it; names without folders."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for at, attempt in enumerate(row):
+        seen = {basename(word) for part in attempt.parts for word in (core(part)[0], part.words[0])}
+        seen |= {word.rstrip(".") for word in _WORD.findall(_carries(attempt))}
+        for name in seen:
+            found[name].append(at)
+    return found
+
+
+def folder(attempt: Attempt, part: SimpleCommand) -> str:
+    """Return the folder into which the line goes before a part of it; empty where it goes nowhere."""
+    found = ""
+    for each in attempt.parts:
+        if each is part:
+            break
+        if each.program == "cd" and len(each.words) == 2:
+            found = each.words[1]
+    return found
+
+
+def in_another_way(first: Attempt, part: SimpleCommand, later: Attempt) -> tuple[SimpleCommand, str] | None:
+    """Return the part of a later call that is the same call in another way, with its text; None where it is not.
+
+    Another way is one with other words before what is called (`sudo`, `npx`, `HOST=db`), or from another folder.
+    """
+    where = folder(first, part)
+    for each in later.parts:
+        if not ran(later, each) or not same_call(part, each):
+            continue
+        goes = folder(later, each)
+        if goes and goes != where:
+            return (each, f"cd {goes} && {each.text}") if not where else None
+        if each.typed != part.typed:
+            return each, each.text
+    return None

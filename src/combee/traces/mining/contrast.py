@@ -1,4 +1,4 @@
-"""Runs of one task that passed beside runs that failed: what all of the ones did and none of the others.
+"""What tests and verdicts show: tests that failed and later passed, and runs that passed beside runs that failed.
 
 Only judged outcomes count; a success that the agent alone states is none. A difference is stated as what was seen, with
 its numbers, not as a cause.
@@ -12,19 +12,72 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from combee.redaction import Trace
-from combee.traces.mining.attempts import Attempt
+from combee.traces.mining.attempts import Attempt, changed_files, sets_up
 from combee.traces.mining.faults import is_instruction, quoted
-from combee.traces.mining.finding import Finding
+from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.missing import installed
-from combee.traces.mining.ways import call_hash
-from combee.traces.mining.words import READERS
+from combee.traces.mining.programs import READERS
+from combee.traces.mining.shell import call_hash
 
-__all__ = ["Outline", "contrast", "outline"]
+__all__ = ["Outline", "contrast", "find_flips", "outline"]
+
+_RUNNER = re.compile(
+    r"\b(?:pytest|tox|nosetests|unittest|(?:npm|yarn|pnpm)(?: run)? test|cargo test|go test|jest|vitest|rspec|ctest|"
+    r"mvn test|gradle test|make (?:test|check)|phpunit|dotnet test)\b"
+)
+_FAILED = re.compile(
+    r"^(?:FAILED (?P<a>\S+)(?: - (?P<why>.+))?|(?:FAIL|ERROR): (?P<b>\w+ \([\w.]+\))|--- FAIL: (?P<c>\S+)|"
+    r"test (?P<d>\S+) \.\.\. FAILED|(?P<e>\S+) FAILED(?:\s+\[.*\])?)$",
+    re.MULTILINE,
+)
+_SUMMARY = re.compile(
+    r"\b[1-9]\d* passed\b|^OK\b|\btest result: ok\b|^ok\s|^PASS\b|\bTests:.{0,200}?\b\d{1,9} passed", re.MULTILINE
+)
+_ANY_FAILED = re.compile(r"\b[1-9]\d* (?:failed|errors?)\b|^FAILED\b|^FAIL\b", re.MULTILINE)
+_ENDINGS = """
+.py .js .ts .tsx .jsx .go .rs .java .c .h .cc .cpp .rb .php .cs .sh .toml .cfg .ini .json .yaml .yml .sql Makefile
+Dockerfile file
+"""
+_CODE = tuple(_ENDINGS.split())
+_MOST = 3
+
+
+def find_flips(row: Sequence[Attempt]) -> list[MinedLesson]:
+    """Return the tests that failed and later passed, with the one file that was written between."""
+    red: dict[str, tuple[int, int, str]] = {}
+    found: list[MinedLesson] = []
+    for place, attempt in enumerate(row):
+        if attempt.command is None or not _RUNNER.search(attempt.command):
+            continue
+        failing = _failing(attempt.output)
+        if not failing and _SUMMARY.search(attempt.output) and not _ANY_FAILED.search(attempt.output):
+            for test, (since, step, why) in list(red.items())[:_MOST]:
+                between = row[since + 1 : place]
+                files = set().union(*map(changed_files, between))
+                if len(files) == 1 and not any(map(sets_up, between)) and (file := files.pop()).endswith(_CODE):
+                    reason = f" with {quoted(why, 120)}" if why else ""
+                    text = f"The test {quoted(test, 120)} failed{reason}; it passed after a change in `{file}`."
+                    found.append(MinedLesson("flip", f"flip/{test}", text, (step, attempt.step)))
+            red.clear()
+        for test, why in failing.items():
+            red[test] = (place, attempt.step, why)  # the last failure counts: what stands between is what mended it
+    return found
+
+
+def _failing(output: str) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for match in _FAILED.finditer(output):
+        name = next(match[key] for key in "abcde" if match[key])
+        why = match["why"] or ""
+        if not is_instruction(f"{name} {why}"):
+            out[name] = why
+    return out
+
 
 _LEAST = 2
 _LEAST_FAILED = 3
 _LEAST_CHECKS = 3
-_MOST = 2
+_MOST_ACTIONS = 2
 _DULL = READERS | {"python3", "bash", "sh", "submit", "git status", "git log", "git diff", "apt-get update", "apt-get"}
 _OPTION = re.compile(r"--?[a-z][\w-]{1,30}")
 
@@ -96,13 +149,13 @@ def _task_key(trace: Trace) -> str:
     return task or trace.meta.get("task_id", "")
 
 
-def contrast(outlines: Iterable[Outline]) -> dict[str, list[Finding]]:
+def contrast(outlines: Iterable[Outline]) -> dict[str, list[MinedLesson]]:
     """Return findings by trace id, for tasks with two or more passed and two or more failed runs."""
     by_task: dict[str, list[Outline]] = defaultdict(list)
     for each in outlines:
         if each.task and each.passed is not None:
             by_task[each.task].append(each)
-    found: dict[str, list[Finding]] = defaultdict(list)
+    found: dict[str, list[MinedLesson]] = defaultdict(list)
     for runs in by_task.values():
         good = [run for run in runs if run.passed]
         failed = [run for run in runs if not run.passed]
@@ -116,7 +169,7 @@ def contrast(outlines: Iterable[Outline]) -> dict[str, list[Finding]]:
     return found
 
 
-def _compare(good: Sequence[Outline], bad: Sequence[Outline], which: str, found: dict[str, list[Finding]]) -> None:
+def _compare(good: Sequence[Outline], bad: Sequence[Outline], which: str, found: dict[str, list[MinedLesson]]) -> None:
     name = _shown_task(good[0])
     if name is None:
         return
@@ -130,10 +183,12 @@ def _compare(good: Sequence[Outline], bad: Sequence[Outline], which: str, found:
         if not in_bad[action] and not tried.issuperset(_distinctive(action)) and not is_instruction(action)
     )
     only = [each for each in only if not any(other != each and each.startswith(f"{other} ") for other in only)]
-    for action in only[:_MOST]:
+    for action in only[:_MOST_ACTIONS]:
         text = f"In the task {name}, all {len(good)} runs that passed used `{action}`, none of the {len(bad)} {which}."
         for run, actions in zip(good, in_good, strict=True):
-            found[run.trace].append(Finding("contrast", f"contrast/{good[0].task}/{action}", text, (actions[action],)))
+            found[run.trace].append(
+                MinedLesson("contrast", f"contrast/{good[0].task}/{action}", text, (actions[action],))
+            )
 
 
 def _distinctive(action: str) -> list[str]:
@@ -142,7 +197,7 @@ def _distinctive(action: str) -> list[str]:
     return [program, *(word for word in rest if word.startswith("-"))]
 
 
-def _same_check(bad: Sequence[Outline], which: str, found: dict[str, list[Finding]]) -> None:
+def _same_check(bad: Sequence[Outline], which: str, found: dict[str, list[MinedLesson]]) -> None:
     """Say which one of several checks all failed runs failed."""
     name, failed, checks = _shown_task(bad[0]), bad[0].failed_tests, bad[0].checks
     if name is None or len(failed) != 1 or checks < _LEAST_CHECKS:
@@ -153,7 +208,7 @@ def _same_check(bad: Sequence[Outline], which: str, found: dict[str, list[Findin
     if test.count("_") >= 2 and not is_instruction(test):
         text = f"In the task {name}, all {len(bad)} runs {which} did so in one of {checks} checks: {quoted(test)}."
         for run in bad:
-            found[run.trace].append(Finding("contrast", f"check/{bad[0].task}/{test}", text, ()))
+            found[run.trace].append(MinedLesson("contrast", f"check/{bad[0].task}/{test}", text, ()))
 
 
 def _shown_task(run: Outline) -> str | None:

@@ -10,7 +10,7 @@ import re
 
 from combee.redaction import Trace
 from combee.traces.mining.faults import is_instruction, quoted, signature
-from combee.traces.mining.finding import Finding
+from combee.traces.mining.lesson import MinedLesson
 
 __all__ = ["find_corrections"]
 
@@ -29,9 +29,9 @@ _HARNESS = re.compile(
 )
 
 
-def find_corrections(trace: Trace) -> list[Finding]:
+def find_corrections(trace: Trace) -> list[MinedLesson]:
     """Return what the user set right in this run."""
-    found: list[Finding] = []
+    found: list[MinedLesson] = []
     acted, first = False, True
     for step in trace.steps:
         if step.role == "assistant":
@@ -43,7 +43,7 @@ def find_corrections(trace: Trace) -> list[Finding]:
             first = False
         elif acted and _corrects(text):
             said = f"The user corrected the agent: {quoted(text, _LONGEST)}"
-            found.append(Finding("correction", f"correction/{signature(text)}", said, (step.index,)))
+            found.append(MinedLesson("correction", f"correction/{signature(text)}", said, (step.index,)))
     return found
 
 

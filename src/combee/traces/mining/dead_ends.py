@@ -1,4 +1,8 @@
-"""Dead ends: what failed again and again with the same fault, and never worked in the run."""
+"""What never worked in a run: calls that failed again and again, and commands that did not come back.
+
+Of a command that hung it is said what fed it, put it in the background, or wrote the file instead; where nothing
+brought it back, what it waited for: a prompt at the end of its output is a question.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from posixpath import basename
 
-from combee.traces.mining.attempts import Attempt
-from combee.traces.mining.faults import Fault, quoted
-from combee.traces.mining.finding import Finding
+from combee.traces.mining.attempts import Attempt, carried, places, ran
+from combee.traces.mining.faults import ErrorLine, is_instruction, printed, quoted
+from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.missing import installed
+from combee.traces.mining.programs import READERS, RUNNERS
 from combee.traces.mining.repairs import culprit
-from combee.traces.mining.shell import Part, written_files
-from combee.traces.mining.ways import call_hash, carried, core, names, other_options, places, ran, similar
-from combee.traces.mining.words import READERS, RUNNERS
+from combee.traces.mining.shell import SimpleCommand, call_hash, core, names, other_options, similar, written_files
 
-__all__ = ["find_dead_ends", "find_errors", "find_unmended", "installs_in_one"]
+__all__ = ["find_dead_ends", "find_errors", "find_hangs", "find_slow", "find_unmended", "installs_in_one"]
 
 _LEAST = 3
 _LEAST_INSTALLS = 2
@@ -27,7 +30,7 @@ _TOLD = frozenset({"command", "module"})
 _MENDED = frozenset({"missing", "repair", "until", "shell", "hang"})
 
 
-def find_dead_ends(row: Sequence[Attempt]) -> list[Finding]:
+def find_dead_ends(row: Sequence[Attempt]) -> list[MinedLesson]:
     """Return the calls that a run tried again and again in vain: three times, or two ways to install one thing."""
     tried: dict[tuple[str, str], list[tuple[Attempt, str]]] = defaultdict(list)
     worked: set[str] = set()
@@ -47,7 +50,7 @@ def find_dead_ends(row: Sequence[Attempt]) -> list[Finding]:
     return sorted(found, key=lambda finding: finding.steps)
 
 
-def find_unmended(row: Sequence[Attempt], handled: Sequence[Finding]) -> tuple[list[Finding], set[str]]:
+def find_unmended(row: Sequence[Attempt], handled: Sequence[MinedLesson]) -> tuple[list[MinedLesson], set[str]]:
     """Return failures of calls that the run did not write itself: of use where many runs have the very same.
 
     With them come the keys of those that a run got past, or may have: of those it must not be said that no run did.
@@ -55,7 +58,7 @@ def find_unmended(row: Sequence[Attempt], handled: Sequence[Finding]) -> tuple[l
     told = _told(handled)
     mended = {each.steps[0] for each in handled if each.kind in _MENDED and not each.key.endswith("/asks")}
     written = {name for attempt in row if attempt.command for name in written_files(attempt.command)}
-    found: dict[str, Finding] = {}
+    found: dict[str, MinedLesson] = {}
     came = {
         name for attempt in row if attempt.worked is not False for part in attempt.parts for name in installed(part)
     }
@@ -78,11 +81,11 @@ def find_unmended(row: Sequence[Attempt], handled: Sequence[Finding]) -> tuple[l
             continue  # what it ran stands before the pipe
         if not any(name in line for name in written) and part.program not in {"python3", "node"}:
             text = f"{quoted(line)} failed with {quoted(fault.line)} in run after run; no run got past it that way."
-            found.setdefault(key, Finding("unmended", key, text, (attempt.step,), call_hash(part)))
+            found.setdefault(key, MinedLesson("unmended", key, text, (attempt.step,), call_hash(part)))
     return list(found.values()), past
 
 
-def _may_be_past(part: Part, fault: Fault, other: Attempt) -> bool:
+def _may_be_past(part: SimpleCommand, fault: ErrorLine, other: Attempt) -> bool:
     """Whether a call did what a failed one was to do, or may have: in another way, or inside something that runs it."""
     if other.command is None or (other.worked is False and other.fault and other.fault.signature == fault.signature):
         return False
@@ -98,11 +101,11 @@ def _may_be_past(part: Part, fault: Fault, other: Attempt) -> bool:
     return bool(inside) and (not rest or any(word in inside for word in rest))
 
 
-def find_errors(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Finding]:
+def find_errors(row: Sequence[Attempt], handled: Sequence[MinedLesson]) -> list[MinedLesson]:
     """Return the errors that name what was wrong: of use where many runs meet the same one by different calls."""
     told = _told(handled)
     again = {(attempt.command, attempt.fault) for attempt in row if attempt.step in told}
-    found: dict[str, Finding] = {}
+    found: dict[str, MinedLesson] = {}
     for attempt in row:
         fault = attempt.fault
         if not attempt.failed or fault is None or (attempt.command, fault) in again or not _SPECIFIC.search(fault.line):
@@ -112,16 +115,16 @@ def find_errors(row: Sequence[Attempt], handled: Sequence[Finding]) -> list[Find
         if len(attempt.command) <= _LONGEST_SHOWN:
             text = f"{quoted(fault.line)} was met in run after run, as after {quoted(attempt.command)}."
             key = f"error/{fault.line}"
-            found.setdefault(key, Finding("error", key, text, (attempt.step,)))
+            found.setdefault(key, MinedLesson("error", key, text, (attempt.step,)))
     return list(found.values())
 
 
-def _told(handled: Sequence[Finding]) -> set[int]:
+def _told(handled: Sequence[MinedLesson]) -> set[int]:
     """Return the steps whose failure is told already; the later steps of a finding show what worked."""
     return {step for each in handled for step in (each.steps if each.kind == "dead_end" else each.steps[:1])}
 
 
-def installs_in_one(by_trace: Mapping[str, tuple[Finding, ...]]) -> dict[str, tuple[Finding, ...]]:
+def installs_in_one(by_trace: Mapping[str, tuple[MinedLesson, ...]]) -> dict[str, tuple[MinedLesson, ...]]:
     """Say once what many kinds of installs have in common: that they were killed by the time limit, run after run."""
     killed = [each for found in by_trace.values() for each in found if _is_killed_install(each)]
     lines = list(
@@ -136,16 +139,16 @@ def installs_in_one(by_trace: Mapping[str, tuple[Finding, ...]]) -> dict[str, tu
     out = {}
     for name, found in by_trace.items():
         mine = [each for each in found if _is_killed_install(each)]
-        one = [Finding("unmended", "unmended/installs", text, mine[0].steps)] if mine else []
+        one = [MinedLesson("unmended", "unmended/installs", text, mine[0].steps)] if mine else []
         out[name] = (*(each for each in found if each not in mine), *one)
     return out
 
 
-def _is_killed_install(finding: Finding) -> bool:
+def _is_killed_install(finding: MinedLesson) -> bool:
     return finding.kind == "unmended" and " install " in finding.key and "timed out and was killed" in finding.text
 
 
-def _culprit(attempt: Attempt) -> tuple[Part | None, Fault | None]:
+def _culprit(attempt: Attempt) -> tuple[SimpleCommand | None, ErrorLine | None]:
     fault = attempt.fault
     if not attempt.failed or fault is None or fault.kind in _TOLD:
         return None, None
@@ -155,11 +158,11 @@ def _culprit(attempt: Attempt) -> tuple[Part | None, Fault | None]:
     return part, fault
 
 
-def _thing(part: Part, package: str) -> str:
+def _thing(part: SimpleCommand, package: str) -> str:
     return f"{part.action} {package}".strip()
 
 
-def _dead_end(thing: str, sign: str, failures: Sequence[tuple[Attempt, str]]) -> Finding | None:
+def _dead_end(thing: str, sign: str, failures: Sequence[tuple[Attempt, str]]) -> MinedLesson | None:
     texts = list(dict.fromkeys(text for _, text in failures))
     fault = failures[-1][0].fault
     package = thing.rpartition(" ")[2] if any(installed(part) for part in failures[0][0].parts) else ""
@@ -174,4 +177,104 @@ def _dead_end(thing: str, sign: str, failures: Sequence[tuple[Attempt, str]]) ->
         f"A dead end: {what}, tried {times} in one run, failed each time with {quoted(fault.line, 120)} ({variants})."
     )
     steps = tuple(attempt.step for attempt, _ in failures)
-    return Finding("dead_end", f"dead end/{thing}/{sign}", text, steps)
+    return MinedLesson("dead_end", f"dead end/{thing}/{sign}", text, steps)
+
+
+_WINDOW = 12
+_FEEDERS = ("echo ", "printf ", "yes", "cat ")
+_EDITORS = frozenset({"vim", "vi", "nvim", "nano", "emacs", "pico", "joe"})
+_PROMPT = re.compile(
+    r"(?:^|\n)((?:>|>>>|\?)|[^\n]{0,120}(?:\[y/n\]|\(y/n\)|\(yes/no(?:/\[\w+\])?\)\??|password(?: for \w+)?:|"
+    r"passphrase[^\n:]{0,60}:|press (?:enter|any key)[^\n]{0,40}))\s*\Z",
+    re.IGNORECASE,
+)
+
+
+def find_hangs(row: Sequence[Attempt]) -> list[MinedLesson]:
+    """Return the commands that timed out, and how the same program came back later in the run or what it waited for."""
+    found: dict[str, MinedLesson] = {}
+    for place, attempt in enumerate(row):
+        part = _hung(attempt)
+        if part is None or part.fed or len(part.text) > 120:
+            continue
+        later = row[place + 1 : place + 1 + _WINDOW]
+        finding = next((each for other in later if (each := _came_back(part, attempt, other))), None)
+        finding = finding or _asked(part, attempt)
+        if finding is not None:
+            found.setdefault(finding.key, finding)
+    return list(found.values())
+
+
+def find_slow(row: Sequence[Attempt], task: str, handled: Sequence[MinedLesson]) -> list[MinedLesson]:
+    """Return the first own script that the time limit killed: of use where the runs of a task share it."""
+    if not task or is_instruction(task) or any(finding.kind == "hang" for finding in handled):
+        return []  # a script that talks to what hangs is not slow
+    written: set[str] = set()
+    for attempt in row:
+        part = _hung(attempt)
+        if part is not None:
+            script = next((word for word in part.arguments if word.rpartition("/")[2] in written), None)
+            if part.program in RUNNERS and script is not None and len(part.text) <= 80:
+                text = (
+                    f"In the task {quoted(task, 80)}, scripts that the agent wrote were killed by the time limit in "
+                    f"run after run (as {quoted(part.line)}): they need less work, or the background."
+                )
+                return [MinedLesson("slow", f"slow/{task}", text, (attempt.step,))]
+        written |= written_files(attempt.command or "")
+    return []
+
+
+def _hung(attempt: Attempt) -> SimpleCommand | None:
+    fault = attempt.fault
+    part = culprit(attempt) if fault is not None and fault.kind == "timeout" else None
+    return None if part is None or "\n" in part.text else part
+
+
+def _asked(part: SimpleCommand, attempt: Attempt) -> MinedLesson | None:
+    prompt = _PROMPT.search(printed(attempt.output)[-400:])
+    if prompt is None or is_instruction(prompt[1]):
+        return None
+    line = part.line
+    text = f"{quoted(line)} asks for input and was killed by the time limit at its prompt {quoted(prompt[1], 80)}."
+    return MinedLesson("hang", f"hang/{line}/asks", text, (attempt.step,))
+
+
+def _came_back(part: SimpleCommand, first: Attempt, later: Attempt) -> MinedLesson | None:
+    if not later.worked or later.fault is not None:
+        return None
+    steps = (first.step, later.step)
+    line = part.line
+    if part.program in _EDITORS:
+        return _written(part, later, steps)
+    for each in later.parts:
+        if each.program != part.program or each.arguments[:1] != part.arguments[:1]:
+            continue
+        if part.background:
+            if each.background and ">" in each.text and ">" not in part.text and len(each.text) <= 160:
+                text = (
+                    f"{quoted(f'{part.text} &')} timed out although it was put in the background: its output still "
+                    f"held the call. With the output in a file it returned: {quoted(f'{each.text} &')}."
+                )
+                return MinedLesson("hang", "hang/background output", text, steps)
+            continue
+        if each.fed.startswith(_FEEDERS) and len(each.fed) + len(each.text) <= 160:
+            shown = quoted(f"{each.fed} | {each.text}")
+            text = f"{quoted(line)} waits for input and timed out; fed by a pipe it came back: {shown}."
+            return MinedLesson("hang", f"hang/{line}/fed", text, steps, line=hash(part.program))
+        if each.background and len(each.text) <= 160:
+            shown = quoted(f"{each.text} &")
+            text = f"{quoted(line)} does not return and timed out; in the background the run could go on: {shown}."
+            return MinedLesson("hang", f"hang/{line}/background", text, steps)
+    return None
+
+
+def _written(editor: SimpleCommand, later: Attempt, steps: tuple[int, int]) -> MinedLesson | None:
+    """Return that a file was written without the editor that waited for a terminal."""
+    command = later.command or ""
+    if not any(name.rpartition("/")[2] in written_files(command) for name in editor.targets):
+        return None
+    text = (
+        f"{quoted(editor.line)} waits for a terminal and was killed by the time limit; "
+        f"{quoted(command.splitlines()[0], 80)} wrote the file."
+    )
+    return MinedLesson("hang", f"hang/{editor.program}/written", text, steps)

@@ -1,20 +1,20 @@
 """What a failed call says went wrong: one line, its kind, what it is about, and a signature that runs share.
 
 Only lines of known shape are quoted, short, on one line; text that reads like an instruction to a model is never
-quoted, since what stands in a trace is data.
+quoted, since what stands in a trace is data. Of a result that is one JSON value only its own top says whether the call
+failed: an `error` deep in what a tool found, or in a record that it shows, is data.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from combee.traces.mining.replies import reply_error
-
 __all__ = [
-    "Fault",
+    "ErrorLine",
     "fault_of",
     "is_instruction",
     "last_line",
@@ -22,11 +22,77 @@ __all__ = [
     "printed",
     "quotable",
     "quoted",
+    "reply_error",
     "signature",
+    "unwrapped",
 ]
 
+_LONGEST = 20_000
+_CODES = ("exit_code", "exitCode", "returncode", "return_code")
+_PRINTED = ("output", "stdout", "stderr")
+_SAYS = ("message", "msg", "detail", "reason", "description", "text", "type", "code")
+_SHOWS_A_RECORD = frozenset({"id", "level"})
+_OF_ERRORS = frozenset({"error", "errors", "details", "detail", "content"})
+_NOTHING = re.compile(r"\W*(?:none|null|nil|no|no errors?|0 errors?|ok|success|false|n/?a|0)?\W*", re.IGNORECASE)
+
+
+def reply_error(text: str) -> tuple[bool, str]:
+    """Return whether a text is one JSON value, and what it says went wrong (empty where it says nothing of that)."""
+    value = _json(text)
+    if not isinstance(value, dict):
+        return isinstance(value, list), ""
+    said = _error(value)
+    line = " ".join(text.split())
+    return True, line if said and set(value) <= {"error"} and isinstance(value["error"], str) else said
+
+
+def unwrapped(text: str) -> tuple[str, int | None]:
+    """Return what a command printed and its exit code, where a result is an object that holds both."""
+    value = _json(text)
+    if not isinstance(value, dict):
+        return text, None
+    codes = (value.get(key) for key in _CODES)
+    code = next((each for each in codes if isinstance(each, int) and not isinstance(each, bool)), None)
+    if code is None or not any(isinstance(value.get(key), str) for key in _PRINTED):
+        return text, None
+    return "\n".join(each for key in _PRINTED if isinstance(each := value.get(key), str) and each), code
+
+
+def _json(text: str) -> object:
+    text = text.strip()
+    if not text.startswith(("{", "[")) or not text.endswith(("}", "]")) or len(text) > _LONGEST:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _error(value: dict[str, object]) -> str:
+    if value.get("success") is True or value.get("ok") is True or _SHOWS_A_RECORD & value.keys():
+        return ""
+    if any(isinstance(each, list | dict) and each for key, each in value.items() if key not in _OF_ERRORS):
+        return ""  # it brought something
+    said = _words(value.get("error")) or _words(value.get("errors"))
+    marked = value.get("success") is False or value.get("ok") is False or value.get("status") == "error"
+    marked = marked or value.get("error") is True or value.get("isError") is True or value.get("is_error") is True
+    return said or (_words({**value, "code": None, "type": None}) or _words(value.get("content")) if marked else "")
+
+
+def _words(value: object, depth: int = 0) -> str:
+    """Return an error in words: a text, the message of an object, or the first of a list."""
+    if isinstance(value, str):
+        line = " ".join(value.split())
+        return "" if _NOTHING.fullmatch(line) else line
+    if isinstance(value, dict) and depth < 3:
+        return next(filter(None, (_words(value.get(key), depth + 1) for key in _SAYS)), "")
+    if isinstance(value, list) and value and depth < 3:
+        return _words(value[0], depth + 1)
+    return ""
+
+
 _OUTPUT = re.compile(r"<output>\n?(.*?)(?:</output>|\Z)", re.DOTALL)
-_LONGEST = 160
+_LONGEST_QUOTE = 160
 _SEARCHED = 20_000
 _SAYS_SOMETHING = r"(?!\W*(?:(?:none|null|false|ok)\W*$|(?:no|0) errors?\b))(?=.*[A-Za-z]{2})"
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -113,7 +179,7 @@ _INSTRUCTION = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ErrorLine:
     """`line` is quoted as it stands; `about` names the missing command or module where the kind has one."""
 
     kind: str
@@ -140,7 +206,7 @@ def signature(line: str) -> str:
     return " ".join(line.casefold().split())
 
 
-def quoted(text: str, limit: int = _LONGEST) -> str:
+def quoted(text: str, limit: int = _LONGEST_QUOTE) -> str:
     """Return a text as inline code on one line, shortened in the middle with a mark."""
     line = " ".join(text.split()).replace("`", "'")
     if len(line) > limit:
@@ -159,16 +225,16 @@ def printed(output: str) -> str:
     return inside[1] if inside else output
 
 
-def last_line(output: str) -> Fault | None:
+def last_line(output: str) -> ErrorLine | None:
     """Return the last line of an output that is known to be a failure's, where it has a word of failing in it."""
     lines = [line.strip() for line in printed(output)[-2000:].splitlines() if line.strip()]
     line = lines[-1] if lines else ""
     if len(line) > 200 or not _LAST_LINE.search(line) or _NOISE.search(line) or is_instruction(line):
         return None
-    return Fault("tool", " ".join(line.split()))
+    return ErrorLine("tool", " ".join(line.split()))
 
 
-def own_fault(output: str, programs: Iterable[str]) -> Fault | None:
+def own_fault(output: str, programs: Iterable[str]) -> ErrorLine | None:
     """Return the error that a program states in its own name without a colon before it: `vllm error: ...`."""
     names = "|".join(re.escape(name) for name in programs if re.fullmatch(r"[\w.+-]{2,40}", name))
     if not names:
@@ -177,19 +243,19 @@ def own_fault(output: str, programs: Iterable[str]) -> Fault | None:
         rf"^(?:{names})(?:\[\d+\])?:? (?i:fatal |fatal error|error): .*[A-Za-z]{{3}}.*$", printed(output), re.MULTILINE
     )
     line = "" if said is None else " ".join(said[0].split())
-    return Fault("tool", line) if line and not is_instruction(line) else None
+    return ErrorLine("tool", line) if line and not is_instruction(line) else None
 
 
 @lru_cache(maxsize=8192)
-def fault_of(output: str) -> Fault | None:
+def fault_of(output: str) -> ErrorLine | None:
     """Return what an output says went wrong, or None where no line of a known shape says it."""
     ends = f"{output[:200]}\n{output[-200:]}"  # where a harness speaks; between stands what was printed
     if _TIMEOUT.match(output) or _TIMED_OUT.search(ends):
-        return Fault("timeout", "timed out and was killed")
+        return ErrorLine("timeout", "timed out and was killed")
     text = printed(output)
     is_json, said = reply_error(text)
     if is_json:
-        return Fault("tool", said) if said and not is_instruction(said) else None
+        return ErrorLine("tool", said) if said and not is_instruction(said) else None
     if len(text) > _SEARCHED:
         text = text[: _SEARCHED // 2] + "\n" + text[-_SEARCHED // 2 :]
     for kind, pattern in _KINDS:
@@ -199,5 +265,5 @@ def fault_of(output: str) -> Fault | None:
             named = match.groupdict()
             line = " ".join((named.get("said") or match[0]).split())
             about = (named.get("about") or named.get("library") or "").split("." if kind == "module" else "\n")[0]
-            return None if is_instruction(line) else Fault(kind, line, about)
+            return None if is_instruction(line) else ErrorLine(kind, line, about)
     return None

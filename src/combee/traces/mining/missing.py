@@ -1,4 +1,7 @@
-"""Missing programs and modules, and what brought them: the lessons that recur most."""
+"""Missing programs and modules, and what brought them or stood in for them: the lessons that recur most.
+
+What stood in is named only where the evidence is clear: soon after, with the same call, files or input, and it worked.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,21 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from posixpath import basename
 
-from combee.traces.mining.attempts import Attempt
-from combee.traces.mining.changes import changed_files, sets_up
-from combee.traces.mining.faults import Fault, quoted
-from combee.traces.mining.finding import Finding
-from combee.traces.mining.shell import Part, base_package, here_documents, parts
-from combee.traces.mining.stand_ins import said, stand_in
-from combee.traces.mining.ways import called, carried, core, places, same_call
-from combee.traces.mining.words import BRINGS, READERS
+from combee.traces.mining.attempts import (
+    Attempt,
+    carried,
+    changed_files,
+    in_another_way,
+    places,
+    sets_up,
+    world_changed,
+)
+from combee.traces.mining.faults import ErrorLine, quotable, quoted
+from combee.traces.mining.lesson import MinedLesson
+from combee.traces.mining.programs import ALIKE, BRINGS, CODE, ONLY_ASKS, READERS
+from combee.traces.mining.shell import SimpleCommand, base_package, called, core, here_documents, parts, same_call
 
-__all__ = ["INSTALLERS", "find_absent", "find_missing", "installed"]
+__all__ = ["INSTALLERS", "find_absent", "find_missing", "installed", "said", "stand_in"]
 
 INSTALLERS = frozenset(
     {"pip install", "apt-get install", "npm install", "conda install", "uv pip", "uv add", "gem install",
@@ -27,7 +35,7 @@ _CHAIN = 3
 _TRACED = re.compile(r"^[ \t]*File \"([^\"\n]{1,200}\.py)\", line \d", re.MULTILINE)
 
 
-def installed(part: Part) -> frozenset[str]:
+def installed(part: SimpleCommand) -> frozenset[str]:
     """Return the base names of the packages that a command installs."""
     if part.action not in INSTALLERS:
         return frozenset()
@@ -42,9 +50,9 @@ def installed(part: Part) -> frozenset[str]:
     return frozenset(names - {"pip", "setuptools", "wheel"})
 
 
-def find_missing(row: Sequence[Attempt]) -> list[Finding]:
+def find_missing(row: Sequence[Attempt]) -> list[MinedLesson]:
     """Return for each missing program or module what brought it in this run, verified by a later use that worked."""
-    found: dict[str, Finding] = {}
+    found: dict[str, MinedLesson] = {}
     for place, attempt in enumerate(row):
         fault = attempt.fault
         if fault is None or fault.kind not in {"command", "module"} or fault.about in found:
@@ -55,10 +63,10 @@ def find_missing(row: Sequence[Attempt]) -> list[Finding]:
     return _joined(list(found.values()), row)
 
 
-def _joined(found: list[Finding], row: Sequence[Attempt]) -> list[Finding]:
+def _joined(found: list[MinedLesson], row: Sequence[Attempt]) -> list[MinedLesson]:
     """Say a chain (one call that stopped at one missing module after the other) once, with all that it took."""
     command = {attempt.step: attempt.command for attempt in row}
-    chains: dict[str, list[Finding]] = defaultdict(list)
+    chains: dict[str, list[MinedLesson]] = defaultdict(list)
     for finding in found:
         if finding.key.startswith("missing/module/"):
             chains[command[finding.steps[0]] or ""].append(finding)
@@ -77,11 +85,11 @@ def _joined(found: list[Finding], row: Sequence[Attempt]) -> list[Finding]:
         )
         out = [each for each in out if each not in links]
         steps = (links[0].steps[0], links[-1].steps[-1])
-        out.append(Finding("missing", f"missing/chain/{part.line}", text, steps))
+        out.append(MinedLesson("missing", f"missing/chain/{part.line}", text, steps))
     return out
 
 
-def _brought(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None:
+def _brought(fault: ErrorLine, place: int, row: Sequence[Attempt]) -> MinedLesson | None:
     later = row[place + 1 :]
     for offset, attempt in enumerate(later):
         if attempt.worked is False:
@@ -93,7 +101,7 @@ def _brought(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None
             if proof is not None:
                 command = part.line
                 what = "The program" if fault.kind == "command" else "The Python module"
-                return Finding(
+                return MinedLesson(
                     "missing",
                     f"missing/{fault.kind}/{fault.about}/{part.action}",
                     f"{what} `{fault.about}` may be missing ({quoted(said(fault))}): {quoted(command)} brought it.",
@@ -102,14 +110,14 @@ def _brought(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None
     return None
 
 
-def _named(fault: Fault, part: Part) -> bool:
+def _named(fault: ErrorLine, part: SimpleCommand) -> bool:
     """Whether the packages of an install plausibly hold what was missing: the name is in one of them."""
     name = fault.about.casefold().replace("_", "-")
     known = BRINGS.get(fault.about, frozenset()) | {name}
     return any(package in known or name in package.split("-") for package in installed(part))
 
 
-def _used(fault: Fault, first: Attempt, rest: Sequence[Attempt], part: Part) -> int | None:
+def _used(fault: ErrorLine, first: Attempt, rest: Sequence[Attempt], part: SimpleCommand) -> int | None:
     """Return the step in which the missing thing was used without the fault; None where it was not, or failed again.
 
     The same command line may use it at once (`apt-get install jq && jq ...`). An install whose packages do not bear the
@@ -138,7 +146,7 @@ def _used(fault: Fault, first: Attempt, rest: Sequence[Attempt], part: Part) -> 
     return None
 
 
-def _without(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None:
+def _without(fault: ErrorLine, place: int, row: Sequence[Attempt]) -> MinedLesson | None:
     """Return that the same call worked without the module, after the code was changed and nothing was installed."""
     first = row[place]
     if fault.kind != "module" or first.worked is not False or not _asked_for(fault, first):
@@ -153,7 +161,7 @@ def _without(fault: Fault, place: int, row: Sequence[Attempt]) -> Finding | None
                 f"The Python module `{fault.about}` may be missing ({quoted(said(fault))}): with the code changed to "
                 f"do without it, {quoted(first.command or '')} worked."
             )
-            return Finding("missing", f"without/{fault.kind}/{fault.about}", text, (first.step, attempt.step))
+            return MinedLesson("missing", f"without/{fault.kind}/{fault.about}", text, (first.step, attempt.step))
         files = changed_files(attempt)
         if f"{fault.about}.py" in files or "sys.path" in (written := attempt.command or attempt.arguments):
             return None  # the module was made or found, not done without
@@ -173,13 +181,13 @@ def _scripts(attempt: Attempt) -> set[str]:
     return set(map(basename, found))
 
 
-def find_absent(row: Sequence[Attempt], handled: Sequence[Finding]) -> tuple[list[Finding], set[str]]:
+def find_absent(row: Sequence[Attempt], handled: Sequence[MinedLesson]) -> tuple[list[MinedLesson], set[str]]:
     """Return what was missing and what nothing in the run brought: of use where many runs say so.
 
     With them come the keys of what the run did get past, or may have: then it must not be said that no run did.
     """
     past = {f"absent/{'/'.join(finding.key.split('/')[1:3])}" for finding in handled}
-    found: dict[str, Finding] = {}
+    found: dict[str, MinedLesson] = {}
     where = places(row)
     same = _places_of_lines(row)
     for place, attempt in enumerate(row):
@@ -201,7 +209,7 @@ def find_absent(row: Sequence[Attempt], handled: Sequence[Finding]) -> tuple[lis
             f"The {what} `{fault.about}` was missing ({quoted(said(fault))}) in run after run, and none of them "
             "brought it: plan without it."
         )
-        found[key] = Finding("absent", key, text, (attempt.step,))
+        found[key] = MinedLesson("absent", key, text, (attempt.step,))
     return [each for key, each in found.items() if key not in past], past
 
 
@@ -212,7 +220,7 @@ def _places_of_lines(row: Sequence[Attempt]) -> Mapping[str | None, Sequence[int
     return found
 
 
-def _got_past(fault: Fault, first: Attempt, others: Sequence[Attempt]) -> bool:
+def _got_past(fault: ErrorLine, first: Attempt, others: Sequence[Attempt]) -> bool:
     """Whether the same call may have worked in the run, in whatever way, or the program that was missing did.
 
     A call whose end is not known may have worked: what is said of all runs must be sure.
@@ -237,12 +245,12 @@ def _may_use(attempt: Attempt, program: str) -> bool:
     return bool(carried(attempt, program)) or any(_calls(part, program) for part in attempt.parts)
 
 
-def _calls(part: Part, program: str) -> bool:
+def _calls(part: SimpleCommand, program: str) -> bool:
     """Whether a part calls a program, by this name, from a path or by a launcher."""
     return called(part, program) or basename(core(part)[0]) == basename(program)
 
 
-def _asked_for(fault: Fault, attempt: Attempt) -> bool:
+def _asked_for(fault: ErrorLine, attempt: Attempt) -> bool:
     """Whether the call itself wanted the missing thing, not something that printed beside it."""
     if fault.kind == "command":
         if fault.about in here_documents(attempt.command or ""):
@@ -251,3 +259,108 @@ def _asked_for(fault: Fault, attempt: Attempt) -> bool:
         itself = any(called(part, fault.about) for part in attempt.parts)
         return itself or any(fault.about in part.typed for part in given)
     return attempt.worked is False and any(part.program == "python3" for part in attempt.parts)
+
+
+_SOON = 3
+_LONGEST = 160
+_CODED = frozenset({"python3", "node", "perl", "ruby", "php"})
+_THING = re.compile(r"[\w-]+\.\w+|/\w")
+
+
+def said(fault: ErrorLine) -> str:
+    """Return the fault as a lesson names it: without what differs from shell to shell."""
+    if fault.kind == "command":
+        return f"{fault.about}: command not found"
+    if "requires the" in fault.line:
+        return f"requires the {fault.about} library but it was not found"
+    return f"No module named '{fault.about}'"
+
+
+def stand_in(fault: ErrorLine, place: int, row: Sequence[Attempt]) -> MinedLesson | None:
+    """Return what did the same job without what was missing; None where nothing clearly did."""
+    if fault.kind == "command" and fault.about == "sudo":
+        return _without_sudo(fault, place, row)
+    found = _other_program(fault, place, row) if fault.kind == "command" else None
+    return found or _other_way(fault, place, row)
+
+
+def _other_way(fault: ErrorLine, place: int, row: Sequence[Attempt]) -> MinedLesson | None:
+    """Return the same call in another way: `npx tsc` for `tsc`, `PYTHONPATH=src python a.py` for `python a.py`."""
+    first = row[place]
+    if fault.kind == "command":
+        wanted = [part for part in first.parts if called(part, fault.about)]
+    else:
+        wanted = [part for part in first.parts if first.worked is False and part.program not in READERS]
+    if len(wanted) != 1:
+        return None
+    for offset, attempt in enumerate(row[place + 1 : place + 1 + _SOON], place + 1):
+        if attempt.worked is not True or attempt.fault is not None:
+            continue
+        found = in_another_way(first, wanted[0], attempt)
+        if found is None:
+            continue
+        part, shown = found
+        if len(shown) > _LONGEST or not quotable(shown) or world_changed(row[place + 1 : offset]):
+            return None
+        what = "program" if fault.kind == "command" else "Python module"
+        return MinedLesson(
+            "missing",
+            f"missing/{fault.kind}/{fault.about}/{part.typed[0]}",
+            f"The {what} `{fault.about}` may be missing ({quoted(said(fault))}): the same call worked as "
+            f"{quoted(shown)}.",
+            (first.step, attempt.step),
+        )
+    return None
+
+
+def _other_program(fault: ErrorLine, place: int, row: Sequence[Attempt]) -> MinedLesson | None:
+    """Return a program of the same kind, or code, that did the same soon after: `wget URL` for a missing `curl`."""
+    wanted = [part for part in row[place].parts if called(part, fault.about)]
+    for attempt in row[place + 1 : place + 1 + _SOON] if wanted else ():
+        if attempt.worked is not True or attempt.fault is not None:
+            continue
+        for part in attempt.parts:
+            if len(part.text) > 120 or not (_alike(fault, wanted[0], part) or _by_code(fault, wanted[0], part)):
+                continue
+            return MinedLesson(
+                "missing",
+                f"missing/command/{fault.about}/{part.program}",
+                f"The program `{fault.about}` may be missing ({quoted(said(fault))}): `{part.program}` stood "
+                f"in for it, as in {quoted(part.text if part.program in _CODED else part.line, 120)}.",
+                (row[place].step, attempt.step),
+            )
+    return None
+
+
+def _alike(fault: ErrorLine, wanted: SimpleCommand, part: SimpleCommand) -> bool:
+    alike = any({fault.about, part.program} <= group for group in ALIKE)
+    shared = wanted.targets & part.targets or not wanted.targets or not part.targets
+    asks = not ONLY_ASKS.isdisjoint(part.words) and ONLY_ASKS.isdisjoint(wanted.words)  # that it is there is no use
+    return bool(alike and shared) and part.program != fault.about and not asks
+
+
+def _by_code(fault: ErrorLine, wanted: SimpleCommand, part: SimpleCommand) -> bool:
+    """Whether a line of code does what the program does, with the same input: a file that it names, or the pipe."""
+    code = " ".join(part.words[1:])
+    things = {word for word in wanted.targets if _THING.search(word)}
+    same = any(thing in code for thing in things) if things else bool(part.fed) and part.fed == wanted.fed
+    if part.program not in _CODED or not part.sure or not same:
+        return False
+    for thing in things:
+        code = code.replace(thing, "")  # `json` in the name of a file is no sign of what reads it
+    return any(re.search(rf"\b{re.escape(name)}\b", code) for name in CODE.get(fault.about, ()))
+
+
+def _without_sudo(fault: ErrorLine, place: int, row: Sequence[Attempt]) -> MinedLesson | None:
+    actions = {part.action for part in row[place].parts if part.text.startswith("sudo ")}
+    for attempt in row[place + 1 : place + 4]:
+        hit = [part for part in attempt.parts if part.action in actions and not part.text.startswith("sudo ")]
+        if hit and attempt.worked and hit[0].sure:
+            return MinedLesson(
+                "missing",
+                "missing/command/sudo/none",
+                f"The program `sudo` may be missing ({quoted(said(fault))}) where the agent is root: the same command "
+                f"without it worked, as in {quoted(hit[0].line, 100)}.",
+                (row[place].step, attempt.step),
+            )
+    return None

@@ -1,7 +1,8 @@
 """Failure and fix: a call that failed, and the later one of the same intent that worked.
 
-Two shapes are lessons: the call was changed in a few words (`repair`), or the same call worked after one other command
-(`until`). What changed in many places at once teaches nothing that could be said in a line.
+Three shapes are lessons: the call was changed in a few words (`repair`), the same call worked after one other command
+(`until`), or the shell itself refused a form that a later call did without (`shell`). What changed in many places at
+once teaches nothing that could be said in a line.
 """
 
 from __future__ import annotations
@@ -11,16 +12,35 @@ import re
 from collections.abc import Sequence
 from posixpath import basename
 
-from combee.traces.mining.attempts import Attempt
-from combee.traces.mining.changes import acts, changed_files, changes_the_world, edits_in_place, sets_up, world_changed
-from combee.traces.mining.faults import Fault, quotable, quoted
-from combee.traces.mining.finding import Finding
+from combee.traces.mining.attempts import (
+    Attempt,
+    acts,
+    changed_files,
+    changes_the_world,
+    edits_in_place,
+    folder,
+    ran,
+    sets_up,
+    world_changed,
+)
+from combee.traces.mining.faults import ErrorLine, quotable, quoted
+from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.missing import INSTALLERS, installed
-from combee.traces.mining.shell import Part, program_name
-from combee.traces.mining.ways import core, folder, names, other_options, ran, same_call, similar
-from combee.traces.mining.words import ALIKE, ONLY_ASKS, READERS, RUNNERS
+from combee.traces.mining.programs import ALIKE, ONLY_ASKS, READERS, RUNNERS
+from combee.traces.mining.shell import (
+    SimpleCommand,
+    core,
+    here_documents,
+    names,
+    other_options,
+    program_name,
+    same_call,
+    similar,
+    without_heredocs,
+    written_files,
+)
 
-__all__ = ["culprit", "find_repairs"]
+__all__ = ["culprit", "find_quoting", "find_repairs"]
 
 _WINDOW = 8
 _MOST_CHANGED = 4
@@ -35,7 +55,7 @@ _TESTERS = frozenset({"pytest", "jest", "vitest", "mocha", "rspec", "phpunit", "
 _HANDLED = frozenset({"command", "module"})  # told by `missing`
 
 
-def culprit(attempt: Attempt) -> Part | None:
+def culprit(attempt: Attempt) -> SimpleCommand | None:
     """Return the simple command that failed, or None where more than one may have."""
     fault = attempt.fault
     telling = [part for part in attempt.parts if part.program not in READERS]
@@ -53,9 +73,9 @@ def culprit(attempt: Attempt) -> Part | None:
     return None
 
 
-def find_repairs(row: Sequence[Attempt]) -> list[Finding]:
+def find_repairs(row: Sequence[Attempt]) -> list[MinedLesson]:
     """Return the repairs of one run, each failure mended once."""
-    found: list[Finding] = []
+    found: list[MinedLesson] = []
     mended: set[tuple[str, str]] = set()
     for place, attempt in enumerate(row):
         fault = attempt.fault
@@ -71,7 +91,7 @@ def find_repairs(row: Sequence[Attempt]) -> list[Finding]:
     return found
 
 
-def _shell(place: int, row: Sequence[Attempt], fault: Fault) -> Finding | None:
+def _shell(place: int, row: Sequence[Attempt], fault: ErrorLine) -> MinedLesson | None:
     part = culprit(row[place])
     if part is None or len(part.text) > _LONGEST or "\n" in part.text:
         return _requoted(place, row, fault)
@@ -92,14 +112,14 @@ def _shell(place: int, row: Sequence[Attempt], fault: Fault) -> Finding | None:
     return _requoted(place, row, fault)
 
 
-def _alike(one: Part, other: Part) -> bool:
+def _alike(one: SimpleCommand, other: SimpleCommand) -> bool:
     mine, theirs = core(one), core(other)
     if mine and theirs and names(mine[0], theirs[0]) and mine[0] not in RUNNERS:
         return one.verbs == other.verbs or not (one.verbs and other.verbs)
     return one.action == other.action or any({one.program, other.program} <= group for group in ALIKE)
 
 
-def _same_intent(one: Part, other: Part) -> bool:
+def _same_intent(one: SimpleCommand, other: SimpleCommand) -> bool:
     if same_call(one, other):
         return True
     mine, theirs = installed(one), installed(other)
@@ -112,12 +132,12 @@ def _same_intent(one: Part, other: Part) -> bool:
     return similar(one, other) or other_options(one, other)
 
 
-def _elsewhere(first: Attempt, part: Part, later: Attempt, fix: Part) -> str:
+def _elsewhere(first: Attempt, part: SimpleCommand, later: Attempt, fix: SimpleCommand) -> str:
     """Return the folder into which the later line went before the call, where the first line went nowhere."""
     return folder(later, fix) if not folder(first, part) else ""
 
 
-def _changes(one: Part, other: Part) -> tuple[list[str], list[str]]:
+def _changes(one: SimpleCommand, other: SimpleCommand) -> tuple[list[str], list[str]]:
     """Return the words that were taken out, and those that were put in, with what stands before the call."""
     out: list[str] = []
     into: list[str] = []
@@ -130,8 +150,8 @@ def _changes(one: Part, other: Part) -> tuple[list[str], list[str]]:
 
 
 def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
-    place: int, offset: int, row: Sequence[Attempt], part: Part, fix: Part, fault: Fault
-) -> Finding | None:
+    place: int, offset: int, row: Sequence[Attempt], part: SimpleCommand, fix: SimpleCommand, fault: ErrorLine
+) -> MinedLesson | None:
     if part.program in READERS or (fault.kind == "timeout" and len(fix.text) > 120):
         return None
     out, into = _changes(part, fix)
@@ -153,11 +173,13 @@ def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
     return _repaired(row[place], row[offset], (part.action, part.text, shown), fault, change)
 
 
-def _repaired(first: Attempt, later: Attempt, said: tuple[str, str, str], fault: Fault, change: str) -> Finding | None:
+def _repaired(
+    first: Attempt, later: Attempt, said: tuple[str, str, str], fault: ErrorLine, change: str
+) -> MinedLesson | None:
     action, failed, worked = said
     if not (quotable(failed) and quotable(worked)):
         return None
-    return Finding(
+    return MinedLesson(
         "repair",
         f"repair/{action}/{fault.signature}/{change}",
         f"{quoted(failed)} failed with {quoted(fault.line)}; {quoted(worked)} worked.",
@@ -165,7 +187,7 @@ def _repaired(first: Attempt, later: Attempt, said: tuple[str, str, str], fault:
     )
 
 
-def _requoted(place: int, row: Sequence[Attempt], fault: Fault) -> Finding | None:
+def _requoted(place: int, row: Sequence[Attempt], fault: ErrorLine) -> MinedLesson | None:
     """Return that the next call was the same line with other quotes or by `bash -c`, and worked."""
     first, later = row[place], next(iter(row[place + 1 : place + 2]), None)
     if later is None or not later.worked or later.fault is not None or not first.command or not later.command:
@@ -186,7 +208,7 @@ def _only_hides(out: Sequence[str], into: Sequence[str]) -> bool:
     return not out and all(map(_HIDES.fullmatch, into))
 
 
-def _means_nothing(part: Part, fix: Part) -> bool:
+def _means_nothing(part: SimpleCommand, fix: SimpleCommand) -> bool:
     """Whether a change of words says nothing: another spelling of a program, another file given to a script, a look.
 
     An option, its value (`--workers 8`) and what stands before the call (`HOST=db`, `sudo`) do say something.
@@ -207,7 +229,7 @@ def _means_nothing(part: Part, fix: Part) -> bool:
     return not all(at and words[at - 1].startswith("-") and not _FILE.search(words[at]) for words, at in changed)
 
 
-def _spelled(part: Part) -> list[str]:
+def _spelled(part: SimpleCommand) -> list[str]:
     return [word if "/" in word else program_name(word) for word in part.typed]
 
 
@@ -217,10 +239,12 @@ def _writes(attempt: Attempt) -> bool:
     return bool(changed_files(attempt) - named) or (sets_up(attempt) and not acts(attempt))
 
 
-def _until(place: int, offset: int, row: Sequence[Attempt], part: Part, fault: Fault) -> Finding | None:
+def _until(
+    place: int, offset: int, row: Sequence[Attempt], part: SimpleCommand, fault: ErrorLine
+) -> MinedLesson | None:
     """The same call failed and then worked: a lesson where one command stands between, and no file was written."""
     between = [attempt for attempt in row[place + 1 : offset] if attempt.worked is not False]
-    done: list[Part] = [act for attempt in between for act in acts(attempt)]
+    done: list[SimpleCommand] = [act for attempt in between for act in acts(attempt)]
     here = list(row[offset].parts)
     done += filter(changes_the_world, here[: [each.words for each in here].index(part.words)])
     wrote = any(attempt.command is None or _writes(attempt) for attempt in between)
@@ -231,7 +255,7 @@ def _until(place: int, offset: int, row: Sequence[Attempt], part: Part, fault: F
         return None
     if act.action in INSTALLERS and not installed(act):
         return None
-    return Finding(
+    return MinedLesson(
         "until",
         f"until/{part.action}/{fault.signature}/{act.action}",
         f"{quoted(part.text)} failed with {quoted(fault.line)} until {quoted(act.text)} was run; then it worked.",
@@ -239,7 +263,7 @@ def _until(place: int, offset: int, row: Sequence[Attempt], part: Part, fault: F
     )
 
 
-def _tool(place: int, row: Sequence[Attempt], fault: Fault) -> Finding | None:
+def _tool(place: int, row: Sequence[Attempt], fault: ErrorLine) -> MinedLesson | None:
     """A call of a tool that is no shell: the next one of the same tool that worked, with one argument changed."""
     first = row[place]
     failures = 1
@@ -260,7 +284,7 @@ def _tool(place: int, row: Sequence[Attempt], fault: Fault) -> Finding | None:
         if said is None:
             return None
         times = "" if failures == 1 else f" {failures} times"
-        return Finding(
+        return MinedLesson(
             "repair",
             f"repair/{first.tool}/{fault.signature}/{changed[0]}/{said}",
             f"The tool `{first.tool}` failed{times} with {quoted(fault.line)}; "
@@ -280,3 +304,64 @@ def _difference(old: str, new: str) -> str | None:
     if "\n" in old or "\n" in new or max(len(old), len(new)) > 120:
         return None
     return f"{quoted(new)} instead of {quoted(old)}"
+
+
+_SOON_AFTER = 3
+_FORMS = (
+    ('"(" unexpected', re.compile(r"[<>]\([^()\n]{1,80}\)"), "the shell is no bash and does not know"),
+    ("Bad sub", re.compile(r"\$\{[^{}\n]{0,80}[\[(\"' ][^{}\n]{0,80}\}"), "in double quotes the shell reads"),
+)
+
+
+def find_quoting(row: Sequence[Attempt]) -> list[MinedLesson]:
+    """Return what the shell could not read, where the run shows how to say it."""
+    found: dict[str, MinedLesson] = {}
+    for place, attempt in enumerate(row):
+        fault, command = attempt.fault, attempt.command
+        if attempt.worked is not False or fault is None or command is None:
+            continue
+        later = [each for each in row[place + 1 : place + 1 + _SOON_AFTER] if each.worked and each.command]
+        if fault.kind == "shell":
+            finding = _form(attempt, command, fault, later)
+        else:
+            finding = _nested(attempt, command, fault, later) if fault.kind == "command" else None
+        if finding is not None:
+            found.setdefault(finding.key, finding)
+    return list(found.values())
+
+
+def _form(attempt: Attempt, command: str, fault: ErrorLine, later: Sequence[Attempt]) -> MinedLesson | None:
+    for said, pattern, why in _FORMS:
+        form = pattern.search(command) if said in fault.line else None
+        if form is None:
+            continue
+        program = _before(command[: form.start()])
+        for other in later:
+            again = other.command or ""
+            if program and re.search(rf"\b{re.escape(program)}\b", again) and not pattern.search(again):
+                shown = f"{quoted(form[0].strip(), 60)} in a call of `{program}`"
+                text = f"{quoted(fault.line, 80)}: {why} {shown}; without it the call worked."
+                return MinedLesson("shell", f"shell/{said}", text, (attempt.step, other.step))
+    return None
+
+
+def _before(command: str) -> str:
+    """Return the program whose arguments end here."""
+    words = re.split(r"&&|[|;&\n]", re.split("[\"']", command, maxsplit=1)[0])[-1].split()
+    return words[0] if words and re.fullmatch(r"[\w.+-]{2,40}", words[0]) else ""
+
+
+def _nested(attempt: Attempt, command: str, fault: ErrorLine, later: Sequence[Attempt]) -> MinedLesson | None:
+    if here_documents(command).count(fault.about) < 2:
+        return None
+    for other in later:
+        again = other.command or ""
+        outer = here_documents(without_heredocs(again))
+        inner = [word for word in here_documents(again) if word not in outer]
+        if outer and inner and written_files(again) & written_files(command):
+            text = (
+                f"A here-document inside another one needs an end word of its own: with `{fault.about}` for both the "
+                f"shell said {quoted(fault.line, 80)}; with `{outer[0]}` and `{inner[0]}` it worked."
+            )
+            return MinedLesson("shell", "shell/nested here-document", text, (attempt.step, other.step))
+    return None

@@ -1,21 +1,39 @@
-"""A command line taken apart: the simple commands in it, which of them surely ran, and what each is meant to do.
+"""A command line taken apart: the simple commands in it, which of them surely ran, and what each calls in the end.
 
 It reads text, it runs nothing. What it cannot take apart is one command of unknown intent, which teaches nothing.
+`core` is what is called whatever leads to it: of `./a.sh x`, `bash a.sh x` and `sudo sh ./a.sh x` it is `a.sh x`; of
+`python -m pytest -q`, `npx`, `uv run` and `docker exec db` what follows them.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
-from posixpath import basename
+from posixpath import basename, normpath
 
-from combee.traces.mining.words import KEYWORDS, TWO_WORDS, WITH_VERB, WRAPPERS
+from combee.traces.mining.programs import INTERPRETERS, KEYWORDS, LAUNCHERS, TWO_WORDS, WITH_VERB, WRAPPERS
 
-__all__ = ["Part", "base_package", "here_documents", "parts", "program_name", "without_heredocs", "written_files"]
+__all__ = [
+    "SimpleCommand",
+    "base_package",
+    "call_hash",
+    "called",
+    "core",
+    "here_documents",
+    "names",
+    "other_options",
+    "parts",
+    "program_name",
+    "same_call",
+    "similar",
+    "without_heredocs",
+    "written_files",
+]
 
 _HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_][\w.-]*+)\1")
 _WRITES = re.compile(r"(?<![0-9&<>])>{1,2}[ \t]*([\w./~+-]+)")
@@ -34,7 +52,7 @@ _MOST = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SimpleCommand:
     """One simple command.
 
     `words` are without wrappers (sudo, env) and assignments; `typed` has those of them that may matter; `text` is as
@@ -131,13 +149,13 @@ def written_files(command: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=4096)
-def parts(command: str) -> tuple[Part, ...]:
+def parts(command: str) -> tuple[SimpleCommand, ...]:
     """Return the simple commands of a line, in order; empty where the line cannot be read."""
     command = without_heredocs(command[:_MOST]).strip()
     pieces = _split(command)
     if not pieces:
         return ()
-    found: list[Part] = []
+    found: list[SimpleCommand] = []
     after = [joint for _, joint in pieces[1:]] + ["&" if command.endswith("&") and command[-2:] != "&&" else ""]
     chained = True
     sure: list[bool] = []
@@ -148,7 +166,7 @@ def parts(command: str) -> tuple[Part, ...]:
     for (text, _), joint, vouched in zip(pieces, after, reversed(sure), strict=True):
         typed, words = _words(text)
         if words:
-            found.append(Part(text.strip(), words, vouched, fed, joint == "&", typed))
+            found.append(SimpleCommand(text.strip(), words, vouched, fed, joint == "&", typed))
         fed = text.strip() if joint == "|" else ""
     if any(part.program in KEYWORDS for part in found):
         return ()  # loops and conditions: what ran is not known
@@ -237,3 +255,111 @@ def _words(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if words[:3] and program_name(words[0]) == "python3" and words[1:3] == ["-m", "pip"]:
         words = ["pip", *words[3:]]
     return typed, tuple(words)
+
+
+_INLINE = frozenset({"-c", "-e", "-r", "-E"})
+_VALUED = frozenset({"-n", "-p", "-e", "-u", "-w", "--name", "--prefix", "--env", "--user", "--workdir", "--with"})
+_NAMES_A_PLACE = frozenset({("docker", "exec"), ("docker-compose", "exec"), ("podman", "exec"), ("kubectl", "exec")})
+_LIKE = 0.4
+
+
+def core(part: SimpleCommand) -> tuple[str, ...]:
+    """Return the words of what a part calls in the end; the first is a name or a path without `./` and `.exe`."""
+    return _core(part.words)
+
+
+@lru_cache(maxsize=8192)
+def _core(given: tuple[str, ...]) -> tuple[str, ...]:
+    words = list(given)
+    for _ in range(4):
+        inner = _inside(words)
+        if inner is None:
+            break
+        words = inner
+    if not words:
+        return ()
+    return (_name(words[0]), *words[1:])
+
+
+def _name(word: str) -> str:
+    word = word.removesuffix(".exe") or word
+    return normpath(word) if "/" in word else program_name(word)
+
+
+def _inside(words: list[str]) -> list[str] | None:
+    """Return what an interpreter or a launcher runs, or None where the words are the call itself."""
+    if len(words) < 2:
+        return None
+    name = basename(words[0]).removesuffix(".exe")
+    if (name, words[1]) in {("docker", "compose"), ("uv", "pip")}:
+        return ["docker-compose" if name == "docker" else "pip", *words[2:]]
+    if name == "java" and "-jar" in words[:-1]:
+        return words[words.index("-jar") + 1 :]
+    if program_name(name) in INTERPRETERS:
+        return _script(words[1:])
+    for length in (2, 1):
+        if (name, *words[1:length]) in LAUNCHERS:
+            inner = _past_options(words[length:])
+            if (name, *words[1:length]) in _NAMES_A_PLACE:
+                inner = [word for word in inner[1:] if word != "--"]
+            return inner or None
+    return None
+
+
+def _script(rest: list[str]) -> list[str] | None:
+    """Return the script or the module with its arguments; None where the code stands in the call itself."""
+    for at, word in enumerate(rest):
+        if word in _INLINE:
+            return None
+        if word == "-m":
+            module = rest[at + 1 : at + 2]
+            return [f"{each.replace('.', '/')}.py" if "." in each else each for each in module] + rest[at + 2 :] or None
+        if not word.startswith("-"):
+            return rest[at:]
+    return None
+
+
+def _past_options(rest: list[str]) -> list[str]:
+    at = 0
+    while at < len(rest) and rest[at].startswith("-"):
+        at += 2 if rest[at] in _VALUED else 1
+    return rest[at:]
+
+
+def names(one: str, other: str) -> bool:
+    """Whether two first words may name the same thing: the same path, or one without its folder."""
+    bare = ("/" not in one or "/" not in other) and ".." not in {one[:2], other[:2]}
+    return one == other or (bare and basename(one) == basename(other))
+
+
+def called(part: SimpleCommand, program: str) -> bool:
+    """Whether a part calls a program by this very name; its spellings (python3 for python) do not count."""
+    return bool(part.words) and basename(part.words[0]) == basename(program)
+
+
+def same_call(one: SimpleCommand, other: SimpleCommand) -> bool:
+    """Whether two parts call the same with the same arguments, in whatever way."""
+    mine, theirs = core(one), core(other)
+    return bool(mine and theirs) and mine[1:] == theirs[1:] and names(mine[0], theirs[0])
+
+
+def call_hash(part: SimpleCommand) -> int:
+    """Return a hash that parts share which call the same with the same arguments, from whatever folder."""
+    name, *rest = core(part)
+    return hash((basename(name), *rest))
+
+
+def similar(one: SimpleCommand, other: SimpleCommand) -> bool:
+    """Whether two parts that call the same thing mean the same: most arguments, or all that are no options."""
+    a, b = list(core(one)[1:]), list(core(other)[1:])
+    if not a and not b:
+        return True
+    mine, theirs = ({word for word in words if not word.startswith("-")} for words in (a, b))
+    alike = difflib.SequenceMatcher(None, a, b, autojunk=False).ratio() >= _LIKE
+    return alike or bool(mine and mine == theirs)
+
+
+def other_options(one: SimpleCommand, other: SimpleCommand) -> bool:
+    """Whether two parts that call the same thing give it nothing but options, each its own."""
+    a, b = core(one)[1:], core(other)[1:]
+    return bool(a and b) and all(word.startswith("-") for word in (*a, *b))

@@ -20,7 +20,7 @@ from combee.kernel.learn import RecordedTraces, Reflection, Sampled
 from combee.kernel.playbook import Playbook, Vote, VoteKind
 from combee.redaction import Redactor, Trace, clean, from_jsonl, to_jsonl
 
-__all__ = ["Kept", "StoredRuns", "StoredTrace", "TraceFile", "keep", "safe", "vote_trace"]
+__all__ = ["KeptTraces", "StoredRuns", "StoredTrace", "TraceFile", "keep", "safe", "vote_trace"]
 
 _VOTE = "vote"
 _ANSWERS = frozenset({"target", "answer", "expected", "solution"})
@@ -37,7 +37,7 @@ class StoredTrace:
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptTraces:
     """What was written: traces, those met twice (kept once), and what was redacted, by kind."""
 
     traces: int = 0
@@ -62,13 +62,13 @@ def safe(trace: Trace, redactor: Redactor | None) -> tuple[Trace, Mapping[str, i
     return clean(trace, None), counts
 
 
-def keep(traces: Iterable[Trace], path: Path, redactor: Redactor | None) -> Kept:
+def keep(traces: Iterable[Trace], path: Path, redactor: Redactor | None) -> KeptTraces:
     """Write traces as they may be stored; the file appears when all are in it.
 
     Raises:
         StorageError: it cannot be written; nothing is left behind.
     """
-    kept, seen = Kept(), set[str]()
+    kept, seen = KeptTraces(), set[str]()
     with whole_file(path) as file:
         for trace in traces:
             if trace.id in seen:

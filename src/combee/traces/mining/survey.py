@@ -12,16 +12,20 @@ from dataclasses import dataclass, replace
 
 from combee.redaction import Trace
 from combee.traces.mining.attempts import attempts
-from combee.traces.mining.contrast import Outline, contrast, outline
+from combee.traces.mining.contrast import Outline, contrast, find_flips, outline
 from combee.traces.mining.corrections import find_corrections
-from combee.traces.mining.dead_ends import find_dead_ends, find_errors, find_unmended, installs_in_one
+from combee.traces.mining.dead_ends import (
+    find_dead_ends,
+    find_errors,
+    find_hangs,
+    find_slow,
+    find_unmended,
+    installs_in_one,
+)
 from combee.traces.mining.faults import quoted
-from combee.traces.mining.finding import Finding
-from combee.traces.mining.flips import find_flips
-from combee.traces.mining.hangs import find_hangs, find_slow
+from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.missing import find_absent, find_missing
-from combee.traces.mining.quoting import find_quoting
-from combee.traces.mining.repairs import find_repairs
+from combee.traces.mining.repairs import find_quoting, find_repairs
 
 __all__ = ["Survey", "findings", "survey"]
 
@@ -36,7 +40,7 @@ _LEAST_RUNS = {"absent": 3, "unmended": 3, "error": 3, "slow": 3}
 class Survey:
     """What was found in each run, by trace id; the texts are those that all runs share."""
 
-    by_trace: Mapping[str, tuple[Finding, ...]]
+    by_trace: Mapping[str, tuple[MinedLesson, ...]]
 
     def support(self) -> dict[str, int]:
         """Return in how many runs each lesson was found."""
@@ -47,7 +51,7 @@ class Survey:
         return dict(counts)
 
 
-def findings(trace: Trace) -> tuple[tuple[Finding, ...], Outline]:
+def findings(trace: Trace) -> tuple[tuple[MinedLesson, ...], Outline]:
     """Return what one run teaches by itself, and its outline for comparing it with others."""
     row = attempts(trace)
     missing = find_missing(row)
@@ -74,13 +78,13 @@ def survey(traces: Iterable[Trace]) -> Survey:
 
     Runs of different tenants or clearances are never compared: no text of the ones gets into a lesson of the others.
     """
-    own: dict[tuple[str, str], dict[str, tuple[Finding, ...]]] = defaultdict(dict)
+    own: dict[tuple[str, str], dict[str, tuple[MinedLesson, ...]]] = defaultdict(dict)
     outlines: dict[tuple[str, str], list[Outline]] = defaultdict(list)
     for trace in traces:
         group = (trace.labels.get("tenant", ""), trace.labels.get("clearance", ""))
         own[group][trace.id], seen = findings(trace)
         outlines[group].append(seen)
-    found: dict[str, tuple[Finding, ...]] = {}
+    found: dict[str, tuple[MinedLesson, ...]] = {}
     for group, by_trace in own.items():
         across = contrast(outlines[group])
         merged = {name: (*alone, *across.get(name, ())) for name, alone in by_trace.items()}
@@ -89,8 +93,8 @@ def survey(traces: Iterable[Trace]) -> Survey:
 
 
 def _true_across(
-    by_trace: Mapping[str, Sequence[Finding]], outlines: Sequence[Outline]
-) -> dict[str, tuple[Finding, ...]]:
+    by_trace: Mapping[str, Sequence[MinedLesson]], outlines: Sequence[Outline]
+) -> dict[str, tuple[MinedLesson, ...]]:
     """Drop what another run proves wrong; a dead end that another run got past becomes a repair."""
     worked: set[int] = set().union(*(run.worked for run in outlines))
     past: set[str] = set().union(*(run.past for run in outlines))
@@ -100,7 +104,7 @@ def _true_across(
     fed = {each.key: each for found in by_trace.values() for each in found if each.key.endswith("/fed")}
     feedable = {each.line for each in fed.values()}
 
-    def as_others_have_it(each: Finding) -> Finding | None:
+    def as_others_have_it(each: MinedLesson) -> MinedLesson | None:
         if each.kind == "hang" and (mended := fed.get(f"{each.key.removesuffix('/asks')}/fed")) is not None:
             return replace(mended, steps=each.steps)
         if each.kind == "dead_end" and (thing := each.key.split("/")[1]) in installs:
@@ -113,7 +117,7 @@ def _true_across(
     return {name: tuple(filter(None, map(as_others_have_it, found))) for name, found in by_trace.items()}
 
 
-def _got_past(end: Finding, thing: str, line: str) -> Finding | None:
+def _got_past(end: MinedLesson, thing: str, line: str) -> MinedLesson | None:
     """Return what worked elsewhere, if it differs in more than flags that change nothing about what is installed."""
     words = [word for word in line.split() if not word.startswith(_NO_MATTER) and not word.isdigit()]
     if len(words) > 6 or not any(word.startswith("-") for word in words):
@@ -127,7 +131,7 @@ def _got_past(end: Finding, thing: str, line: str) -> Finding | None:
     return replace(end, kind="repair", key=f"repair/{thing}/{line}", text=text)
 
 
-def _settled(by_trace: Mapping[str, Sequence[Finding]]) -> dict[str, tuple[Finding, ...]]:
+def _settled(by_trace: Mapping[str, Sequence[MinedLesson]]) -> dict[str, tuple[MinedLesson, ...]]:
     texts: dict[str, str] = {}
     runs: dict[str, set[str]] = defaultdict(set)
     for name, found in by_trace.items():
@@ -137,9 +141,9 @@ def _settled(by_trace: Mapping[str, Sequence[Finding]]) -> dict[str, tuple[Findi
             if known is None or (len(each.text), each.text) < (len(known), known):
                 texts[each.key] = each.text
     beaten = {f"absent/{'/'.join(key.split('/')[1:3])}" for key in runs if key.startswith("missing/")}
-    settled: dict[str, tuple[Finding, ...]] = {}
+    settled: dict[str, tuple[MinedLesson, ...]] = {}
     for name, found in by_trace.items():
-        kept: dict[str, Finding] = {}
+        kept: dict[str, MinedLesson] = {}
         for each in found:
             # what a "user" says in three runs or more is a harness speaking
             if each.kind == "correction" and len(runs[each.key]) >= _SAID_OFTEN:

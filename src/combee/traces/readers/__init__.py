@@ -1,9 +1,17 @@
 """Readers of agent traces: one a format, chosen by content, streaming over a file or a folder of any size."""
 
-from combee.traces.readers.notices import Notice, Report
-from combee.traces.readers.protocol import Reader
-from combee.traces.readers.read import ReadResult, read
-from combee.traces.readers.registry import GROUP, reader, readers
-from combee.traces.readers.source import Limits, Source
+from combee.traces.readers.reading import GROUP, ReadResult, TraceReader, read, reader, readers
+from combee.traces.readers.source import Notice, ReadLimits, Report, Source
 
-__all__ = ["GROUP", "Limits", "Notice", "ReadResult", "Reader", "Report", "Source", "read", "reader", "readers"]
+__all__ = [
+    "GROUP",
+    "Notice",
+    "ReadLimits",
+    "ReadResult",
+    "Report",
+    "Source",
+    "TraceReader",
+    "read",
+    "reader",
+    "readers",
+]

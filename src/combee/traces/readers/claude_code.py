@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from combee.redaction import Trace
-from combee.traces.readers.draft import Draft
+from combee.traces.readers.draft import TraceDraft
 from combee.traces.readers.messages import Piece, content_text, pieces
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import objects, table, text
@@ -104,7 +104,7 @@ def _sub_agents(source: Source, session: str) -> Iterator[Source]:
 
 
 def _finish(source: Source, session: _Session) -> Iterator[Trace]:
-    draft = Draft(source)
+    draft = TraceDraft(source)
     main = _main_chain(session.records)
     known = {text(record.get("uuid")) for _, record in session.records}
     seen: set[str] = set()
@@ -134,7 +134,7 @@ def _finish(source: Source, session: _Session) -> Iterator[Trace]:
     yield from draft.trace(task=task, meta={"agent": "claude-code", "session": session.id}, line=session.records[0][0])
 
 
-def _identify(draft: Draft, record: dict[str, object]) -> None:
+def _identify(draft: TraceDraft, record: dict[str, object]) -> None:
     if text(record.get("version")):
         draft.meta.setdefault("version", text(record["version"]))
     model = text(table(record.get("message")).get("model"))

@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator
 
 from combee.redaction import Outcome, Role, Trace
-from combee.traces.readers.draft import Draft
+from combee.traces.readers.draft import TraceDraft, claim
 from combee.traces.readers.messages import Piece
-from combee.traces.readers.outcomes import claim
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import number, objects, table, text, when
 
@@ -56,7 +55,7 @@ def _team(source: Source, team: str) -> Iterator[Trace]:
     members = {text(member.get("agentId")): text(member.get("name")) for member in objects(config.get("members"))}
     names = frozenset(members.values())
     lead = members.get(text(config.get("leadAgentId")), "")
-    draft = Draft(source)
+    draft = TraceDraft(source)
     for name, record in _records(source.child(f"teams/{team}/events"), _EVENT):
         _event(draft, record, names, lead, name)
     tasks = [record for _, record in _records(source.child(f"tasks/{team}"), _TASK)]
@@ -90,7 +89,7 @@ def _records(folder: Source, pattern: re.Pattern[str]) -> Iterator[tuple[str, di
             entry.skip("not an object")
 
 
-def _event(draft: Draft, record: dict[str, object], names: frozenset[str], lead: str, file: str) -> None:
+def _event(draft: TraceDraft, record: dict[str, object], names: frozenset[str], lead: str, file: str) -> None:
     sender, to, kind = text(record.get("from")), text(record.get("to")), text(record.get("type"), "message")
     said = "\n".join(part for key in _SAID if (part := text(record.get(key))))
     head = f"[{kind}] {sender} to {to or 'all'}"
@@ -103,7 +102,7 @@ def _event(draft: Draft, record: dict[str, object], names: frozenset[str], lead:
     draft.add(Piece(role, shown), timestamp=when(record.get("timestamp")), agent=agent)
 
 
-def _goal(config: dict[str, object], draft: Draft) -> str | None:
+def _goal(config: dict[str, object], draft: TraceDraft) -> str | None:
     goal = text(config.get("description"))
     return goal or next((step.text for step in draft.steps if step.role in {"user", "assistant"}), None)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from combee.redaction import ToolCall, Trace
-from combee.traces.readers.draft import Draft
+from combee.traces.readers.draft import TraceDraft
 from combee.traces.readers.messages import Piece, call_of, content_text, pieces, role_of
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import compact, flag, number, rows, table, text, when
@@ -57,7 +57,7 @@ class CodexReader:
         events = list(_events(source))
         start = _own_start(events)
         spoken = Counter(_said(event) for event in events if event.kind == "message")
-        draft = Draft(source)
+        draft = TraceDraft(source)
         thought = any(event.kind == "reasoning" for event in events)
         task: str | None = None
         for event in events:
@@ -103,7 +103,7 @@ def _own_start(events: list[_Event]) -> float:
     return 0.0
 
 
-def _identify(draft: Draft, payload: dict[str, object]) -> None:
+def _identify(draft: TraceDraft, payload: dict[str, object]) -> None:
     spawn = table(table(table(payload.get("source")).get("subagent")).get("thread_spawn"))
     found = {
         "agent": "codex",

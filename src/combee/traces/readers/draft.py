@@ -1,18 +1,76 @@
-"""A trace in the making: steps are numbered, texts made plain, sizes bounded, and the id computed at the end."""
+"""A trace in the making: numbered steps, plain texts, bounded sizes, the outcome, and the id computed at the end.
+
+An outcome is a score, a verdict of tests, or only the agent's own word. Where each model call repeats the conversation,
+only what is new is added: what was said twice stays twice, and a tool's result is known by the id of its call.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from combee.redaction import Outcome, Step, ToolCall, Trace, plain, trace_id
 from combee.traces.readers.messages import Piece
 from combee.traces.readers.source import Source
+from combee.traces.readers.values import flag, number, table, text
 
-__all__ = ["Draft"]
+__all__ = ["Conversation", "TraceDraft", "claim", "failure_detail", "graded", "recorded", "scored", "submitted"]
+
+_DETAIL = 4000
 
 
-class Draft:
+def scored(score: float | None, *, tests: Mapping[str, bool] | None = None, detail: str = "") -> Outcome:
+    """Return the outcome of a score from outside: 1 or more is success, 0 or less is not, between is left open."""
+    success = None if score is None or 0 < score < 1 else score >= 1
+    return Outcome(success=success, score=score, tests=dict(tests or {}), detail=detail[:_DETAIL])
+
+
+def graded(scores: Mapping[str, float], chosen: str, detail: str) -> Outcome:
+    """Return the outcome of several scores: the chosen one counts, and each that is 0 or 1 is a test."""
+    tests = {name: score >= 1 for name, score in scores.items() if score in {0.0, 1.0}} if len(scores) > 1 else {}
+    return scored(scores[chosen], tests=tests, detail=detail)
+
+
+def claim(success: bool | None, detail: str = "") -> Outcome:
+    """Return an outcome that only the agent states."""
+    return Outcome(success=success, claimed=success is not None, detail=detail[:_DETAIL])
+
+
+def submitted(status: str) -> Outcome | None:
+    """Return the outcome of an exit status: that the agent handed something in is its own claim of success."""
+    if not status:
+        return None
+    return claim(True, status) if status.lower() == "submitted" else Outcome(detail=status)
+
+
+def failure_detail(value: object) -> str:
+    """Return what an error field says: a text, or the message (and type) of an object."""
+    if isinstance(value, str):
+        return value[:_DETAIL]
+    error = table(value)
+    kind = text(error.get("type")) or text(error.get("exception_type")) or text(error.get("error_class"))
+    said = text(error.get("message")) or text(error.get("exception_message")) or text(error.get("error"))
+    return ": ".join(part for part in (kind, said) if part)[:_DETAIL]
+
+
+def recorded(value: Mapping[str, object]) -> Outcome | None:
+    """Return the outcome at the top of a loose record: `resolved`, `reward` or `score`; `success` is a claim."""
+    resolved = flag(value.get("resolved"))
+    if resolved is None:
+        resolved = flag(value.get("is_resolved"))
+    for key in ("reward", "score"):
+        score = number(value.get(key))
+        if score is not None:
+            outcome = scored(score)
+            return outcome if resolved is None else Outcome(success=resolved, score=score)
+    if resolved is not None:
+        return Outcome(success=resolved)
+    claimed = flag(value.get("success"))
+    return None if claimed is None else claim(claimed)
+
+
+class TraceDraft:
     """Gathers the steps of one trace read from `source`."""
 
     def __init__(self, source: Source) -> None:
@@ -102,3 +160,50 @@ class Draft:
         if clean is not text and clean != text:
             self.source.note("lone surrogates were replaced", line)
         return clean
+
+
+class Conversation:
+    """Adds to a draft only what it does not hold yet."""
+
+    def __init__(self, draft: TraceDraft) -> None:
+        self.draft = draft
+        self._known: Counter[tuple[str, str]] = Counter()
+        self._answered: set[str] = set()
+        self._called: set[str] = set()
+
+    def heard(self, found: Iterable[Piece], *, timestamp: str | None, line: int | None) -> None:
+        """Add what a model call was given: the conversation so far."""
+        here: Counter[tuple[str, str]] = Counter()
+        for piece in found:
+            key = (piece.role, piece.text.strip())
+            here[key] += 1
+            if piece.calls and all(call.id in self._called for call in piece.calls):
+                continue
+            if piece.answers is not None and piece.answers in self._answered:
+                continue
+            if here[key] > self._known[key] or (piece.calls and not piece.text):
+                self._add(piece, timestamp, line)
+
+    def said(self, found: Iterable[Piece], *, timestamp: str | None, line: int | None) -> None:
+        """Add what is new for sure: a model's answer, or a tool's call and result."""
+        for piece in found:
+            if piece.answers is not None and piece.answers in self._answered:
+                continue
+            if piece.calls and all(call.id in self._called for call in piece.calls) and not piece.text:
+                continue
+            self._add(piece, timestamp, line)
+
+    def has_call(self, name: str) -> bool:
+        """Whether a call of that id is known."""
+        return name in self._called
+
+    def has_text(self, said: str) -> bool:
+        """Whether the model already said this."""
+        return self._known["assistant", said.strip()] > 0
+
+    def _add(self, piece: Piece, timestamp: str | None, line: int | None) -> None:
+        self._known[piece.role, piece.text.strip()] += 1
+        self._called |= {call.id for call in piece.calls if call.id}
+        if piece.answers is not None:
+            self._answered.add(piece.answers)
+        self.draft.add(piece, timestamp=timestamp, line=line)

@@ -13,9 +13,8 @@ from functools import partial
 
 from combee.redaction import Outcome, Trace
 from combee.traces.readers.archive import members
-from combee.traces.readers.draft import Draft
+from combee.traces.readers.draft import TraceDraft, failure_detail, graded
 from combee.traces.readers.messages import content_text, pieces
-from combee.traces.readers.outcomes import failure_detail, graded
 from combee.traces.readers.shape import parse_json
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import compact, flag, number, objects, rows, table, text, when
@@ -103,7 +102,7 @@ def _restored(value: object, attachments: dict[str, object], depth: int = 0) -> 
 
 def _sample(source: Source, sample: dict[str, object], log: dict[str, object], line: int | None) -> Iterator[Trace]:
     attachments = table(sample.get("attachments"))
-    draft = Draft(source)
+    draft = TraceDraft(source)
     draft.run = text(sample.get("uuid")) or f"{text(sample.get('id'))}/{text(sample.get('epoch'))}"
     asked = _restored(sample.get("input"), attachments)
     messages = _restored(sample.get("messages"), attachments)

@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from combee.redaction import Outcome, ToolCall, Trace
-from combee.traces.readers.conversation import Conversation
-from combee.traces.readers.draft import Draft
-from combee.traces.readers.grouping import Group, grouped
+from combee.traces.readers.draft import Conversation, TraceDraft, failure_detail, graded
 from combee.traces.readers.messages import Piece, content_text, pieces
-from combee.traces.readers.outcomes import failure_detail, graded
-from combee.traces.readers.source import Source
+from combee.traces.readers.source import RecordGroup, Source, grouped
 from combee.traces.readers.values import compact, number, objects, rows, table, text, when
 
 __all__ = ["LangSmithReader"]
@@ -78,7 +75,7 @@ def _runs(source: Source) -> Iterator[tuple[int, str, dict[str, object], int]]:
                 source.skip("neither a run nor feedback on one", line)
 
 
-def _trace(source: Source, group: Group) -> Iterator[Trace]:
+def _trace(source: Source, group: RecordGroup) -> Iterator[Trace]:
     runs = [(line, run) for line, run in group.records if "run_type" in run]
     if not runs:
         source.skip("feedback on a run that is not here", group.records[0][0])
@@ -86,7 +83,7 @@ def _trace(source: Source, group: Group) -> Iterator[Trace]:
     runs.sort(key=lambda pair: (text(pair[1].get("dotted_order")), text(pair[1].get("start_time"))))
     names = {text(run.get("id")) for _, run in runs}
     root_line, root = next((pair for pair in runs if text(pair[1].get("parent_run_id")) not in names), runs[0])
-    draft = Draft(source)
+    draft = TraceDraft(source)
     talk = Conversation(draft)
     for line, run in runs:
         _add_run(talk, run, line)

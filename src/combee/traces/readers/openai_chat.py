@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from combee.redaction import Outcome, Trace
-from combee.traces.readers.draft import Draft
+from combee.traces.readers.draft import TraceDraft, failure_detail, recorded
 from combee.traces.readers.messages import Piece, pieces
-from combee.traces.readers.outcomes import failure_detail, recorded
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import objects, rows, table, text
 
@@ -86,7 +85,7 @@ def _goes_on(last: _Conversation, found: _Conversation) -> bool:
 
 
 def _finished(source: Source, conversation: _Conversation) -> Iterator[Trace]:
-    draft = Draft(source)
+    draft = TraceDraft(source)
     draft.pieces(conversation.said, line=conversation.line)
     meta = {key: value for key, value in conversation.meta.items() if key != "request"}
     yield from draft.trace(outcome=conversation.outcome, meta=meta, line=conversation.line)

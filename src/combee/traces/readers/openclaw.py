@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from combee.redaction import Trace
-from combee.traces.readers.draft import Draft
+from combee.traces.readers.draft import TraceDraft
 from combee.traces.readers.messages import Piece, pieces
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import number, table, text, when
@@ -31,7 +31,7 @@ class OpenClawReader:
 
     def read(self, source: Source) -> Iterator[Trace]:
         """Yield the session."""
-        draft = Draft(source)
+        draft = TraceDraft(source)
         events: list[tuple[int, dict[str, object]]] = []
         for line, value in source.records():
             record = table(value)
@@ -67,7 +67,7 @@ def _active(events: list[tuple[int, dict[str, object]]]) -> set[str]:
     return found
 
 
-def _message(draft: Draft, message: dict[str, object], stamp: str | None, agent: str | None, line: int) -> None:
+def _message(draft: TraceDraft, message: dict[str, object], stamp: str | None, agent: str | None, line: int) -> None:
     details = table(message.get("details"))
     code = number(details.get("exitCode"))
     failed = text(details.get("status")) == "error" or (code is not None and code != 0)

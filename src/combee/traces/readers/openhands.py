@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from combee.redaction import Outcome, ToolCall, Trace
-from combee.traces.readers.draft import Draft
+from combee.traces.readers.draft import TraceDraft, claim, recorded
 from combee.traces.readers.messages import Piece, call_of, content_text, pieces, role_of
-from combee.traces.readers.outcomes import claim, recorded
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import compact, flag, number, rows, table, text, when
 
@@ -102,7 +101,7 @@ def _from_files(source: Source, names: Iterable[str]) -> Iterator[tuple[int, obj
 def _conversation(
     source: Source, events: Iterable[tuple[int, object]], row: dict[str, object] | None, line: int | None
 ) -> Iterator[Trace]:
-    draft = Draft(source)
+    draft = TraceDraft(source)
     draft.meta["agent"] = "openhands"
     ended: Outcome | None = None
     calls: dict[str, str] = {}  # event id of an action -> id of its call

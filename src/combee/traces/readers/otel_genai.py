@@ -7,20 +7,73 @@ one trace are joined; model calls that repeat the conversation add only what is 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from combee.redaction import Outcome, ToolCall, Trace
-from combee.traces.readers.conversation import Conversation
-from combee.traces.readers.draft import Draft
-from combee.traces.readers.grouping import Group, grouped
+from combee.traces.readers.draft import Conversation, TraceDraft, graded
 from combee.traces.readers.messages import Piece, pieces, role_of
-from combee.traces.readers.otel_attributes import attributes_of, numbered_messages, span_events
-from combee.traces.readers.outcomes import graded
-from combee.traces.readers.source import Source
+from combee.traces.readers.source import RecordGroup, Source, grouped
 from combee.traces.readers.values import compact, number, objects, rows, table, text, when
 
-__all__ = ["OtelReader"]
+__all__ = ["OtelReader", "attributes_of", "numbered_messages", "span_events"]
+
+_NUMBERED = re.compile(r"\.(\d{1,6})\.([\w.]{1,100})\Z")
+_DEEPEST = 40
+
+
+def _plain(value: object, depth: int = 0) -> object:
+    """Return the value inside OTLP's typed wrapper."""
+    typed = table(value)
+    if not typed or depth > _DEEPEST:
+        return value
+    if "arrayValue" in typed:
+        return [_plain(item, depth + 1) for item in rows(table(typed["arrayValue"]).get("values"))]
+    if "kvlistValue" in typed:
+        listed = objects(table(typed["kvlistValue"]).get("values"))
+        return {text(item.get("key")): _plain(item.get("value"), depth + 1) for item in listed}
+    if "intValue" in typed:
+        return number(typed["intValue"])
+    for key in ("stringValue", "boolValue", "doubleValue", "bytesValue"):
+        if key in typed:
+            return typed[key]
+    return value
+
+
+def attributes_of(value: object) -> dict[str, object]:
+    """Return attributes by name."""
+    if isinstance(value, list):
+        return {text(item.get("key")): _plain(item.get("value")) for item in objects(value)}
+    return table(value)
+
+
+def span_events(value: object) -> list[tuple[str, dict[str, object]]]:
+    """Return the name and the attributes of every event of a span."""
+    return [(text(event.get("name")), attributes_of(event.get("attributes"))) for event in objects(value)]
+
+
+def numbered_messages(attributes: dict[str, object], prefix: str) -> list[dict[str, object]]:
+    """Return messages that are spread over attributes like `gen_ai.prompt.0.content`, with their calls."""
+    found: dict[int, dict[str, object]] = {}
+    calls: dict[int, dict[int, dict[str, object]]] = {}
+    for name, value in attributes.items():
+        if not name.startswith(prefix + "."):
+            continue
+        match = _NUMBERED.match(name, len(prefix))
+        if match is None:
+            continue
+        at, key = int(match[1]), match[2]
+        if key.startswith("tool_calls."):
+            _, which, part = (key + ".").split(".", 2)
+            if which.isdigit():
+                calls.setdefault(at, {}).setdefault(int(which), {})[part.strip(".")] = value
+        else:
+            found.setdefault(at, {})[key] = value
+    for at, made in calls.items():
+        found.setdefault(at, {})["tool_calls"] = [made[which] for which in sorted(made)]
+    return [found[at] for at in sorted(found)]
+
 
 _CHAT = frozenset({"chat", "text_completion", "generate_content", "completion"})
 
@@ -105,7 +158,7 @@ def _span(line: int, record: dict[str, object]) -> _Span:
     )
 
 
-def _trace(source: Source, group: Group) -> Iterator[Trace]:
+def _trace(source: Source, group: RecordGroup) -> Iterator[Trace]:
     spans = [_span(line, record) for line, record in group.records]
     spans.sort(key=lambda span: (span.start, span.end))
     if not any(key.startswith(("gen_ai.", "llm.")) for span in spans for key in span.attributes) and not any(
@@ -115,7 +168,7 @@ def _trace(source: Source, group: Group) -> Iterator[Trace]:
         return
     known = {span.id for span in spans}
     root = next((span for span in spans if span.parent not in known), spans[0])
-    draft = Draft(source)
+    draft = TraceDraft(source)
     talk = Conversation(draft)
     for span in spans:
         _add_span(talk, span)

@@ -1,19 +1,20 @@
-"""One file or folder as a reader sees it: bounded reads, JSON values with their line, a place to name what was lost.
+"""One file or folder as a reader sees it: bounded reads, records with their line, and a report of what was lost.
 
 Nothing here follows links, waits on pipes, or holds more than one record in memory. A record is one JSON line, one
-whole JSON document or one member of an archive; a record over the limit is named and passed over.
+whole JSON document or one member of an archive; a record over the limit is named and passed over. Notices of one file
+with one reason are joined (first line, how many), so a file of a million bad lines costs one entry.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from combee.redaction import plain
-from combee.traces.readers.notices import Report
 from combee.traces.readers.shape import (
     SPACE,
     Kind,
@@ -25,11 +26,103 @@ from combee.traces.readers.shape import (
     shape_of,
 )
 
-__all__ = ["Limits", "Source"]
+__all__ = ["Notice", "ReadLimits", "RecordGroup", "Report", "Source", "grouped"]
+
+_MOST = 100_000
+
+
+@dataclass(slots=True)
+class Notice:
+    """`count` things of one kind in one file; `line` is that of the first (from 1), None for the file as a whole."""
+
+    path: str
+    reason: str
+    line: int | None = None
+    count: int = 1
+
+    def __str__(self) -> str:
+        where = self.path if self.line is None else f"{self.path}:{self.line}"
+        more = f" ({self.count} times)" if self.count > 1 else ""
+        return f"{where}: {self.reason}{more}"
+
+
+@dataclass(slots=True)
+class Report:
+    """Counts of one reading run.
+
+    `formats` maps a reader's name to its traces, `files` to its files or folders; `lost` counts what was not read,
+    `twice` the runs that `ReadResult.once` met again, `links` the further names of files that were read once, `unnamed`
+    the notices past the number that is kept.
+    """
+
+    formats: Counter[str] = field(default_factory=Counter)
+    files: Counter[str] = field(default_factory=Counter)
+    steps: int = 0
+    tool_calls: int = 0
+    twice: int = 0
+    links: int = 0
+    lost: int = 0
+    unnamed: int = 0
+    _skipped: dict[tuple[str, str], Notice] = field(default_factory=dict)
+    _notes: dict[tuple[str, str], Notice] = field(default_factory=dict)
+
+    @property
+    def skipped(self) -> tuple[Notice, ...]:
+        """What was not read, in the order in which it was met."""
+        return tuple(self._skipped.values())
+
+    @property
+    def notes(self) -> tuple[Notice, ...]:
+        """What was read, but changed or assumed."""
+        return tuple(self._notes.values())
+
+    @property
+    def traces(self) -> int:
+        """How many traces were read."""
+        return self.formats.total()
+
+    def again(self, kind: str, steps: int, tool_calls: int) -> None:
+        """Count a trace as met twice that was counted as read."""
+        self.formats[kind] -= 1
+        self.formats += Counter()  # without those of which none is left
+        self.steps -= steps
+        self.tool_calls -= tool_calls
+        self.twice += 1
+
+    def skip(self, path: str, reason: str, line: int | None = None) -> None:
+        """Name something that was not read."""
+        self.lost += 1
+        self._add(self._skipped, path, reason, line)
+
+    def note(self, path: str, reason: str, line: int | None = None) -> None:
+        """Name something that was read, but changed or assumed."""
+        self._add(self._notes, path, reason, line)
+
+    def _add(self, where: dict[tuple[str, str], Notice], path: str, reason: str, line: int | None) -> None:
+        known = where.get((path, reason))
+        if known is not None:
+            known.count += 1
+        elif len(where) < _MOST:
+            where[path, reason] = Notice(path, reason, line)
+        else:
+            self.unnamed += 1
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{name} {count}" for name, count in sorted(self.formats.items())) or "none"
+        lines = [f"{self.traces} traces ({kinds}), {self.steps} steps, {self.tool_calls} tool calls"]
+        if self.twice:
+            lines.append(f"met before, so left out: {self.twice}")
+        for title, notices in (("not read", self.skipped), ("noted", self.notes)):
+            if notices:
+                lines.append(f"{title}: {sum(notice.count for notice in notices)} in {len(notices)} places")
+                lines += [f"  {notice}" for notice in notices]
+        if self.unnamed:
+            lines.append(f"and {self.unnamed} more notices that are only counted")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadLimits:
     """Bounds in bytes (or characters of text, for `trace`) that keep memory flat whatever the files hold."""
 
     record: int = 64 << 20
@@ -47,7 +140,7 @@ class Source:
     path: Path
     name: str
     report: Report
-    limits: Limits = field(default_factory=Limits)
+    limits: ReadLimits = field(default_factory=ReadLimits)
     folder: bool = False
     taken: frozenset[str] | None = None
     """A folder reader that used only some of the entries names them here; the others are then read on their own."""
@@ -171,3 +264,42 @@ class Source:
                 return shape_of(file, self.limits.record)
         except OSError as error:
             return Shape("other", reason=f"cannot be opened: {error.strerror or error}")
+
+
+_MOST_CLOSED = 1_000_000
+
+
+@dataclass(slots=True)
+class RecordGroup:
+    """The records of one trace with their lines."""
+
+    key: str
+    records: list[tuple[int, dict[str, object]]] = field(default_factory=list)
+    size: int = 0
+
+
+def grouped(
+    source: Source, records: Iterable[tuple[int, str, dict[str, object], int]], what: str
+) -> Iterator[RecordGroup]:
+    """Yield groups of (line, key, record, size in bytes); `what` names one record in a notice."""
+    open_groups: dict[str, RecordGroup] = {}
+    closed: set[int] = set()
+    held = 0
+    for line, key, record, size in records:
+        group = open_groups.pop(key, None)
+        if group is None:
+            if hash(key) in closed:
+                source.skip(f"{what} that came after its trace was closed (too many traces are mixed)", line)
+                continue
+            group = RecordGroup(key)
+        open_groups[key] = group  # last touched stands last
+        group.records.append((line, record))
+        group.size += size
+        held += size
+        while held > source.limits.held and len(open_groups) > 1:
+            oldest = open_groups.pop(next(iter(open_groups)))
+            held -= oldest.size
+            if len(closed) < _MOST_CLOSED:
+                closed.add(hash(oldest.key))
+            yield oldest
+    yield from open_groups.values()

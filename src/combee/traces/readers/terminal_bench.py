@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 
 from combee.redaction import Outcome, ToolCall, Trace, clean_text
-from combee.traces.readers.draft import Draft
+from combee.traces.readers.draft import TraceDraft
 from combee.traces.readers.messages import Piece
-from combee.traces.readers.mini_swe_agent import BLOCK
 from combee.traces.readers.source import Source
+from combee.traces.readers.swe_agent import BLOCK
 from combee.traces.readers.values import flag, objects, table, text, when
 
 __all__ = ["TerminalBenchReader"]
@@ -87,7 +87,7 @@ def _quiet_results(source: Source) -> dict[str, object]:
 
 
 def _trial(source: Source, result: dict[str, object], *, transcript: bool) -> Iterator[Trace]:
-    draft = Draft(source)
+    draft = TraceDraft(source)
     instruction = text(result.get("instruction"))
     draft.run = text(result.get("uuid")) or text(result.get("id")) or text(result.get("trial_name"))
     draft.add(Piece("user", instruction), timestamp=when(result.get("agent_started_at")))
@@ -126,7 +126,7 @@ def _log(source: Source) -> str | None:
     return None
 
 
-def _add_terminal(draft: Draft, log: str, instruction: str) -> bool:
+def _add_terminal(draft: TraceDraft, log: str, instruction: str) -> bool:
     """Add each command with what it printed; return whether there was one that is the agent's."""
     starts = list(_PROMPT.finditer(log))
     added = 0
@@ -149,7 +149,7 @@ def _add_terminal(draft: Draft, log: str, instruction: str) -> bool:
     return added > 0
 
 
-def _add_turn(draft: Draft, name: str, shown: str) -> None:
+def _add_turn(draft: TraceDraft, name: str, shown: str) -> None:
     """Add one turn of mini-swe-agent as it shows itself on the terminal: thought, command, what the command printed."""
     said, _, seen = shown.partition("\nUser:\n")
     block = BLOCK.search(said)
@@ -161,7 +161,7 @@ def _add_turn(draft: Draft, name: str, shown: str) -> None:
         draft.add(Piece("tool", seen, answers=name, is_error=None if code is None else code[1] != "0"))
 
 
-def _add_commands(draft: Draft, source: Source) -> None:
+def _add_commands(draft: TraceDraft, source: Source) -> None:
     """Add what was typed, where no terminal log shows more."""
     entry = source.child("commands.txt")
     data = entry.read_bytes(_LOG_BYTES) if "commands.txt" in source.names else None

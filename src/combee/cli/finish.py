@@ -1,0 +1,142 @@
+"""Execute a run, and print how it ended: for a person or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import cast
+
+import click
+
+from combee.ace.budgets import ROLES
+from combee.cli.display import make_display
+from combee.cli.main import INTERRUPTED
+from combee.errors import CombeeError
+from combee.kernel.journal import JSON
+from combee.kernel.learn import FinishReason, LearnResult
+from combee.kernel.learn.batching import announcement
+from combee.kernel.pace import explain
+from combee.kernel.playbook import Playbook, tokens
+from combee.report import REPORT_NAME, write_report
+from combee.run.execute import Finished, Interrupted, execute
+from combee.run.spec import Prepared
+from combee.run.spent import faults_of, spent, spent_lines
+from combee.run.words import counted, typed
+
+__all__ = ["finish", "print_finished"]
+
+
+def finish(prepared: Prepared, folder: Path, *, quiet: bool, as_json: bool) -> Finished:
+    """Execute a run with live progress, and write its report. One that the user stops says so and ends the command."""
+    models = prepared.agent.models
+    display = make_display(quiet=quiet or as_json, faults=lambda: sum(faults_of(models).values()))
+    try:
+        with display:
+            done = execute(prepared, folder, display)
+    except Interrupted as stop:
+        if as_json:
+            click.echo(json.dumps(stop.summary, ensure_ascii=False))
+        click.echo(f"Stopped; {stop.hint}", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from stop
+    _write_report(folder)
+    return done
+
+
+def _write_report(folder: Path) -> None:
+    """A page that cannot be written takes nothing from a run that is done."""
+    try:
+        write_report(folder)
+    except CombeeError as error:
+        click.echo(f"The report was not written: {error}", err=True)
+
+
+def _batch(result: LearnResult) -> JSON:
+    """Return the choice of the batch size; None where it was fixed."""
+    if result.choice is None:
+        return None
+    return cast("JSON", asdict(announcement(len(result.steps), result.choice)))
+
+
+def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | None = None) -> None:
+    """Say what a run gave, for a person or as JSON; `more` goes into the JSON."""
+    result = done.result
+    validation = result.validations[-1] if result.validations else None
+    if as_json:
+        summary: dict[str, JSON] = {
+            "run": str(done.folder),
+            "reason": result.reason.value,
+            "detail": result.detail,
+            "bullets": len(result.best),
+            "tokens": tokens(result.best),
+            "steps": len(result.steps),
+            "unlearned": cast("JSON", list(result.unlearned)),
+            "validation": None if validation is None else {"hits": validation.hits, "total": validation.total},
+            "calls": {"bought": done.bought, "reused": done.reused, "bought_again": done.bought_again},
+            "batch": _batch(result),
+            "model": spent(done.prepared.agent.models),
+        }
+        click.echo(json.dumps(summary | dict(more or {}), ensure_ascii=False))
+        return
+    lines = [f"{result.reason.value}: {result.detail}"]
+    lines.append(f"playbook   {_size(result.best)} → {done.folder / 'playbook.md'}")
+    if result.last.bullets != result.best.bullets:
+        lines.append(
+            f"           best by validation; the last version has {_size(result.last)} ({done.folder.name}@last)"
+        )
+    if validation is not None and validation.total:
+        best = max((v.hits / v.total for v in result.validations if v.total and not v.errors), default=None)
+        shown = f"{validation.hits / validation.total:.3f} at the end"
+        lines.append(f"validation {shown}" + ("" if best is None else f", best {best:.3f}"))
+    if shares := _training(result):
+        each = " (one figure an epoch)" if len(shares) > 1 else ""
+        lines.append(f"training   {' → '.join(shares)} before learning from each sample{each}")
+    lines.append(f"work       {done.bought} results made, {done.reused} taken from the journal")
+    lines += spent_lines(done.prepared.agent.models)
+    if result.choice is not None:
+        first, *rest = explain(result.choice).split("\n")
+        lines += [f"pace       {first}", *(f"           {line}" for line in rest)]
+    if result.unlearned:
+        lines.append(f"not worked {counted(len(result.unlearned), 'sample')} failed for outside reasons")
+    lines.append(f"report     {done.folder / REPORT_NAME}")
+    lines.append(f"next       {_next(done)}")
+    click.echo("\n".join(lines))
+
+
+def _training(result: LearnResult) -> list[str]:
+    """Return the score of each epoch on the training samples, before they were learned from."""
+    shares = []
+    for epoch in sorted({step.epoch for step in result.steps}):
+        steps = [step for step in result.steps if step.epoch == epoch and step.total]
+        if steps:
+            shares.append(f"{sum(step.hits for step in steps) / sum(step.total for step in steps):.3f}")
+    return shares
+
+
+def _size(book: Playbook) -> str:
+    return f"{counted(len(book), 'bullet')}, {counted(tokens(book), 'token')}"
+
+
+def _next(done: Finished) -> str:
+    """Return the commands that are of use now: an empty book is not shown, and traces have no tasks to score."""
+    steps = [] if (more := _raised(done)) is None else [more]
+    if done.result.best:
+        use = ("eval",) if done.prepared.tasks.kind != "traces" else ("export", "--to", "skill")
+        steps += [typed("show", done.folder), typed(*use, done.folder)]
+    return " · ".join(steps) or "the playbook is empty; what came of each step stands in the report"
+
+
+def _raised(done: Finished) -> str | None:
+    """Return the command that goes on with twice the limit that ended the run; None where no such limit did."""
+    models = done.prepared.agent.models
+    if done.result.reason is not FinishReason.BUDGET or models is None:
+        return None
+    words = {"max_calls": " call", "max_tokens": " tokens", "max_minutes": " minutes", "max_cost": "$"}
+    limits, reached = done.prepared.spec.budget, done.result.detail.partition(" is reached")[0]
+    ended = [name for name, word in words.items() if limits.get(name) is not None and word in reached]
+    if not ended:  # a limit of one role, which no option raises
+        return typed("resume", done.folder, "--config", "combee.toml") if any(limits.get(r) for r in ROLES) else None
+    twice = 2 * limits[ended[0]]
+    shown = twice if isinstance(twice, int) else f"{twice:g}"
+    return typed("resume", done.folder, f"--{ended[0].replace('_', '-')}", shown)

@@ -1,0 +1,200 @@
+"""What a command would take, by phase (`--dry-run`), and the refusal of a budget too small for its first step.
+
+Both stand on one estimate, so what a dry run refuses is refused by the run too, before anything is paid.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from combee.errors import BudgetError, UsageError
+from combee.kernel.learn import Task
+from combee.kernel.playbook import Playbook, count_tokens, load, tokens
+from combee.run.spec import RunSpec, load_tasks
+
+if TYPE_CHECKING:
+    from combee.ace import ModelSettings, Workload
+    from combee.model import Estimate, Phase
+
+__all__ = [
+    "check_budget",
+    "check_scoring",
+    "estimate_run",
+    "refuse_beyond",
+    "role_settings",
+    "scoring_phases",
+    "work_of",
+    "work_on_tasks",
+]
+
+_ROLE = {"rollout": "generator", "reflection": "reflector", "aggregation": "curator", "top call": "curator"}
+_SMALLER_BATCH = "Raise the limit, or take a smaller batch; a run that cannot finish a step learns nothing."
+_RAISE = "Raise the limit: without all of its calls the command has no result."
+
+
+def work_of(spec: RunSpec, samples: Sequence[int], validation: int = 0) -> Workload:
+    """Return what a run is to do; `samples` are the tokens of what it learns from, one number a sample."""
+    from combee.ace import Workload
+
+    return Workload(
+        samples=len(samples),
+        validation=validation,
+        question_tokens=sum(samples) // max(1, len(samples)),
+        book_tokens=0 if spec.start is None else tokens(load(spec.start)),
+        rounds=spec.agent.get("reflection_rounds") or 1,
+    )
+
+
+def work_on_tasks(spec: RunSpec) -> Workload:
+    """Return what a run on tasks is to do."""
+    tasks = load_tasks(spec)
+    return work_of(spec, [count_tokens(task.question) for task in tasks.train], len(tasks.val))
+
+
+def check_budget(spec: RunSpec, work: Workload | None = None) -> None:
+    """Refuse a budget of zero or less, and one that cannot pay for the first step of a run with a model.
+
+    Args:
+        spec: The run.
+        work: Recorded runs to learn from; None: the tasks of the run.
+
+    Raises:
+        UsageError: A limit of the run or of a role is below what one step takes.
+    """
+    from combee.ace import budget_of, refuse_too_small
+    from combee.ace.budgets import ROLES
+
+    budget_of(spec.budget)
+    config = spec.learn_config()
+    if spec.agent.get("kind") != "ace" or not spec.budget:
+        return
+    if spec.agent.get("method") == "gepa":
+        with _as_usage("one step", _SMALLER_BATCH):
+            refuse_too_small(work_on_tasks(spec), config, spec.budget)
+        return
+    # A run that finds its batch size begins with small ones.
+    first = dataclasses.replace(config, batch=min(config.candidates or (1,))) if config.batch == "auto" else config
+    found = estimate_run(spec, work, first)
+    settings = role_settings(spec)
+    step = [
+        _a_step(phase, found.steps, settings[_ROLE[phase.name]], spec) for phase in found.phases if phase.name in _ROLE
+    ]
+    longest = max(one.max_output_tokens for one in settings.values())
+    refuse_beyond(step, spec.budget, longest, "one step", _SMALLER_BATCH)
+    for role in ROLES:
+        own = [phase for phase in step if _ROLE[phase.name] == role]
+        if own and spec.budget.get(role):
+            refuse_beyond(
+                own, spec.budget[role], settings[role].max_output_tokens, f"[budget.{role}]: one step", _SMALLER_BATCH
+            )
+
+
+def _a_step(phase: Any, steps: int, one: ModelSettings, spec: RunSpec) -> Phase:
+    from combee.ace import price_of
+    from combee.model import Phase
+
+    return Phase(
+        phase.name,
+        phase.calls // steps,
+        phase.prompt // max(1, phase.calls),
+        phase.completion // max(1, phase.calls),
+        phase.seconds / steps,
+        price=price_of(one.name, one.base_url, spec.prices),
+    )
+
+
+def refuse_beyond(
+    phases: Sequence[Phase], limits: Mapping[str, Any], longest: int, what: str, hint: str = _RAISE
+) -> None:
+    """Refuse limits that are below what `phases` take together, each of them one wave of calls.
+
+    One of the calls is counted with the `longest` reply it may get: a limit is held against that before a call begins.
+    Minutes refuse nothing: how fast an endpoint is shows only when it is asked.
+
+    Raises:
+        UsageError: It names the limit and what is needed.
+    """
+    from combee.ace import budget_of
+    from combee.model import estimate
+
+    budget = budget_of(limits)
+    budget.max_minutes = None
+    dearest = max(
+        phases, key=lambda phase: (longest - phase.completion) * (phase.price.completion if phase.price else 1)
+    )
+    last = dataclasses.replace(dearest, calls=1, completion=max(longest, dearest.completion))
+    rest = [dataclasses.replace(phase, calls=phase.calls - (phase is dearest)) for phase in phases]
+    with _as_usage(what, hint):
+        waves = max(phase.calls for phase in phases)
+        estimate([*rest, last], concurrency=waves, budget=budget)
+
+
+@contextmanager
+def _as_usage(what: str, hint: str) -> Iterator[None]:
+    """A limit that is too low is a wrong option: nothing was done yet that could have failed."""
+    try:
+        yield
+    except BudgetError as error:
+        message = error.message
+        if not message.startswith("one step"):  # an unknown price, with how it is given
+            raise UsageError(message, hint=error.hint) from error
+        raise UsageError(what + message.removeprefix("one step"), hint=hint) from error
+
+
+def role_settings(spec: RunSpec) -> dict[str, ModelSettings]:
+    """Return the settings of each role's model."""
+    from combee.ace import settings_of
+    from combee.ace.budgets import ROLES
+
+    return {role: settings_of(spec.model, role) for role in ROLES}
+
+
+def estimate_run(spec: RunSpec, work: Workload | None, config: Any = None) -> Estimate:
+    """Return what a run would take; of recorded runs none is run again."""
+    from combee.ace import Prompts, estimate_learning
+    from combee.model import Estimate
+
+    found = estimate_learning(
+        work or work_on_tasks(spec),
+        config or spec.learn_config(),
+        role_settings(spec),
+        prices=spec.prices,
+        prompts=Prompts.load(spec.agent.get("prompts")),
+    )
+    return found if work is None else Estimate(found.steps, tuple(p for p in found.phases if p.name != "rollout"))
+
+
+def scoring_phases(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Playbook]) -> list[Phase]:
+    """Return what it takes to score each of `books` on all tasks with an answer."""
+    from combee.ace import Prompts, price_of
+    from combee.ace.estimate import ANSWER
+    from combee.model import Phase
+
+    asked = [count_tokens(task.question) for task in tasks if task.target is not None]
+    prompt = Prompts.load(spec.agent.get("prompts")).by_name["generator"]
+    fixed = count_tokens(prompt.system + prompt.user) + sum(asked) // max(1, len(asked))
+    one = role_settings(spec)["generator"]
+    price = price_of(one.name, one.base_url, spec.prices)
+    view = spec.learn_config().view_tokens
+    return [
+        Phase(name, len(asked), fixed + min(tokens(book), view or tokens(book)), ANSWER, price=price)
+        for name, book in books.items()
+    ]
+
+
+def check_scoring(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Playbook]) -> None:
+    """Refuse a budget that does not reach for scoring all of `books`.
+
+    Raises:
+        UsageError: A limit of the run or of the generator is too low.
+    """
+    if spec.agent.get("kind") != "ace" or not spec.budget:
+        return
+    phases = scoring_phases(spec, tasks, books)
+    longest = role_settings(spec)["generator"].max_output_tokens
+    refuse_beyond(phases, spec.budget, longest, "this command")
+    if spec.budget.get("generator"):
+        refuse_beyond(phases, spec.budget["generator"], longest, "[budget.generator]: this command")

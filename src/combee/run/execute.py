@@ -1,0 +1,125 @@
+"""Run a prepared run in its folder, to its end or until it is stopped, and write the playbook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from combee.errors import RunError, UsageError
+from combee.kernel.journal import JSON, Journal
+from combee.kernel.learn import FinishReason, LearnResult
+from combee.kernel.playbook import Playbook, from_json, load, save, tokens
+from combee.run.folders import JOURNAL, has_results
+from combee.run.mending import how_to_go_on
+from combee.run.methods import Display, method_of
+from combee.run.spec import SPEC_KEY, Prepared
+from combee.run.spent import maybe_paid, spent
+from combee.run.words import typed
+
+__all__ = ["Finished", "Interrupted", "execute"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run that came to an end."""
+
+    folder: Path
+    prepared: Prepared
+    result: LearnResult
+    reused: int
+    bought: int
+    bought_again: int
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user stopped the run; every answer is kept in its folder."""
+
+    def __init__(self, summary: Mapping[str, JSON], hint: str) -> None:
+        super().__init__(hint)
+        self.summary = summary
+        """What the run came to, with the keys of any other end."""
+        self.hint = hint
+        """How it goes on."""
+
+
+def execute(prepared: Prepared, folder: Path, display: Display) -> Finished:
+    """Learn in `folder`; the same call on a folder that holds a part of the run goes on with it.
+
+    Raises:
+        Interrupted: The user stopped it.
+        RunError: It failed; its hint says how it goes on.
+    """
+    named = _named_start(prepared, folder)
+    method, models = method_of(prepared.spec), prepared.agent.models
+    with Journal.open(folder) as journal:
+        _same_data(journal, prepared)
+        prepared.agent.attach(journal)
+        journal.set_meta(SPEC_KEY, prepared.spec.to_json())  # what was refused is not kept
+        start = _first_version(journal) or named
+        try:
+            result = method.learn(prepared, start, journal, display)
+        except KeyboardInterrupt as stop:
+            hint = f"every answer is kept.{maybe_paid(models)} Go on with: {typed('resume', folder)}"
+            raise Interrupted(_stopped(journal, folder, prepared), hint) from stop
+        except RunError as error:
+            told = how_to_go_on(error, prepared.spec, folder, kept=has_results(journal))
+            told += maybe_paid(models)
+            error.hint = f"{error.hint}\n  {told}" if error.hint else told
+            display.shorten(error)
+            raise
+        _write_books(folder, result)
+        stats = journal.stats()
+    return Finished(folder, prepared, result, stats.reused, stats.bought, stats.bought_again)
+
+
+def _named_start(prepared: Prepared, folder: Path) -> Playbook | None:
+    """The book that a new run is to begin with; it is read before anything is written."""
+    begun = (folder / JOURNAL).exists()
+    return None if prepared.spec.start is None or begun else load(prepared.spec.start)
+
+
+def _first_version(journal: Journal) -> Playbook | None:
+    """The book that a run began with: what became of its file since then is of no matter."""
+    versions = journal.versions()
+    return from_json(journal.text(versions[0].digest)) if versions else None
+
+
+def _same_data(journal: Journal, prepared: Prepared) -> None:
+    """A run goes on only with the data it began with: else its replay would be another run."""
+    digest = prepared.digest
+    known = journal.meta("tasks")
+    if known is None:
+        journal.set_meta("tasks", digest)
+    elif known != digest:
+        raise UsageError(
+            "The tasks have changed since this run began.", hint="Put the old file back, or start a new run."
+        )
+
+
+def _write_books(folder: Path, result: LearnResult) -> None:
+    save(result.best, folder / "playbook.json")
+    save(result.best, folder / "playbook.md")
+
+
+def _stopped(journal: Journal, folder: Path, prepared: Prepared) -> dict[str, JSON]:
+    """Return what a run that was stopped came to, from its journal; samples are given up at the end only."""
+    labels = journal.labels()
+    version = labels.get("best") or labels.get("last")
+    book = Playbook() if version is None else from_json(journal.text(version))
+    validated = [cast("dict[str, JSON]", event.data) for event in journal.events("Validated")]
+    stats = journal.stats()
+    return {
+        "run": str(folder),
+        "reason": FinishReason.INTERRUPTED.value,
+        "detail": "stopped by the user",
+        "bullets": len(book),
+        "tokens": tokens(book),
+        "steps": sum(1 for _ in journal.events("StepFinished")),
+        "unlearned": [],
+        "validation": {name: validated[-1][name] for name in ("hits", "total")} if validated else None,
+        "calls": {"bought": stats.bought, "reused": stats.reused, "bought_again": stats.bought_again},
+        "batch": None,
+        "model": spent(prepared.agent.models),
+    }

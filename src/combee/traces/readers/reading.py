@@ -1,0 +1,299 @@
+"""Reads a file or a folder of any size, format by content, one trace at a time; the known readers.
+
+The walk follows no links, reads each real file once, and names everything that gave no trace. Installed packages offer
+readers of their own under the entry point group `combee.readers`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from combee.errors import UsageError, did_you_mean
+from combee.redaction import Trace, trace_from_data
+from combee.traces.readers.claude_code import ClaudeCodeReader
+from combee.traces.readers.clawteam import ClawTeamReader
+from combee.traces.readers.codex import CodexReader
+from combee.traces.readers.harbor import AtifReader, HarborReader
+from combee.traces.readers.inspect_ai import InspectReader
+from combee.traces.readers.langsmith import LangSmithReader
+from combee.traces.readers.openai_chat import OpenAIChatReader
+from combee.traces.readers.openclaw import OpenClawReader
+from combee.traces.readers.openhands import OpenHandsReader
+from combee.traces.readers.otel_genai import OtelReader
+from combee.traces.readers.source import ReadLimits, Report, Source
+from combee.traces.readers.swe_agent import MiniSweAgentReader, SweAgentReader
+from combee.traces.readers.terminal_bench import TerminalBenchReader
+
+__all__ = ["GROUP", "OwnReader", "ReadResult", "TraceReader", "read", "reader", "readers", "traces_of"]
+
+
+@runtime_checkable
+class TraceReader(Protocol):
+    """Reads the traces of one format.
+
+    A reader is given every file and folder (`source.folder`) that no other reader took; it looks at `source.first`,
+    `source.kind` or `source.names`, never at the name of the file alone.
+    """
+
+    name: str
+
+    def sniff(self, source: Source) -> float:
+        """Return how sure it is, from 0 (not mine) to 1; the surest gets the source, if it is at least 0.5 sure."""
+        ...
+
+    def read(self, source: Source) -> Iterator[Trace]:
+        """Yield the traces one by one; what cannot be read is named with `source.skip(reason, line)`."""
+        ...
+
+
+class OwnReader:
+    """Reads `{"combee_trace": 1, ...}` lines."""
+
+    name = "combee"
+
+    def sniff(self, source: Source) -> float:
+        """Look for the version field."""
+        return 1.0 if any(isinstance(value, dict) and "combee_trace" in value for value in source.first) else 0.0
+
+    def read(self, source: Source) -> Iterator[Trace]:
+        """Yield each line's trace as it was written."""
+        for line, value in source.records():
+            try:
+                yield trace_from_data(value)
+            except ValueError as error:
+                source.skip(str(error), line)
+
+
+GROUP = "combee.readers"
+_BUILT_IN: tuple[TraceReader, ...] = (
+    OwnReader(),
+    HarborReader(),
+    TerminalBenchReader(),
+    AtifReader(),
+    SweAgentReader(),
+    MiniSweAgentReader(),
+    OpenHandsReader(),
+    ClaudeCodeReader(),
+    CodexReader(),
+    OpenClawReader(),
+    InspectReader(),
+    LangSmithReader(),
+    OtelReader(),
+    ClawTeamReader(),
+    OpenAIChatReader(),
+)
+
+
+@cache
+def readers() -> tuple[TraceReader, ...]:
+    """Return all readers, those of other packages first, so that a sharper reader of a known format can be installed.
+
+    Raises:
+        UsageError: an installed package offers something that is not a reader.
+    """
+    foreign: list[TraceReader] = []
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            made = point.load()
+            offered = made() if isinstance(made, type) else made
+        except Exception as error:  # a foreign package may fail in any way; the user must learn which
+            raise UsageError(
+                f"the trace reader {point.name!r} ({point.value}) cannot be loaded: {error}",
+                hint="Update or remove the package that brings it.",
+            ) from error
+        if not isinstance(offered, TraceReader):
+            raise UsageError(
+                f"the trace reader {point.name!r} ({point.value}) has no name, sniff and read",
+                hint="See combee.traces.readers.Reader for what a reader must have.",
+            )
+        foreign.append(offered)
+    return (*foreign, *_BUILT_IN)
+
+
+def reader(name: str) -> TraceReader:
+    """Return the reader of that name.
+
+    Raises:
+        UsageError: there is none; the hint names the nearest.
+    """
+    known = {each.name: each for each in reversed(readers())}
+    if name not in known:
+        raise UsageError(f"no reader for the trace format {name!r}", hint=did_you_mean(name, known))
+    return known[name]
+
+
+_SURE = 0.5
+_DEEPEST = 100
+_NOT_SEARCHED = frozenset({".git", ".hg", ".svn", "__pycache__", "node_modules"})
+
+
+class ReadResult:
+    """An iterator over traces; `report` counts as it goes and is complete when the iterator is used up."""
+
+    def __init__(self, traces: Iterator[Trace], report: Report) -> None:
+        self._traces = traces
+        self.report = report
+
+    def __iter__(self) -> Iterator[Trace]:
+        return self
+
+    def __next__(self) -> Trace:
+        return next(self._traces)
+
+    def once(self) -> Iterator[Trace]:
+        """Yield each run once: one whose id was met before counts in the report as `twice`, not as a trace."""
+        met: set[str] = set()
+        for trace in self:
+            if trace.id in met:
+                calls = sum(len(step.tool_calls) for step in trace.steps)
+                self.report.again(trace.meta["format"], len(trace.steps), calls)
+            else:
+                met.add(trace.id)
+                yield trace
+
+
+def read(path: str | Path, format: str = "auto", *, limits: ReadLimits | None = None) -> ReadResult:  # noqa: A002 - the API
+    """Return the traces of a file, or of every file below a folder in the order of their names.
+
+    Args:
+        path: a file or a folder; a link given here is followed, links inside the folder are not.
+        format: the name of a reader, or `auto` to choose by content file by file.
+        limits: bounds on what is held in memory.
+
+    Raises:
+        UsageError: no such path, or no such format.
+    """
+    try:
+        root = Path(path).resolve(strict=True)
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a loop of links; ValueError: a NUL in the path
+        raise UsageError(f"cannot read {path}: {error}", hint="Give a file or a folder of traces.") from error
+    chosen = readers() if format == "auto" else (reader(format),)
+    report = Report()
+    folder = root.is_dir()
+    source = Source(root, "" if folder else root.name, report, limits or ReadLimits(), folder=folder)
+    if folder:
+        return ReadResult(_all_below(source, chosen, root), report)
+    forced = None if format == "auto" else chosen[0]
+    return ReadResult(traces_of(source, chosen, forced), report)
+
+
+def _all_below(source: Source, chosen: tuple[TraceReader, ...], root: Path) -> Iterator[Trace]:
+    yield from _folder(source, chosen, root, set(), 0)
+    report = source.report
+    if not (report.traces or report.lost or report.links):
+        report.skip(root.name or str(root), "there is no file in it")
+
+
+def traces_of(source: Source, chosen: tuple[TraceReader, ...], forced: TraceReader | None = None) -> Iterator[Trace]:
+    """Yield the traces of one file, read by the surest of the chosen readers (or by the forced one)."""
+    best = forced or _surest(source, chosen)
+    if best is None:
+        source.skip(source.reason or "no reader knows this format", source.reason_line)
+    elif forced is not None and source.kind == "other":
+        source.skip(source.reason, source.reason_line)
+    else:
+        yield from _run(best, source)
+
+
+def _surest(source: Source, chosen: tuple[TraceReader, ...]) -> TraceReader | None:
+    best: TraceReader | None = None
+    surest = 0.0
+    for each in chosen:
+        try:
+            sure = each.sniff(source)
+        except Exception as error:  # noqa: BLE001 - one reader's fault must not cost the file
+            source.note(f"the {each.name} reader failed to look at it: {type(error).__name__}: {error}")
+            continue
+        if sure > surest:
+            best, surest = each, sure
+    return best if surest >= _SURE else None
+
+
+def _run(chosen: TraceReader, source: Source) -> Iterator[Trace]:
+    report = source.report
+    report.files[chosen.name] += 1
+    found = 0
+    before = report.lost
+    try:
+        for trace in chosen.read(source):
+            found += 1
+            report.formats[chosen.name] += 1
+            report.steps += len(trace.steps)
+            report.tool_calls += sum(len(step.tool_calls) for step in trace.steps)
+            yield replace(trace, meta={**trace.meta, "format": chosen.name, "source": source.name})
+    except OSError as error:
+        source.skip(f"cannot be read to its end: {error.strerror or error}")
+    except Exception as error:  # noqa: BLE001 - a file that breaks its reader is named; the other files are still read
+        source.skip(f"the {chosen.name} reader failed: {type(error).__name__}: {error}")
+    if not found and not source.belongs and report.lost == before:
+        source.skip(f"{chosen.name}: no trace in it")
+
+
+def _folder(
+    source: Source, chosen: tuple[TraceReader, ...], root: Path, seen: set[tuple[int, int]], depth: int
+) -> Iterator[Trace]:
+    if depth > _DEEPEST:
+        source.skip(f"folders nested more than {_DEEPEST} deep")
+        return
+    taker = _surest(source, chosen)
+    if taker is not None:
+        yield from _run(taker, source)
+        if source.taken is None:
+            return
+    try:
+        with os.scandir(source.path) as entries:
+            names = sorted(entry.name for entry in entries)
+    except OSError as error:
+        source.skip(f"folder cannot be opened: {error.strerror or error}")
+        return
+    for name in names:
+        if source.taken is None or name not in source.taken:
+            yield from _entry(source, name, chosen, root, seen, depth)
+
+
+def _entry(  # noqa: PLR0917 - the state of the walk, passed by one caller
+    parent: Source, name: str, chosen: tuple[TraceReader, ...], root: Path, seen: set[tuple[int, int]], depth: int
+) -> Iterator[Trace]:
+    source = parent.child(name)
+    try:
+        found = source.path.lstat()
+    except OSError as error:
+        source.skip(f"cannot be opened: {error.strerror or error}")
+        return
+    if stat.S_ISLNK(found.st_mode):
+        _name_link(source, root)
+    elif stat.S_ISDIR(found.st_mode):
+        if name in _NOT_SEARCHED:
+            source.skip("folder not searched for traces")
+        else:
+            yield from _folder(source, chosen, root, seen, depth + 1)
+    elif not stat.S_ISREG(found.st_mode):
+        source.skip("not a regular file")
+    else:
+        if found.st_nlink > 1:
+            identity = (found.st_dev, found.st_ino)
+            if identity in seen:
+                source.report.links += 1
+                return
+            seen.add(identity)
+        yield from traces_of(source, chosen)
+
+
+def _name_link(source: Source, root: Path) -> None:
+    """Count a link to what is read under its own name; name one that leads nowhere or out of the folder."""
+    try:
+        target = source.path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        source.skip("link that leads nowhere or in a circle")
+        return
+    if target == root or root in target.parents:
+        source.report.links += 1
+    else:
+        source.skip("link that leads out of the folder: not followed")
