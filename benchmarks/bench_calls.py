@@ -68,11 +68,10 @@ async def with_aiohttp(url: str, work: Callable[[Ask], Awaitable[None]], _: int)
         await work(ask)
 
 
-async def with_wire(url: str, work: Callable[[Ask], Awaitable[None]], _: int) -> None:
-    """Our HTTP client alone, doing what the bare aiohttp does."""
-    from combee.model.wire import HttpReply
-
+async def with_endpoint(url: str, work: Callable[[Ask], Awaitable[None]], _: int) -> None:
+    """The HTTP side alone, doing what the bare aiohttp does."""
     from combee.model import Endpoint
+    from combee.model.http import HttpReply
 
     endpoint = Endpoint(url, api_key_env=None)
 
@@ -99,23 +98,29 @@ async def with_combee(url: str, work: Callable[[Ask], Awaitable[None]], at_once:
 
 
 async def with_journal(url: str, work: Callable[[Ask], Awaitable[None]], at_once: int) -> None:
-    """Everything on: ledger rows and replies go to a journal on disk."""
-    from benchmarks.journaled_model import JournaledModel
-    from combee.kernel.journal import Journal
+    """Everything on: ledger rows and replies go to a journal on disk, under what their prompts hash to."""
+    from combee.kernel.journal import JSON, Journal
     from combee.model import Budget, Engine, Ledger, Limiter, Message, OpenAIModel, Price, Request
+    from combee.model.journaled import response_to_json
+    from combee.model.requesthash import request_hash
 
     number = 0
     with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder)) as journal:
         ledger = Ledger(journal.record_call, keep_rows=False)  # as a run does: its rows are in the journal
         run = Engine(limiter=Limiter(at_once), budget=Budget(max_cost=1e6), ledger=ledger)
-        async with OpenAIModel(url, "m", engine=run, price=Price(1, 2, 0.1)) as inner:
-            model = JournaledModel(inner, journal.scope(seed=0, epoch=0, step=0))
+        scope = journal.scope(seed=0, epoch=0, step=0)
+        async with OpenAIModel(url, "m", engine=run, price=Price(1, 2, 0.1)) as model:
 
             async def ask(prompt: str) -> str:
                 nonlocal number
                 number += 1
                 request = Request((Message("user", prompt),), max_tokens=256, role="leaf", item=str(number))
-                return (await model.complete(request)).text
+
+                async def buy() -> JSON:
+                    return response_to_json(await model.complete(request))
+
+                kept: Any = await scope.once("leaf", request.item, request_hash(request, model), buy)
+                return str(kept["text"])
 
             await work(ask)
 

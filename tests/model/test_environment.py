@@ -7,6 +7,7 @@ import base64
 import shutil
 import ssl
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -447,12 +448,11 @@ async def test_calls_go_through_a_socks_proxy(
             assert "wrong" not in repr(reply)
 
 
-async def test_a_socks_proxy_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_socks_proxy_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("all_proxy", "socks5://127.0.0.1:1080")
-    monkeypatch.setitem(__import__("sys").modules, "aiohttp_socks", None)
-    client = Endpoint("http://far.example/v1", api_key=KEY)
-    with pytest.raises(UsageError) as caught:
-        await client.post(b"{}")
+    monkeypatch.setitem(sys.modules, "aiohttp_socks", None)
+    with pytest.raises(UsageError, match="socks5") as caught:
+        Endpoint("http://far.example/v1", api_key=KEY)
     assert "combee-learn[socks]" in str(caught.value.hint)
 
 

@@ -10,6 +10,7 @@ import ssl
 import urllib.request
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
@@ -109,6 +110,11 @@ def proxy_for(scheme: str, host: str, port: int) -> ProxySetting | None:
         raise UsageError(
             f"a {parts.scheme} proxy is set in the environment",
             hint="Use an http://, https:// or socks5:// proxy, or NO_PROXY for this host.",
+        )
+    if parts.scheme.startswith("socks") and find_spec("aiohttp_socks") is None:
+        raise UsageError(
+            f"a {parts.scheme} proxy is set in the environment",
+            hint="Install the extra for it (combee-learn[socks]), or name this host in NO_PROXY.",
         )
     user, password = (Secret(unquote(one)) if one else None for one in (parts.username, parts.password))
     return ProxySetting(parts.scheme, name, number or _PORTS[parts.scheme], user, password)

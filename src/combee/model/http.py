@@ -23,8 +23,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from combee.errors import UsageError
-
 if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
@@ -311,13 +309,8 @@ def _connector(proxy: ProxySetting | None, tls: ssl.SSLContext | None) -> aiohtt
     if proxy is None or not proxy.is_socks:
         return _looking(aiohttp.TCPConnector)(ttl_dns_cache=_NAME_KEPT, socket_factory=_socket, **options)
     options |= {"host": proxy.host, "port": proxy.port, "rdns": True}  # names are looked up behind it
-    try:
-        from aiohttp_socks import ProxyConnector, ProxyType
-    except ImportError:
-        raise UsageError(
-            "a SOCKS proxy is set in the environment",
-            hint="Install the extra for it (combee-learn[socks]), or name this host in NO_PROXY.",
-        ) from None
+    from aiohttp_socks import ProxyConnector, ProxyType
+
     kind = ProxyType.SOCKS4 if proxy.scheme.startswith("socks4") else ProxyType.SOCKS5
     user, password = proxy.pair
     return _looking(ProxyConnector)(proxy_type=kind, username=user, password=password, **options)
