@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from benchmarks.scripted_models import ScriptedModel
 
-from combee.model import Message, Request, ScriptedModel
-from combee.model.requesthash import request_hash
+from combee.model import Message, Request
+from combee.model.asking import request_hash
 
 ASKED = Request((Message("system", "Be brief."), Message("user", "What is it?")), max_tokens=100, seed=1)
 MODEL = ScriptedModel(["x"])

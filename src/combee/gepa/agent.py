@@ -10,8 +10,8 @@ from typing import Protocol, runtime_checkable
 from combee.kernel.journal import Scope, hash_json
 from combee.kernel.learn.roles import Rollout, Task
 from combee.model import Message, Model, Request
+from combee.model.asking import model_print
 from combee.model.reply import strip_thinking
-from combee.model.requesthash import model_print
 
 __all__ = ["Agent", "PromptAgent", "read_answer"]
 

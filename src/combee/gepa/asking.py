@@ -11,8 +11,7 @@ from combee.gepa.prompts import again_prompt
 from combee.gepa.replies import read_text
 from combee.kernel.journal import JSON, Scope
 from combee.model import Message, Model, Request, Response, complete_json, find_json
-from combee.model.journaled import response_from_json, response_to_json
-from combee.model.requesthash import model_print, request_hash
+from combee.model.asking import model_print, request_hash, response_from_json, response_to_json
 
 __all__ = ["Answer", "Asker"]
 
