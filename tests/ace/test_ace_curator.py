@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from benchmarks.scripted_models import ScriptedModel
 
+from benchmarks.scripted_models import ScriptedModel
 from combee.ace import AceCurator, Student, Summary
 from combee.errors import CallError, CallErrorKind
 from combee.kernel.aggregate import BASELINES, aggregate, plan, scan

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from benchmarks.scripted_models import ScriptedModel
 
+from benchmarks.scripted_models import ScriptedModel
 from combee.ace import clusters_of, refine
 from combee.errors import CallError, CallErrorKind, UsageError
 from combee.kernel.journal import MemoryScope

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from benchmarks.scripted_models import ScriptedModel
 
+from benchmarks.scripted_models import ScriptedModel
 from combee.ace import Refined, refine
 from combee.kernel.guard import Policy, check_book, readable
 from combee.kernel.playbook import Bullet, Playbook, distinct_terms, to_text, view

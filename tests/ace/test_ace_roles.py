@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from benchmarks.scripted_models import ScriptedModel
 
+from benchmarks.scripted_models import ScriptedModel
 from combee.ace import AceGenerator, AceReflector, read_fences
 from combee.errors import CallError, CallErrorKind, UsageError
 from combee.kernel.journal import MemoryScope

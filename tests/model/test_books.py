@@ -14,10 +14,10 @@ from typing import cast
 
 import genai_prices
 import pytest
-from benchmarks.journaled_model import JournaledModel
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.journaled_model import JournaledModel
 from combee.errors import BudgetError, CallError, CallErrorKind, UsageError
 from combee.kernel.journal import JSON, Journal, Scope
 from combee.model import (

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from benchmarks.journaled_model import JournaledModel
 from benchmarks.scripted_models import FaultyModel, ScriptedModel
-
 from combee.errors import BudgetError, CallError, CallErrorKind, UsageError
 from combee.kernel.journal import Journal, MemoryScope
 from combee.model import (

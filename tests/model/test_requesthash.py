@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchmarks.scripted_models import ScriptedModel
 
+from benchmarks.scripted_models import ScriptedModel
 from combee.model import Message, Request
 from combee.model.asking import request_hash
 

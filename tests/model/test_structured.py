@@ -7,10 +7,10 @@ import time
 from typing import Any
 
 import pytest
-from benchmarks.scripted_models import ScriptedModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.scripted_models import ScriptedModel
 from combee.errors import CallError, CallErrorKind
 from combee.model import Message, Request, Response, complete_json, find_json, parse_json
 from combee.model.tolerant import Allowance, read_value

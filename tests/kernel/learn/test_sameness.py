@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.scripted_models import ScriptedModel
 
+from benchmarks.scripted_models import ScriptedModel
 from combee.ace import AceGenerator
 from combee.errors import BudgetError, CallError, CallErrorKind, RunError, UsageError
 from combee.kernel.journal import Journal, Scope

@@ -1,27 +1,31 @@
-"""A book while a delta is applied: bullets by id, equal texts, and the exact size of its text after any change."""
+"""A book while a delta is applied: bullets by id, equal texts, the exact size of its text, and who leaves a full book.
+
+Eviction takes bullets with harmful ≥ helpful first (the most harmful of them first), then those never used, then the
+oldest. Bullets that this step added, confirmed or rewrote leave last. Texts are never cut.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from combee.errors import UsageError
 from combee.kernel.playbook.counting import token_counter
 from combee.kernel.playbook.duplicates import same_lesson
-from combee.kernel.playbook.ids import high_water, make_id, number_of
 from combee.kernel.playbook.model import Bullet, Playbook
-from combee.kernel.playbook.sections import SECTIONS, canonical_section, section_key
-from combee.kernel.playbook.terms import lesson_core, similarity
-from combee.kernel.playbook.text import equality_key
+from combee.kernel.playbook.sections import SECTIONS, canonical_section, make_id, number_of, section_key
+from combee.kernel.playbook.text import equality_key, lesson_core, similarity
 from combee.kernel.playbook.textform import bullet_line, heading_line
 
-__all__ = ["Draft"]
+__all__ = ["BookDraft", "Evictor", "eviction_key"]
 
 _RANK = {name: number for number, name in enumerate(SECTIONS)}
 
 
-class Draft:
+class BookDraft:
     """A book under change.
 
     Each section is kept together; new sections follow the old ones in the order of the reference.
@@ -29,7 +33,8 @@ class Draft:
 
     def __init__(self, book: Playbook, *, measured: bool) -> None:
         self.book = book
-        self.high_water = high_water(book)
+        # A book made by hand need not say its high-water mark.
+        self.high_water = max(book.high_water, max((number_of(bullet.id) for bullet in book.bullets), default=0))
         self.bullets: dict[str, Bullet] = {}
         self.sections: dict[str, str] = {}
         self._old_sections: list[str] = []
@@ -150,3 +155,74 @@ class Draft:
 
 def _age(bullet_id: str) -> tuple[int, str]:
     return (number_of(bullet_id), bullet_id)
+
+
+def eviction_key(bullet: Bullet) -> tuple[int, int, int, int, str]:
+    """Return the place of a bullet in the queue to leave; the smallest leaves first."""
+    if bullet.harmful and bullet.harmful >= bullet.helpful:
+        rank, net = 0, bullet.helpful - bullet.harmful
+    else:
+        rank, net = (1 if bullet.last_used is None and not bullet.helpful else 2), 0
+    return (rank, net, bullet.created, number_of(bullet.id), bullet.id)
+
+
+class Evictor:
+    """Keeps a draft within its budget. Without a budget it does nothing."""
+
+    def __init__(self, draft: BookDraft, budget: int | None) -> None:
+        self._draft = draft
+        self._budget = budget
+        self._protected: set[str] = set()
+        self._queue: deque[str] | None = None
+        self.evicted: list[str] = []
+
+    def protect(self, bullet_id: str) -> None:
+        """Let this bullet leave only when no other can."""
+        self._protected.add(bullet_id)
+
+    def trim(self) -> None:
+        """Evict until the book is within its budget."""
+        if self._budget is None or self._draft.tokens_after() <= self._budget:
+            return
+        queue = sorted(
+            self._draft.bullets.values(), key=lambda bullet: (bullet.id in self._protected, eviction_key(bullet))
+        )
+        for bullet in queue:
+            self._draft.drop(bullet.id)
+            self.evicted.append(bullet.id)
+            if self._draft.tokens_after() <= self._budget:
+                return
+
+    def make_room(self, bullet: Bullet) -> bool:
+        """Evict the fewest bullets, in the order of the policy, that let `bullet` in.
+
+        When even all do not help, evict none and return False.
+        """
+        if self._budget is None or self._draft.tokens_of(bullet) > self._budget:
+            return False
+        waiting = self._waiting()
+        gone: list[Bullet] = []
+        while not self._fits(bullet, gone):
+            more = list(islice(waiting, max(1, len(gone))))
+            if not more:
+                return False
+            gone += more
+        fewest = bisect_left(range(len(gone)), True, key=lambda count: self._fits(bullet, gone[:count]))
+        for each in gone[:fewest]:
+            self._draft.drop(each.id)
+            self.evicted.append(each.id)
+        return True
+
+    def _fits(self, bullet: Bullet, gone: list[Bullet]) -> bool:
+        return self._budget is not None and self._draft.tokens_after(gone, [bullet]) <= self._budget
+
+    def _waiting(self) -> Iterator[Bullet]:
+        """Yield the bullets that may leave now, in the order of the policy."""
+        if self._queue is None:
+            self._queue = deque(bullet.id for bullet in sorted(self._draft.bullets.values(), key=eviction_key))
+        while self._queue and self._stays(self._queue[0]):
+            self._queue.popleft()
+        return (self._draft.bullets[bullet_id] for bullet_id in self._queue if not self._stays(bullet_id))
+
+    def _stays(self, bullet_id: str) -> bool:
+        return bullet_id in self._protected or bullet_id not in self._draft.bullets

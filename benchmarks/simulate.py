@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from combee.errors import CallError
-from combee.kernel.aggregate.cost import Cost, Retention
+from combee.kernel.aggregate import CallCost, Retention
 from combee.kernel.journal import JSON
 
 __all__ = ["SimulatedMethod", "simulated_time"]
@@ -39,7 +39,7 @@ class SimulatedMethod:
     """
 
     retention: Retention | None = None
-    cost: Cost | None = None
+    cost: CallCost | None = None
     combine_calls_model: bool = False
     seed: int = 0
     spread: float = 0.0
