@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+
 from benchmarks.swarm_lab import EXPERIMENTS, Experiment
 from benchmarks.swarm_lab.__main__ import main
 from benchmarks.swarm_lab.asking import reduce_traces
@@ -27,7 +28,6 @@ from benchmarks.swarm_lab.structure import edits
 from benchmarks.swarm_lab.team import crossing
 from benchmarks.swarm_lab.teamwork import DIRECTORY, FLAT, LEADS, TREE, team
 from benchmarks.swarm_lab.ways import chain, disk, fresh, persistent, reports
-
 from combee.swarm.window import count
 
 NUMBER = re.compile(r"\d+[.,]\d+")

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from benchmarks.team_lab.learning import Arena, learn_rules, reworded, stance_of
 from benchmarks.team_lab.meaning import meanings, meanings_by_words, stance, understood
 from benchmarks.team_lab.phrases import HELD_OUT, SEEN, Intent
@@ -14,7 +15,6 @@ from benchmarks.team_lab.play import Played, play
 from benchmarks.team_lab.repositories import generate, split, write_repository
 from benchmarks.team_lab.stock import STOCK
 from benchmarks.team_lab.testing import check_plain_commit
-
 from combee.traces.mining import MiningCurator
 
 EVERYTHING = dict.fromkeys(Intent, 1)

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from benchmarks.team_lab.testing import check_plain_commit
 
+from benchmarks.team_lab.testing import check_plain_commit
 from combee.errors import RunError, UsageError
 from combee.swarm.git import git
 from combee.swarm.team.history import History, LeadEdit, is_production, read_history

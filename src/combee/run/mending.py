@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from combee.ace.budgets import LIMITS, ROLES
 from combee.errors import CallErrorKind, RunError, UsageError
+from combee.model.settings import LIMITS, ROLES
 from combee.run.config import read_config
 from combee.run.spec import RunSpec
 from combee.run.tables import tables_of
@@ -21,7 +21,9 @@ from combee.run.words import typed
 __all__ = ["PACE", "for_scoring", "how_to_go_on", "mended", "refuse_another_model", "with_limits"]
 
 # How fast a model is called, and with whose key: an answer does not depend on it.
-PACE = frozenset({"max_in_flight", "requests_per_minute", "tokens_per_minute", "timeout", "api_key_env"})
+PACE = frozenset(
+    {"max_in_flight", "requests_per_minute", "tokens_per_minute", "timeout", "api_key_env", "ca_file", "client_cert"}
+)
 _MENDABLE = PACE | {"base_url", "name"}
 
 
@@ -102,7 +104,7 @@ def refuse_another_model(old: RunSpec, new: RunSpec, kept: int) -> None:
     Raises:
         UsageError: A role has another model now, and `kept` is not 0.
     """
-    from combee.ace import settings_of
+    from combee.model.settings import settings_of
 
     if old.agent.get("kind") != "ace" or not kept:
         return
