@@ -14,7 +14,7 @@ from combee.cli.gepa_told import COMPONENT, GepaRun
 from combee.gepa import CombeeReflection, Recorder, TaskAdapter
 from combee.gepa.student import GepaStudent
 from combee.kernel.journal import Journal, Scope
-from combee.kernel.learn import GuardSpoke, Judge, Rollout, Score, Task
+from combee.kernel.learn import GuardJudged, Judge, Rollout, Score, Task
 from combee.kernel.playbook import Bullet, Playbook, to_text
 
 
@@ -56,7 +56,7 @@ def test_answers_that_are_scored_in_different_numbers_of_parts_are_compared_by_t
         run = GepaRun(journal, Hears(), Recorder(journal), reflection, judge, adapter, tasks)
         for index, book in enumerate((good, Playbook())):
             run.on_valset_evaluated(_evaluated(adapter, tasks, book, index))
-    (said,) = [event for event in heard if isinstance(event, GuardSpoke)]
+    (said,) = [event for event in heard if isinstance(event, GuardJudged)]
     assert said.verdict == "alert"
     assert any("0.300 against 0.450 of stable on 24 rows" in reason for reason in said.reasons)
 

@@ -16,7 +16,7 @@ from combee.cli.main import INTERRUPTED
 from combee.errors import CombeeError
 from combee.kernel.journal import JSON
 from combee.kernel.learn import FinishReason, LearnResult
-from combee.kernel.learn.batching import announcement
+from combee.kernel.learn.pacing import announcement
 from combee.kernel.pace import explain
 from combee.kernel.playbook import Playbook, tokens
 from combee.report import REPORT_NAME, write_report

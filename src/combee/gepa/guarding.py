@@ -13,7 +13,7 @@ from typing import Any
 
 from combee.kernel.guard import Evidence, Verdict, screen
 from combee.kernel.learn import Alerted, Judge
-from combee.kernel.learn.judge import spoken
+from combee.kernel.learn.judge import guard_event
 from combee.kernel.playbook import Add, Delta, count_tokens
 
 __all__ = ["Judged", "judge_text"]
@@ -29,7 +29,7 @@ class Judged:
 
     def as_data(self) -> dict[str, Any]:
         """Return verdict and reasons as plain data; no lesson, answer or secret is in it."""
-        said = spoken(self.evidence.step, self.evidence, self.verdict)
+        said = guard_event(self.evidence.step, self.evidence, self.verdict)
         return {"verdict": said.verdict, "reasons": list(said.reasons), "max_items": said.max_items}
 
 

@@ -18,7 +18,7 @@ from combee.kernel.journal import JSON, Journal, Version
 from combee.kernel.learn import (
     Alerted,
     BatchChosen,
-    GuardSpoke,
+    GuardJudged,
     LearnConfig,
     ReduceFailed,
     RunFinished,
@@ -85,7 +85,7 @@ class RunRecord:
     begun_steps: tuple[StepStarted, ...] = ()
     steps: tuple[StepFinished, ...] = ()
     validations: tuple[Validated, ...] = ()
-    verdicts: tuple[GuardSpoke, ...] = ()
+    verdicts: tuple[GuardJudged, ...] = ()
     refused: tuple[SampleRefused, ...] = ()
     scans: tuple[ScanTree, ...] = ()
     choices: tuple[BatchChosen, ...] = ()
@@ -142,7 +142,7 @@ def _read(journal: Journal, name: str) -> RunRecord:
         begun_steps=events.all(StepStarted),
         steps=events.all(StepFinished),
         validations=events.all(Validated),
-        verdicts=events.all(GuardSpoke),
+        verdicts=events.all(GuardJudged),
         refused=events.all(SampleRefused),
         scans=scans,
         choices=events.all(BatchChosen),
@@ -171,7 +171,7 @@ class _Events:
             StepStarted,
             StepFinished,
             Validated,
-            GuardSpoke,
+            GuardJudged,
             SampleRefused,
             BatchChosen,
             Alerted,
