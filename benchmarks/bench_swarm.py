@@ -17,10 +17,10 @@ import time
 from contextlib import redirect_stdout
 from pathlib import Path
 
+from benchmarks.swarm_lab import EXPERIMENTS, measure
 from combee.cli.main import run
 from combee.swarm import USER, ScriptedBrain, Swarm, Thought, View, World, publish, send, use
 from combee.swarm.config import read_swarm_file
-from combee.swarm.measure import EXPERIMENTS, measure
 from combee.swarm.rehearsal import write_rehearsal
 
 WRITERS = 16
@@ -118,7 +118,7 @@ def agents() -> None:
 
 
 def experiments() -> None:
-    """Print the processor time of every quick experiment of `combee swarm measure`."""
+    """Print the processor time of every quick experiment of `benchmarks.swarm_lab`."""
     took = {}
     for name in EXPERIMENTS:
         began = time.process_time()

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from combee.ace import AceGenerator, AceReflector, CallOptions, read_fences
+from combee.ace import AceGenerator, AceReflector, read_fences
 from combee.errors import CallError, CallErrorKind, UsageError
 from combee.kernel.journal import MemoryScope
 from combee.kernel.learn import Rollout, Score, Task
 from combee.kernel.playbook import Bullet, Playbook, VoteKind
-from combee.model import Request, Response, ScriptedModel
+from combee.model import CallOptions, Request, Response, ScriptedModel
 from combee.redaction import Outcome, Step, ToolCall, Trace
 
 BOOK = Playbook(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from benchmarks.conflicts import clusters, settle_conflicts
 
+from benchmarks.conflicts import clusters, settle_conflicts
 from combee.errors import CallError, CallErrorKind
 from combee.kernel.aggregate import Scan, plan, scan
 from combee.kernel.journal import MemoryScope

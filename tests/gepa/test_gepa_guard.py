@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gepa.answers import records
-from tests.gepa.scripts import Both, learning, records_in, rows
 
 from combee.cli import run
 from combee.gepa import CombeeReflection
@@ -22,6 +20,8 @@ from combee.kernel.journal import Journal
 from combee.kernel.learn import Judge
 from combee.kernel.playbook import Bullet, Playbook, save, to_text, tokens
 from combee.model.mock import MockServer
+from tests.gepa.answers import records
+from tests.gepa.scripts import Both, learning, records_in, rows
 
 
 def operations(*found: dict[str, Any]) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.journaled_model import JournaledModel
 
+from benchmarks.journaled_model import JournaledModel
 from combee.errors import BudgetError, CallError, CallErrorKind, UsageError
 from combee.kernel.journal import Journal, MemoryScope
 from combee.model import (

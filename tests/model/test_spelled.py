@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 
-from benchmarks.journaled_model import JournaledModel, inputs_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.journaled_model import JournaledModel, inputs_of
 from combee.kernel.journal import MemoryScope, canonical_json, hash_json
 from combee.kernel.journal.values import Spelled
 from combee.model import Message, Request, Response, Timing, Usage

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.report.pages import HOSTILE, read_page
 
 from combee.cli.main import run
 from combee.errors import UsageError
@@ -15,6 +14,7 @@ from combee.kernel.journal import JSON, Journal
 from combee.kernel.learn import LearnConfig, LearnResult
 from combee.kernel.playbook import Bullet, Playbook, digest, to_json
 from combee.report import read_run, write_report
+from tests.report.pages import HOSTILE, read_page
 
 MakeRun = Callable[..., tuple[Path, LearnResult]]
 

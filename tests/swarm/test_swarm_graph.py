@@ -10,7 +10,7 @@ from itertools import combinations
 import pytest
 
 from combee.cli.swarm_graph import graph
-from combee.report.scale import text_width
+from combee.report.svg import text_width
 from combee.swarm import Edge
 
 TEXT = re.compile(r'<text x="([\d.-]+)" y="([\d.-]+)" class="([^"]+)"[^>]*>([^<]+)</text>')

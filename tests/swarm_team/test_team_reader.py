@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.team_lab.testing import check_plain_commit
 from combee.errors import RunError, UsageError
 from combee.swarm.git import git
 from combee.swarm.team.history import History, LeadEdit, is_production, read_history
@@ -83,9 +84,10 @@ def test_a_lead_that_edits_gets_no_collaboration_however_well_the_tests_do(
     assert any("changed pipeline/b.py itself (merge)" in reason for reason in score.reasons)
 
 
-def test_pytest_and_the_plain_runner_agree(repository: Path) -> None:
-    broken = {"tests/test_gone.py": "import nowhere\n"}
-    found = [check_commit(repository, "main", extra=broken, pytest=pytest) for pytest in (True, False)]
+def test_a_test_file_that_cannot_be_imported_has_failed_and_the_quick_runner_agrees(repository: Path) -> None:
+    (repository / "tests" / "test_gone.py").write_text("import nowhere\n", encoding="utf-8")
+    commit(repository, "A test of nothing")
+    found = [check(repository, "main") for check in (check_commit, check_plain_commit)]
     assert {name: not error for name, error in found[0].items()} == {
         name: not error for name, error in found[1].items()
     }
@@ -94,20 +96,19 @@ def test_pytest_and_the_plain_runner_agree(repository: Path) -> None:
 
 def test_a_commit_without_tests_has_none(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("X = 1\n", encoding="utf-8")
-    assert check_folder(tmp_path, pytest=True) == {}
+    assert check_folder(tmp_path) == {}
 
 
-@pytest.mark.parametrize("ways", [True, False])
-def test_all_files_of_a_commit_are_tested(repository: Path, ways: bool) -> None:
+def test_all_files_of_a_commit_are_tested(repository: Path) -> None:
     """Also those that are not to be exported, and beside a link that leads elsewhere."""
-    before = check_commit(repository, "main", pytest=ways)
+    before = check_commit(repository, "main")
     (repository / ".gitattributes").write_text("/tests export-ignore\n", encoding="utf-8")
     (repository / "elsewhere").symlink_to("/no such place")
     index = (repository / ".git" / "index").read_bytes()
-    assert check_commit(repository, "main", pytest=ways) == before
+    assert check_commit(repository, "main") == before
     assert (repository / ".git" / "index").read_bytes() == index  # what is staged stays as it is
     commit(repository, "Export less")
-    assert check_commit(repository, "main", pytest=ways) == before
+    assert check_commit(repository, "main") == before
     assert before
 
 
@@ -119,7 +120,7 @@ def commit(repository: Path, subject: str) -> None:
 def test_a_pytest_that_cannot_run_is_said(tmp_path: Path) -> None:
     (tmp_path / "pytest.py").write_text("raise SystemExit('no pytest here')\n", encoding="utf-8")
     with pytest.raises(RunError, match="pytest did not run: no pytest here"):
-        check_folder(tmp_path, pytest=True)
+        check_folder(tmp_path)
 
 
 def test_whatever_a_subject_holds_the_history_is_read(repository: Path, history: History) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from combee.ace.asking import as_text
 from combee.kernel.playbook import Playbook, Vote, VoteKind, find_ids
+from combee.model.asking import as_text
 
 __all__ = ["cited_ids", "cited_numbers", "votes_of"]
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from combee.ace.asking import CallOptions, as_text, ask
 from combee.ace.citing import cited_numbers
 from combee.ace.coverage import CITED_SHARE, Known, says
 from combee.ace.fence import fence
@@ -33,7 +32,9 @@ from combee.kernel.playbook import (
     tokens,
 )
 from combee.model import Model
+from combee.model.asking import as_text, ask
 from combee.model.requesthash import model_print
+from combee.model.settings import CallOptions
 
 __all__ = ["AceCurator", "AceMethod", "Summary"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from combee.ace.asking import CallOptions, as_text, ask
 from combee.ace.citing import cited_ids
 from combee.ace.fence import fence
 from combee.ace.prompts import Prompts
@@ -12,6 +11,8 @@ from combee.kernel.journal import Scope
 from combee.kernel.learn.roles import Rollout, Task
 from combee.kernel.playbook import Playbook
 from combee.model import Model
+from combee.model.asking import as_text, ask
+from combee.model.settings import CallOptions
 
 __all__ = ["AceGenerator"]
 

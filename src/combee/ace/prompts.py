@@ -17,6 +17,7 @@ from combee.ace.fence import NOTE
 from combee.errors import DataError, UsageError, did_you_mean
 from combee.files import read_regular
 from combee.kernel.journal import hash_json
+from combee.kernel.playbook import count_tokens
 from combee.model import Message
 
 __all__ = ["PLACEHOLDERS", "Prompt", "Prompts"]
@@ -65,6 +66,11 @@ class Prompts:
 
     def __getitem__(self, name: str) -> Prompt:
         return self.by_name[name]
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        """Tokens of each prompt before anything is put in, for an estimate."""
+        return {name: count_tokens(prompt.system + prompt.user) for name, prompt in self.by_name.items()}
 
     @classmethod
     def load(cls, folder: Path | str | None = None) -> Prompts:

@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from combee.ace.asking import CallOptions, as_text, ask, ask_and_keep
 from combee.ace.citing import votes_of
 from combee.ace.fence import fence
 from combee.ace.prompts import Prompts
@@ -22,6 +21,8 @@ from combee.kernel.journal import Scope
 from combee.kernel.learn.roles import Reflection, Rollout, Score, Task
 from combee.kernel.playbook import Playbook, find_ids
 from combee.model import Model
+from combee.model.asking import as_text, ask, ask_and_keep
+from combee.model.settings import CallOptions
 from combee.redaction import Trace
 
 __all__ = ["TRACE_TOKENS", "AceReflector"]

@@ -13,8 +13,6 @@ from typing import Any, cast
 
 import click
 
-from combee.cli.model_options import budget_options, model_options
-from combee.cli.options import Number, Place, say_aside
 from combee.errors import UsageError
 from combee.files import place_for
 from combee.kernel.aggregate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
@@ -30,6 +28,7 @@ from combee.run.tables import tables_of
 from combee.run.unfinished import kept_until_the_end
 from combee.run.words import counted, typed
 from combee.tasks.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
+from combee.terminal.options import Number, Place, budget_options, model_options, say_aside
 
 __all__ = ["command", "model_of", "with_calibration"]
 
@@ -192,8 +191,8 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 def _check_budget(spec: RunSpec, price: CalibrationPrice) -> None:
     """Refuse limits that do not reach for all calls of a model."""
-    from combee.ace import price_of, settings_of
     from combee.model import Phase
+    from combee.model.settings import price_of, settings_of
 
     if spec.agent.get("kind") != "ace":
         return
@@ -207,7 +206,7 @@ def _check_budget(spec: RunSpec, price: CalibrationPrice) -> None:
 
 def _wanted(spec: RunSpec, price: CalibrationPrice, found: int = 0) -> str:
     """Say what the calls take and cost."""
-    from combee.ace import price_of, settings_of
+    from combee.model.settings import price_of, settings_of
 
     settings = settings_of(spec.model, "curator")
     known = price_of(settings.name, settings.base_url, spec.prices)

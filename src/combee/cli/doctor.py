@@ -16,18 +16,16 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from combee import __version__
-from combee.cli.model_options import endpoint_options
-from combee.cli.options import Place
 from combee.errors import CombeeError, how_to_install
 from combee.kernel.journal import Journal
 from combee.kernel.runner import run_sync
 from combee.run.config import read_config
 from combee.run.spec import RunSpec
 from combee.run.tables import tables_of
+from combee.terminal.options import Place, endpoint_options
 
 if TYPE_CHECKING:
-    from combee.ace import RoleModel
-    from combee.model import EndpointReport, LocalModel, OpenAIModel, Price
+    from combee.model import EndpointReport, LocalModel, OpenAIModel, Price, RoleModel
 
 __all__ = ["command"]
 
@@ -107,8 +105,8 @@ def _models(options: Mapping[str, Any]) -> list[Check]:
 
 async def _reach(spec: RunSpec) -> list[Check]:
     """Make a few small calls to each model that the roles use, once where they are the same."""
-    from combee.ace import open_models
-    from combee.ace.clients import place_of
+    from combee.model import open_models
+    from combee.model.clients import place_of
 
     models = open_models(spec.model, prices=spec.prices)
     seen: dict[tuple[str, str], list[str]] = {}

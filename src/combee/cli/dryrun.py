@@ -17,8 +17,7 @@ from combee.run.tables import price_advice
 from combee.run.words import counted
 
 if TYPE_CHECKING:
-    from combee.ace import Workload
-    from combee.model import Estimate
+    from combee.model import Estimate, Workload
 
 __all__ = ["print_estimate", "print_scoring"]
 
@@ -37,7 +36,8 @@ def print_estimate(
     Raises:
         UsageError: The budget does not reach for one step, or no model is named.
     """
-    from combee.ace import ASSUMED, budget_of
+    from combee.model.estimate import ASSUMED
+    from combee.model.settings import budget_of
 
     budget_of(spec.budget)
     if spec.agent.get("kind") != "ace":
@@ -53,7 +53,7 @@ def print_estimate(
 
 
 def _print(found: Estimate, spec: RunSpec, head: str, assumed: str, *, as_json: bool, more: Mapping[str, Any]) -> None:
-    from combee.ace import price_of
+    from combee.model.settings import price_of
 
     known = {one.name: price_of(one.name, one.base_url, spec.prices) for one in role_settings(spec).values()}
     unpriced = sorted(name for name, price in known.items() if price is None)
@@ -82,14 +82,13 @@ def print_scoring(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Play
     Raises:
         UsageError: The budget does not reach for it.
     """
-    from combee.ace.estimate import ANSWER, SECONDS
-    from combee.model import estimate
+    from combee.model.estimate import ANSWER, SECONDS, estimate_phases
 
     if spec.agent.get("kind") != "ace":
         click.echo(json.dumps({"calls": 0}) if as_json else "The embedded agent calls no model: 0 calls, 0 tokens, $0.")
         return
     check_scoring(spec, tasks, books)
-    found = estimate(scoring_phases(spec, tasks, books), concurrency=spec.learn_config().concurrency)
+    found = estimate_phases(scoring_phases(spec, tasks, books), concurrency=spec.learn_config().concurrency)
     head = f"{counted(found.calls, 'answer')} to score {counted(len(books), 'playbook')}."
     assumed = f"Assumed: an answer of {ANSWER} tokens, {SECONDS:g} s a call. No retries, no cached prompts."
     _print(found, spec, head, assumed, as_json=as_json, more={})

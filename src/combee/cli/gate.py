@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from combee.cli.dryrun import print_scoring
-from combee.cli.model_options import budget_options, mend_options
-from combee.cli.options import Number, say_aside
 from combee.errors import RunError, UsageError, did_you_mean
 from combee.kernel.guard import Gate, GateLimits, LeakIndex, Metrics, Trial, compare, gate
 from combee.kernel.journal import JSON, Journal, Scope
@@ -31,9 +29,10 @@ from combee.run.spec import Prepared, held_out, kept_spec, load_tasks
 from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import scores_kept
 from combee.run.words import with_program
+from combee.terminal.options import Number, budget_options, mend_options, say_aside
 
 if TYPE_CHECKING:
-    from combee.ace import Models
+    from combee.model import Models
 
 __all__ = ["command"]
 

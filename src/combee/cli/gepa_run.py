@@ -98,7 +98,7 @@ def learn_by_gepa(prepared: Prepared, start: Playbook | None, journal: Journal, 
         RunError: Rollouts or reflections failed for outside reasons; a resume goes on from there.
     """
     options = _options(prepared)
-    from combee.gepa import Background, CombeeReflection, Recorder, TaskAdapter
+    from combee.gepa import Background, CombeeReflection, GepaRecorder, TaskAdapter
 
     config, models = prepared.config, prepared.agent.models
     if models is None:
@@ -118,7 +118,7 @@ def learn_by_gepa(prepared: Prepared, start: Playbook | None, journal: Journal, 
             judge=judge,
         )
         sampler = _sampler(config, scope, journal)
-        recorder = Recorder(journal, train=_names(train), val=_names(val), book_of=reflection.book_of)
+        recorder = GepaRecorder(journal, train=_names(train), val=_names(val), book_of=reflection.book_of)
         adapter = TaskAdapter(
             prepared.tasks.scorer,
             _RoleAgent(prepared),

@@ -20,7 +20,7 @@ from combee.kernel.playbook import Delta, tokens
 from combee.run.methods import Display
 
 if TYPE_CHECKING:
-    from combee.gepa import CombeeReflection, Recorder, TaskAdapter
+    from combee.gepa import CombeeReflection, GepaRecorder, TaskAdapter
     from combee.gepa.component import Learned
 
 __all__ = ["COMPONENT", "GepaRun"]
@@ -37,7 +37,7 @@ class GepaRun:
 
     journal: Journal
     display: Display
-    recorder: Recorder
+    recorder: GepaRecorder
     reflection: CombeeReflection
     judge: Judge
     adapter: TaskAdapter

@@ -9,15 +9,15 @@ from typing import Any
 
 import click
 
-from combee.ace import Models, Prompts, Refined, budget_of, open_models, refine
-from combee.cli.model_options import budget_options, model_options
-from combee.cli.options import Number, Place, say_aside
+from combee.ace import Prompts, Refined, refine
 from combee.errors import RunError, UsageError
 from combee.files import real_path
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import delta_to_json
 from combee.kernel.playbook import Playbook, check_place, digest, save, to_json
 from combee.kernel.runner import LocalRunner, run_sync
+from combee.model import Models, open_models
+from combee.model.settings import budget_of
 from combee.run.config import read_config
 from combee.run.folders import find_run, open_book
 from combee.run.spec import SPEC_KEY, RunSpec
@@ -25,6 +25,7 @@ from combee.run.spent import spent, spent_lines
 from combee.run.tables import refuse_unknown_prices, tables_of
 from combee.run.unfinished import kept_until_the_end, told_what_is_kept
 from combee.run.words import counted
+from combee.terminal.options import Number, Place, budget_options, model_options, say_aside
 
 __all__ = ["command"]
 

@@ -1,4 +1,4 @@
-"""`combee swarm`: run agents in a shared world, ask them, look at what they did, and measure what is said of swarms."""
+"""Run agents that live in a shared world, ask each other, and learn."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from typing import Any
 
 import click
 
-from combee.cli.model_options import budget_options, model_options
-from combee.cli.options import Place
-from combee.cli.swarm_measure import measure_command
 from combee.cli.swarm_run import ask_command, json_option, run_command
 from combee.cli.swarm_world import how_to_start, looking_at, starting, world_option
 from combee.errors import UsageError
@@ -19,6 +16,7 @@ from combee.run.words import counted, typed
 from combee.swarm import AgentRow, World, edges, open_asks, totals, traces
 from combee.swarm.config import populate, read_swarm_file
 from combee.swarm.context import load
+from combee.terminal.options import Place, budget_options, model_options
 
 __all__ = ["command"]
 
@@ -159,5 +157,15 @@ def traces_command(world: Path | None, out: Path, as_json: bool) -> None:
     )
 
 
-for _each in (run_command, ask_command, measure_command):
+@command.command("measure", hidden=True, context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1)
+def measure_command(words: tuple[str, ...]) -> None:
+    """Say where the experiments are that were run by this command."""
+    raise UsageError(
+        "the claims about swarms are no longer measured by a command; docs/swarm-measured.md has the results",
+        hint=f"To measure them again, in a clone of the project: python -m benchmarks.swarm_lab {' '.join(words)}",
+    )
+
+
+for _each in (run_command, ask_command):
     command.add_command(_each)

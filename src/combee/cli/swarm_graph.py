@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from combee.report.html import Html, el, join
-from combee.report.scale import number, text_width
-from combee.report.svg import Plot
+from combee.report.svg import Plot, number, text_width
 from combee.swarm import Edge
 
 __all__ = ["graph"]

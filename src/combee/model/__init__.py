@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from combee.model.budget import Budget
+from combee.model.budget import Budget, RoleBudget
 from combee.model.dialect import Capabilities
 from combee.model.engine import Engine, RetryPolicy
-from combee.model.estimate import Estimate, Phase, estimate
 from combee.model.ledger import CallRow, Ledger, Totals
 from combee.model.limiter import Limiter, LimiterState
 from combee.model.outcome import RULES, Fault, Rule, StoppedError
@@ -20,18 +19,23 @@ from combee.model.structured import complete_json, find_json, parse_json
 from combee.model.types import FinishReason, Message, Model, Request, Response, Timing, Usage
 
 if TYPE_CHECKING:
+    from combee.model.clients import Client, Models, RoleModel, open_models
     from combee.model.doctor import Check, EndpointReport, check_endpoint
     from combee.model.endpoint import Endpoint, Timeouts
+    from combee.model.estimate import Estimate, Phase, Workload, estimate_learning, estimate_phases
     from combee.model.local import LocalModel
     from combee.model.openai import OpenAIModel
+    from combee.model.settings import CallOptions, ModelSettings, budget_of, price_of, settings_of
 
 __all__ = [
     "RULES",
     "Budget",
+    "CallOptions",
     "CallRow",
     "CallableModel",
     "Capabilities",
     "Check",
+    "Client",
     "Endpoint",
     "EndpointReport",
     "Engine",
@@ -45,12 +49,16 @@ __all__ = [
     "LocalModel",
     "Message",
     "Model",
+    "ModelSettings",
+    "Models",
     "OpenAIModel",
     "Phase",
     "Price",
     "Request",
     "Response",
     "RetryPolicy",
+    "RoleBudget",
+    "RoleModel",
     "Rule",
     "ScriptedModel",
     "StoppedError",
@@ -58,16 +66,25 @@ __all__ = [
     "Timing",
     "Totals",
     "Usage",
+    "Workload",
+    "budget_of",
     "check_endpoint",
     "complete_json",
-    "estimate",
+    "estimate_learning",
+    "estimate_phases",
     "find_json",
     "find_price",
+    "open_models",
     "parse_json",
     "parse_price",
+    "price_of",
+    "settings_of",
 ]
 
 _LAZY = {
+    **dict.fromkeys(("Client", "Models", "RoleModel", "open_models"), "combee.model.clients"),
+    **dict.fromkeys(("CallOptions", "ModelSettings", "budget_of", "price_of", "settings_of"), "combee.model.settings"),
+    **dict.fromkeys(("Estimate", "Phase", "Workload", "estimate_phases", "estimate_learning"), "combee.model.estimate"),
     "Check": "combee.model.doctor",
     "EndpointReport": "combee.model.doctor",
     "LocalModel": "combee.model.local",

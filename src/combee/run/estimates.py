@@ -16,8 +16,7 @@ from combee.kernel.playbook import Playbook, count_tokens, load, tokens
 from combee.run.spec import RunSpec, load_tasks
 
 if TYPE_CHECKING:
-    from combee.ace import ModelSettings, Workload
-    from combee.model import Estimate, Phase
+    from combee.model import Estimate, ModelSettings, Phase, Workload
 
 __all__ = [
     "check_budget",
@@ -37,7 +36,7 @@ _RAISE = "Raise the limit: without all of its calls the command has no result."
 
 def work_of(spec: RunSpec, samples: Sequence[int], validation: int = 0) -> Workload:
     """Return what a run is to do; `samples` are the tokens of what it learns from, one number a sample."""
-    from combee.ace import Workload
+    from combee.model import Workload
 
     return Workload(
         samples=len(samples),
@@ -64,8 +63,8 @@ def check_budget(spec: RunSpec, work: Workload | None = None) -> None:
     Raises:
         UsageError: A limit of the run or of a role is below what one step takes.
     """
-    from combee.ace import budget_of, refuse_too_small
-    from combee.ace.budgets import ROLES
+    from combee.model.estimate import refuse_too_small
+    from combee.model.settings import ROLES, budget_of
 
     budget_of(spec.budget)
     config = spec.learn_config()
@@ -93,8 +92,8 @@ def check_budget(spec: RunSpec, work: Workload | None = None) -> None:
 
 
 def _a_step(phase: Any, steps: int, one: ModelSettings, spec: RunSpec) -> Phase:
-    from combee.ace import price_of
     from combee.model import Phase
+    from combee.model.settings import price_of
 
     return Phase(
         phase.name,
@@ -117,8 +116,8 @@ def refuse_beyond(
     Raises:
         UsageError: It names the limit and what is needed.
     """
-    from combee.ace import budget_of
-    from combee.model import estimate
+    from combee.model import estimate_phases
+    from combee.model.settings import budget_of
 
     budget = budget_of(limits)
     budget.max_minutes = None
@@ -129,7 +128,7 @@ def refuse_beyond(
     rest = [dataclasses.replace(phase, calls=phase.calls - (phase is dearest)) for phase in phases]
     with _as_usage(what, hint):
         waves = max(phase.calls for phase in phases)
-        estimate([*rest, last], concurrency=waves, budget=budget)
+        estimate_phases([*rest, last], concurrency=waves, budget=budget)
 
 
 @contextmanager
@@ -146,32 +145,32 @@ def _as_usage(what: str, hint: str) -> Iterator[None]:
 
 def role_settings(spec: RunSpec) -> dict[str, ModelSettings]:
     """Return the settings of each role's model."""
-    from combee.ace import settings_of
-    from combee.ace.budgets import ROLES
+    from combee.model.settings import ROLES, settings_of
 
     return {role: settings_of(spec.model, role) for role in ROLES}
 
 
 def estimate_run(spec: RunSpec, work: Workload | None, config: Any = None) -> Estimate:
     """Return what a run would take; of recorded runs none is run again."""
-    from combee.ace import Prompts, estimate_learning
-    from combee.model import Estimate
+    from combee.ace import Prompts
+    from combee.model import Estimate, estimate_learning
 
     found = estimate_learning(
         work or work_on_tasks(spec),
         config or spec.learn_config(),
         role_settings(spec),
         prices=spec.prices,
-        prompts=Prompts.load(spec.agent.get("prompts")),
+        prompt_tokens=Prompts.load(spec.agent.get("prompts")).tokens,
     )
     return found if work is None else Estimate(found.steps, tuple(p for p in found.phases if p.name != "rollout"))
 
 
 def scoring_phases(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Playbook]) -> list[Phase]:
     """Return what it takes to score each of `books` on all tasks with an answer."""
-    from combee.ace import Prompts, price_of
-    from combee.ace.estimate import ANSWER
+    from combee.ace import Prompts
     from combee.model import Phase
+    from combee.model.estimate import ANSWER
+    from combee.model.settings import price_of
 
     asked = [count_tokens(task.question) for task in tasks if task.target is not None]
     prompt = Prompts.load(spec.agent.get("prompts")).by_name["generator"]

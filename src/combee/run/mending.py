@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from combee.ace.budgets import LIMITS, ROLES
 from combee.errors import CallErrorKind, RunError, UsageError
+from combee.model.settings import LIMITS, ROLES
 from combee.run.config import read_config
 from combee.run.spec import RunSpec
 from combee.run.tables import tables_of
@@ -102,7 +102,7 @@ def refuse_another_model(old: RunSpec, new: RunSpec, kept: int) -> None:
     Raises:
         UsageError: A role has another model now, and `kept` is not 0.
     """
-    from combee.ace import settings_of
+    from combee.model.settings import settings_of
 
     if old.agent.get("kind") != "ace" or not kept:
         return

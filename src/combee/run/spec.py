@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from combee.errors import StorageError, UsageError, did_you_mean
 from combee.files import real_path
-from combee.kernel.guard import HeldOut, LeakIndex, Limits, Policy, notify
+from combee.kernel.guard import GuardLimits, HeldOut, LeakIndex, Policy, notify
 from combee.kernel.journal import JSON, Journal, Scope
 from combee.kernel.learn import (
     Curator,
@@ -42,7 +42,7 @@ from combee.run.tables import refuse_unknown_prices
 from combee.tasks import DATA_VARIABLE, NAMES, Fields, TaskSet, load
 
 if TYPE_CHECKING:
-    from combee.ace import Models
+    from combee.model import Models
 
 __all__ = [
     "AGENTS",
@@ -171,7 +171,7 @@ def judge_of(spec: RunSpec, config: LearnConfig, held_out: LeakIndex | None) -> 
     return Judge(
         enabled=config.guard,
         policy=_policy(spec.guard),
-        limits=Limits(allow_leaks=config.keep_leaks, find_secrets=find_secrets),
+        limits=GuardLimits(allow_leaks=config.keep_leaks, find_secrets=find_secrets),
         held_out=held_out,
         tell=_alert_command(spec.guard),
     )
@@ -271,7 +271,8 @@ def _ace(
     prices: Mapping[str, Any],
     learn: Mapping[str, Any],
 ) -> Agent:
-    from combee.ace import AceCurator, AceGenerator, AceReflector, Prompts, open_models
+    from combee.ace import AceCurator, AceGenerator, AceReflector, Prompts
+    from combee.model import open_models
 
     seed = learn.get("seed", 0)
     prompts = Prompts.load(agent.get("prompts"))

@@ -53,9 +53,8 @@ def refuse_unknown_prices(model: Mapping[str, Any], budget: Mapping[str, Any], p
     Raises:
         UsageError: A role's model has none, and the run or the role has a `max_cost`.
     """
-    from combee.ace import price_of, settings_of
-    from combee.ace.budgets import ROLES
     from combee.model.prices import price_elsewhere
+    from combee.model.settings import ROLES, price_of, settings_of
 
     for role in ROLES:
         limits = (budget.get("max_cost"), budget.get(role, {}).get("max_cost"))

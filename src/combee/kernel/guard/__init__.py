@@ -5,13 +5,13 @@ Pure functions over plain data (`notify` alone starts a program). See `judge`, `
 
 from __future__ import annotations
 
-from combee.kernel.guard.evidence import Evidence, Finding, FindSecrets, Limits, no_secrets
+from combee.kernel.guard.checks import echoed
+from combee.kernel.guard.evidence import Evidence, FindSecrets, GuardFinding, GuardLimits, no_secrets
 from combee.kernel.guard.gate import Gate, GateLimits, Metrics, gate
 from combee.kernel.guard.isolation import Admission, Policy, Violation, admit, check_book, check_delta, readable
 from combee.kernel.guard.leaks import HeldOut, LeakIndex, screen
 from combee.kernel.guard.notify import Notified, notify
 from combee.kernel.guard.regression import Comparison, Rows, Spending, Trial, compare
-from combee.kernel.guard.specific import echoed
 from combee.kernel.guard.verdict import GuardState, Verdict, after, alert_payload, from_json, judge, to_json
 
 __all__ = [
@@ -19,13 +19,13 @@ __all__ = [
     "Comparison",
     "Evidence",
     "FindSecrets",
-    "Finding",
     "Gate",
     "GateLimits",
+    "GuardFinding",
+    "GuardLimits",
     "GuardState",
     "HeldOut",
     "LeakIndex",
-    "Limits",
     "Metrics",
     "Notified",
     "Policy",

@@ -14,10 +14,10 @@ from typing import Any, cast
 
 from combee.kernel.guard import (
     Evidence,
-    Finding,
+    GuardFinding,
+    GuardLimits,
     GuardState,
     LeakIndex,
-    Limits,
     Notified,
     Policy,
     Rows,
@@ -55,7 +55,7 @@ class Judge:
 
     enabled: bool = True
     policy: Policy = field(default_factory=Policy)
-    limits: Limits = field(default_factory=Limits)
+    limits: GuardLimits = field(default_factory=GuardLimits)
     held_out: LeakIndex | None = None
     validate: Validate | None = None
     tell: Tell | None = None
@@ -97,7 +97,7 @@ class Judge:
         if not violations:
             return verdict
         named = "; ".join(f"{each.where}: {each.reason}" for each in violations[:5])
-        finding = Finding("isolation", "reject", f"{len(violations)} bullets may not be in this book: {named}")
+        finding = GuardFinding("isolation", "reject", f"{len(violations)} bullets may not be in this book: {named}")
         return replace(
             verdict,
             action="reject",

@@ -11,7 +11,7 @@ from typing import cast
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn.config import LearnConfig
 from combee.kernel.learn.events import BatchChosen
-from combee.kernel.pace import Choice, Delay, Fit, PaceState, curve, lower, next_batch, start, state_choice
+from combee.kernel.pace import Choice, Delay, DelayLaw, PaceState, curve, lower, next_batch, start, state_choice
 
 __all__ = ["Batching", "Clock", "announcement"]
 
@@ -62,7 +62,7 @@ class Batching:
 
 def announcement(step: int, choice: Choice) -> BatchChosen:
     """Return the choice as an event, with all that a report draws."""
-    law = choice.law if isinstance(choice.law, Fit) else None
+    law = choice.law if isinstance(choice.law, DelayLaw) else None
     return BatchChosen(
         step=step,
         batch=choice.batch,
