@@ -17,7 +17,7 @@ from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import (
     Alerted,
     Event,
-    GuardSpoke,
+    GuardJudged,
     Judge,
     LearnConfig,
     LearnResult,
@@ -136,8 +136,8 @@ def learned(many: TaskSet) -> Playbook:
     return run_sync(learn(many.train[:360], live, LexicalCurator(), config=LearnConfig(batch=90))).last
 
 
-def spoken(events: Sequence[Event]) -> list[GuardSpoke]:
-    return [event for event in events if isinstance(event, GuardSpoke)]
+def spoken(events: Sequence[Event]) -> list[GuardJudged]:
+    return [event for event in events if isinstance(event, GuardJudged)]
 
 
 @pytest.mark.parametrize("step", [0, 2])
