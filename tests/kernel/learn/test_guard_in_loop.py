@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from combee.kernel.aggregate import Method
-from combee.kernel.guard import HeldOut, LeakIndex, Policy, check_book, notify
+from combee.kernel.guard import HeldOut, LeakIndex, Policy, check_book
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import (
     Alerted,
@@ -47,6 +47,7 @@ from combee.kernel.playbook import (
 from combee.kernel.runner import run_sync
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.lexical.curator import LexicalMethod
+from combee.run.notify import notify
 from combee.tasks import TaskSet, load
 
 Change = Callable[[Delta, Sequence[Reflection], int], Delta]
