@@ -9,9 +9,8 @@ from typing import Any
 
 from combee.errors import UsageError
 from combee.kernel.learn.config import Amount, Count, Positive
-from combee.model.local import FREE
+from combee.model.local import FREE, is_local
 from combee.model.prices import Price, find_price
-from combee.model.weights import is_local
 from combee.redaction import find_secrets
 
 __all__ = ["LIMITS", "LOCAL_OUTPUT", "ROLES", "CallOptions", "ModelSettings", "refuse_secret"]
@@ -60,6 +59,10 @@ class ModelSettings:
     """Tokens that may be asked for in a minute. [no limit]"""
     timeout: Positive | None = None
     """Seconds of one call at most; not for a local model. [600]"""
+    ca_file: str | None = None
+    """Certificates to trust in place of the system's: a file, or a folder of files."""
+    client_cert: str | None = None
+    """A PEM file with a certificate and its key, for endpoints that ask who connects."""
     temperature: Amount = 0.0
     """Sampling temperature."""
     max_output_tokens: Count = 4096

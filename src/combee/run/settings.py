@@ -37,9 +37,9 @@ from combee.files import real_path
 from combee.kernel.aggregate import BASELINES
 from combee.kernel.journal import JSON
 from combee.kernel.learn import LearnConfig
+from combee.model.local import is_local
 from combee.model.prices import Price
 from combee.model.settings import LIMITS, LOCAL_OUTPUT, ROLES, ModelSettings, refuse_secret
-from combee.model.weights import is_local
 from combee.run.folders import refuse_device
 from combee.run.settings_sources import Layer, Place, checked, layer_of_set, leaves, read_layer
 from combee.tasks import DATA_VARIABLE, NAMES

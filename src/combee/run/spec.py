@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from combee.errors import StorageError, UsageError
-from combee.kernel.guard import GuardLimits, HeldOut, LeakIndex, Policy, notify
+from combee.kernel.guard import GuardLimits, HeldOut, LeakIndex, Policy
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import (
     Curator,
@@ -32,6 +32,7 @@ from combee.kernel.playbook import Playbook
 from combee.kernel.runner import LocalRunner
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.redaction import find_secrets
+from combee.run.notify import notify
 from combee.run.settings import Settings
 from combee.run.tables import refuse_unknown_prices
 from combee.tasks import Fields, TaskSet, load

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from combee.errors import UsageError
+from combee.model.local import is_local
 from combee.model.prices import parse_price, price_elsewhere
 from combee.model.settings import LIMITS, ROLES
-from combee.model.weights import is_local
 from combee.run.settings import Settings
 
 __all__ = ["price_advice", "refuse_unknown_prices", "tables_of"]

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 
 from combee.errors import UsageError
-from combee.kernel.guard.regression import Rows, Trial, compare
+from combee.kernel.guard import Rows, Trial, compare
 
 __all__ = ["Gate", "GateLimits", "Metrics", "gate"]
 

@@ -10,18 +10,10 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
-__all__ = ["Notified", "notify"]
+from combee.kernel.guard import Notified
 
-
-@dataclass(frozen=True, slots=True)
-class Notified:
-    """What became of the command: `code` is None when it did not start or did not end in time."""
-
-    ok: bool
-    code: int | None
-    detail: str
+__all__ = ["notify"]
 
 
 def notify(

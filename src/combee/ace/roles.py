@@ -1,7 +1,8 @@
-"""ACE's Reflector on any model: what a scored rollout, or a recorded run, teaches (arXiv 2510.04618, section 3).
+"""ACE's Generator and Reflector on any model (arXiv 2510.04618, section 3).
 
-The right answer is read here and nowhere else. More than one round shows the model its own reflection and asks for a
-better one.
+The Generator does a task with the playbook before it and never reads the target. The Reflector says what a scored
+rollout, or a recorded run, teaches; the right answer is read there and nowhere else. More than one round shows the
+model its own reflection and asks for a better one.
 """
 
 from __future__ import annotations
@@ -10,12 +11,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from combee.ace.citing import votes_of
-from combee.ace.fence import fence
-from combee.ace.prompts import Prompts
-from combee.ace.recorded import describe_outcome, shown_trace
-from combee.ace.schemas import REFLECTOR
-from combee.ace.showing import show_bullets
+from combee.ace.prompts import GENERATOR, REFLECTOR, Prompts, Shown, fence, show_bullets
+from combee.ace.replies import cited_ids, votes_of
 from combee.errors import CallError, CallErrorKind, UsageError
 from combee.kernel.journal import Scope
 from combee.kernel.learn.roles import Reflection, Rollout, Score, Task
@@ -23,9 +20,83 @@ from combee.kernel.playbook import Playbook, find_ids
 from combee.model import Model
 from combee.model.asking import as_text, ask, ask_and_keep
 from combee.model.settings import CallOptions
-from combee.redaction import Trace
+from combee.redaction import Outcome, Step, Trace, clean, redact
 
-__all__ = ["TRACE_TOKENS", "AceReflector"]
+__all__ = ["TRACE_TOKENS", "AceGenerator", "AceReflector", "describe_outcome", "shown_trace"]
+
+
+class AceGenerator:
+    """One call a task. The target is never read here.
+
+    Args:
+        model: Any model.
+        prompts: The prompts; ours by default.
+        options: Length, temperature and seed of the replies.
+    """
+
+    def __init__(self, model: Model, *, prompts: Prompts | None = None, options: CallOptions | None = None) -> None:
+        self._model = model
+        self._prompts = prompts or Prompts.load()
+        self._options = options or CallOptions()
+        self._shown = Shown()
+
+    async def generate(self, task: Task, playbook: Playbook, scope: Scope) -> Rollout:
+        """Do the task.
+
+        Raises:
+            CallError: The call failed, or the reply was not in form after a re-ask.
+        """
+        values = {"playbook": self._shown(playbook), "task": fence("task", task.question)}
+        reply = await ask(
+            self._model,
+            self._prompts["generator"].render(values),
+            scope,
+            role="generator",
+            item=task.id,
+            schema=GENERATOR,
+            required=("final_answer",),
+            options=self._options,
+        )
+        return Rollout(
+            task=task.id,
+            answer=as_text(reply["final_answer"]),
+            used=cited_ids(reply.get("bullet_ids"), playbook),
+            reasoning=as_text(reply.get("reasoning")),
+        )
+
+
+def shown_trace(trace: Trace, tokens: int, *, task_only: bool = False) -> str:
+    """Return the run (or only its task) in about so many tokens, secrets taken out."""
+    cleaned = clean(trace, tokens)
+    text = cleaned.task if task_only else "\n".join(_step(step) for step in cleaned.steps)
+    return redact(text).text or "(nothing recorded)"
+
+
+def _step(step: Step) -> str:
+    who = step.role if step.agent is None else f"{step.role} ({step.agent})"
+    failed = " failed" if step.is_error else ""
+    lines = [f"[{step.index}] {who}{failed}: {step.text}".rstrip()]
+    lines += [f"    calls {call.name} {call.arguments}" for call in step.tool_calls]
+    return "\n".join(lines)
+
+
+def describe_outcome(outcome: Outcome | None) -> str:
+    """Return how a run ended, in words; a success that only the agent states is called a claim."""
+    if outcome is None:
+        return "not known"
+    said = {True: "success", False: "failure", None: "not judged"}[outcome.success]
+    parts = [f"{said} (the agent's own claim, not checked)" if outcome.claimed else said]
+    if outcome.score is not None:
+        parts.append(f"score {outcome.score:g}")
+    failed = [name for name, passed in outcome.tests.items() if not passed]
+    if outcome.tests:
+        parts.append(f"{len(outcome.tests) - len(failed)} of {len(outcome.tests)} tests passed")
+    if failed:
+        parts.append(f"failed: {', '.join(failed[:20])}")
+    if outcome.detail:
+        parts.append(outcome.detail)
+    return redact("; ".join(parts)).text
+
 
 TRACE_TOKENS = 16_000
 _FEWEST_TRACE_TOKENS = 1_000

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from combee.errors import UsageError
-from combee.kernel.guard import GateLimits, Metrics, gate
+from combee.run.gate import GateLimits, Metrics, gate
 
 
 def rows(right: int, n: int = 200) -> dict[str, tuple[int, int]]:

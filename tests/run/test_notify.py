@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from combee.kernel.guard import notify
+from combee.run.notify import notify
 
 
 def script(body: str) -> list[str]:

@@ -1,15 +1,19 @@
-"""The size of the next minibatch: fixed, or chosen from measured delays. Journalled, so that a resume repeats it."""
+"""The size of the next minibatch: fixed, or chosen from measured delays. Journalled, so that a resume repeats it.
+
+The rule itself is `combee.kernel.pace`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from typing import cast
 
-from combee.kernel.journal import Scope
+from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn.config import LearnConfig
 from combee.kernel.learn.events import BatchChosen
 from combee.kernel.pace import Choice, Delay, DelayLaw, PaceState, curve, lower, next_batch, start, state_choice
 
-__all__ = ["Batching", "announcement"]
+__all__ = ["Batching", "Clock", "announcement"]
 
 
 class Batching:
@@ -19,7 +23,7 @@ class Batching:
         self._fixed = None if config.batch == "auto" else config.batch
         self._fresh: list[Delay] = []
         self._pace: PaceState | None = None
-        self._news: Choice | None = None
+        self._unsaid: Choice | None = None
         if self._fixed is None:
             self._pace = start(samples, config.candidates or None, maximum=config.max_batch)
 
@@ -34,7 +38,7 @@ class Batching:
             size, self._pace = next_batch(self._pace, self._fresh)
             self._fresh = []
             if self._pace.batch is not None and self._pace.since_fit == 1:
-                self._news = state_choice(self._pace)
+                self._unsaid = state_choice(self._pace)
         return cast("int", scope.decide("batch", size))
 
     def measured(self, batch: int, seconds: float | None) -> None:
@@ -42,10 +46,10 @@ class Batching:
         if seconds is not None:
             self._fresh.append(Delay(batch, seconds))
 
-    def news(self) -> Choice | None:
+    def new_choice(self) -> Choice | None:
         """Return a new choice once, after the step for which it was made began."""
-        news, self._news = self._news, None
-        return news
+        choice, self._unsaid = self._unsaid, None
+        return choice
 
     @property
     def choice(self) -> Choice | None:
@@ -74,3 +78,22 @@ def announcement(step: int, choice: Choice) -> BatchChosen:
         sensitivity=choice.sensitivity,
         warnings=choice.warnings,
     )
+
+
+class Clock:
+    """Measures a step's delay once: a replay returns the recorded value; a step with replayed parts has none."""
+
+    def __init__(self, scope: Scope, journal: Journal | None) -> None:
+        self._scope = scope
+        self._journal = journal
+        self._reused = journal.stats().reused if journal is not None else 0
+        # The event loop's clock: that of the process, or a simulated one.
+        self._time = asyncio.get_running_loop().time
+        self._start = self._time()
+
+    def seconds(self) -> float | None:
+        """Return the seconds since the start, or None where results of the step came from the journal."""
+        measured: float | None = round(self._time() - self._start, 6)
+        if self._journal is not None and self._journal.stats().reused > self._reused:
+            measured = None
+        return cast("float | None", self._scope.decide("seconds", measured))

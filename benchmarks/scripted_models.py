@@ -1,21 +1,15 @@
-"""Models without a network: replies from a function or a list, any async function as a model, and faults at will.
-
-They are part of the product: a run can be rehearsed with them, and a user's own client becomes a model.
-"""
+"""Models without a network: replies from a function or a list, and faults at will. Tests and measurements use them."""
 
 from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from combee.errors import CallError, CallErrorKind, UsageError
-from combee.model.engine import Engine
-from combee.model.outcome import Fault
-from combee.model.prices import Price
-from combee.model.types import Model, Request, Response, Usage
+from combee.model import Model, Request, Response, Usage
 
-__all__ = ["CallableModel", "FaultyModel", "ScriptedModel"]
+__all__ = ["FaultyModel", "ScriptedModel"]
 
 Script = Callable[[Request], str | Response] | Sequence[str | Response | CallError]
 
@@ -102,51 +96,3 @@ class FaultyModel:
                 self.injected[kind] = self.injected.get(kind, 0) + 1
                 raise CallError(f"injected: {kind}", kind=kind)
         return await self._model.complete(request)
-
-
-class CallableModel:
-    """Any async function from a request to text as a model, under the engine's limits, retries and ledger.
-
-    For providers whose API is another: `CallableModel(ask, name="claude-opus")`. The function raises `CallError` with
-    the kind that fits; what else it raises passes through.
-
-    Args:
-        function: Returns the text, or a `Response` with usage.
-        name: The model's name in ledger and reports.
-        engine: Limiter, ledger, budget, retries.
-        price: US dollars per million tokens.
-    """
-
-    def __init__(
-        self,
-        function: Callable[[Request], Awaitable[str | Response]],
-        *,
-        name: str,
-        engine: Engine | None = None,
-        price: Price | None = None,
-    ) -> None:
-        self._function = function
-        self._name = name
-        self._price = price
-        self.engine = engine or Engine()
-        if price is None:
-            self.engine.budget.refuse_unknown_price(name, "Give price=Price(prompt, completion).")
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._name
-
-    async def complete(self, request: Request) -> Response:
-        """Return a usable reply; see `Engine.complete` for what it raises."""
-        return await self.engine.complete(request, self._send, model=self._name, price=self._price)
-
-    async def _send(self, request: Request) -> Response | Fault:
-        try:
-            said = await self._function(request)
-        except CallError as error:
-            return Fault(error.kind, error.message, error.hint)
-        response = said if isinstance(said, Response) else Response(said, model=self._name)
-        if not response.text.strip():
-            return Fault(CallErrorKind.EMPTY, "the reply has no content", usage=response.usage)
-        return response
