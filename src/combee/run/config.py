@@ -154,7 +154,7 @@ _KINDS: Mapping[str, Mapping[str, _Kind]] = {
         "output_limit": _whole(1),
         "prompts": _TEXT,
         "reflection_rounds": _whole(1),
-        "method": _one_of("ace", "gepa"),
+        "method": _TEXT,
         "metric_calls": _whole(1),
     },
     "model": _MODEL,
