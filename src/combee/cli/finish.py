@@ -12,7 +12,7 @@ import click
 from combee.errors import INTERRUPTED, CombeeError
 from combee.kernel.journal import JSON
 from combee.kernel.learn import FinishReason, LearnResult
-from combee.kernel.learn.batching import announcement
+from combee.kernel.learn.pacing import announcement
 from combee.kernel.pace import explain
 from combee.kernel.playbook import Bullet, Playbook, tokens
 from combee.model.settings import ROLES

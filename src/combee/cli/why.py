@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 import click
 
 from combee.kernel.journal import Journal
+from combee.kernel.learn.collect import reflection_name
 from combee.kernel.learn.history import Origin, Why, read_history
-from combee.kernel.learn.intake import reflection_name
 from combee.kernel.learn.trace import Step, Trace
 from combee.run.folders import find_run
 from combee.run.methods import method_of

@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any
 from combee.model.budget import Budget, RoleBudget
 from combee.model.dialect import Capabilities
 from combee.model.engine import Engine, RetryPolicy
+from combee.model.function import CallableModel
 from combee.model.ledger import CallRow, Ledger, Totals
 from combee.model.limiter import Limiter, LimiterState
 from combee.model.outcome import RULES, Fault, Rule, StoppedError
 from combee.model.prices import Price, find_price, parse_price
-from combee.model.scripted import CallableModel, FaultyModel, ScriptedModel
 from combee.model.structured import complete_json, find_json, parse_json
 from combee.model.types import FinishReason, Message, Model, Request, Response, Timing, Usage
 
 if TYPE_CHECKING:
     from combee.model.clients import Client, Models, RoleModel, open_models
     from combee.model.doctor import Check, EndpointReport, check_endpoint
-    from combee.model.endpoint import Endpoint, Timeouts
+    from combee.model.endpoint import Endpoint
     from combee.model.estimate import Estimate, Phase, Workload, estimate_learning, estimate_phases
+    from combee.model.http import Timeouts
     from combee.model.local import LocalModel
     from combee.model.openai import OpenAIModel
     from combee.model.settings import CallOptions, ModelSettings, budget_of, price_of, settings_of
@@ -41,7 +42,6 @@ __all__ = [
     "Engine",
     "Estimate",
     "Fault",
-    "FaultyModel",
     "FinishReason",
     "Ledger",
     "Limiter",
@@ -60,7 +60,6 @@ __all__ = [
     "RoleBudget",
     "RoleModel",
     "Rule",
-    "ScriptedModel",
     "StoppedError",
     "Timeouts",
     "Timing",
@@ -91,7 +90,7 @@ _LAZY = {
     "check_endpoint": "combee.model.doctor",
     "Endpoint": "combee.model.endpoint",
     "OpenAIModel": "combee.model.openai",
-    "Timeouts": "combee.model.endpoint",
+    "Timeouts": "combee.model.http",
 }
 
 

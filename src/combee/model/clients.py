@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from combee.errors import BudgetError
@@ -18,17 +19,16 @@ from combee.model.call_log import CallLog
 from combee.model.engine import Engine
 from combee.model.ledger import Ledger
 from combee.model.limiter import Limiter
-from combee.model.local import SLOTS, LocalModel, LocalServer, weights_of
+from combee.model.local import SLOTS, LocalModel, LocalServer, is_local, weights_of
 from combee.model.prices import Price
 from combee.model.settings import ROLES, ModelSettings, budget_of, limits_of, price_of, settings_of
 from combee.model.types import Request, Response
-from combee.model.weights import is_local
 
 if TYPE_CHECKING:
     from combee.model.endpoint import Endpoint
     from combee.model.openai import OpenAIModel
 
-__all__ = ["Client", "Clients", "Models", "RoleModel", "open_models", "place_of"]
+__all__ = ["Client", "Clients", "Models", "RoleModel", "open_model", "open_models", "place_of"]
 
 HERE = "this process"
 
@@ -94,7 +94,9 @@ class Clients:
 
     def place(self, one: ModelSettings) -> tuple[Any, ...]:
         """Return what must be equal for two settings to share a limiter."""
-        return (one.name,) if is_local(one.name) else (one.base_url, one.api_key_env, one.timeout)
+        if is_local(one.name):
+            return (one.name,)
+        return one.base_url, one.api_key_env, one.timeout, one.ca_file, one.client_cert
 
     def _new(self, one: ModelSettings, engine: Engine, price: Price | None) -> Client:
         if is_local(one.name):
@@ -106,12 +108,19 @@ class Clients:
         return OpenAIModel(model=one.name, endpoint=self._endpoint(one), engine=engine, price=price, extra=one.extra)
 
     def _endpoint(self, one: ModelSettings) -> Endpoint:
-        from combee.model.endpoint import Endpoint, Timeouts
+        from combee.model.endpoint import Endpoint
+        from combee.model.http import Timeouts
 
         place = self.place(one)
         if place not in self._endpoints:
             timeouts = Timeouts() if one.timeout is None else Timeouts(read=one.timeout, total=one.timeout)
-            self._endpoints[place] = Endpoint(one.base_url, api_key_env=one.api_key_env, timeouts=timeouts)
+            self._endpoints[place] = Endpoint(
+                one.base_url,
+                api_key_env=one.api_key_env,
+                timeouts=timeouts,
+                ca_file=Path(one.ca_file).expanduser() if one.ca_file else None,
+                client_cert=Path(one.client_cert).expanduser() if one.client_cert else None,
+            )
         return self._endpoints[place]
 
 
@@ -213,6 +222,16 @@ class Models:
             await model.inner.aclose()
 
 
+def _limiter(one: ModelSettings) -> Limiter:
+    most = one.max_in_flight or (SLOTS if is_local(one.name) else None)
+    return Limiter(most, rpm=one.requests_per_minute, tpm=one.tokens_per_minute)
+
+
+def open_model(one: ModelSettings, *, budget: Budget | None = None, price: Price | None = None) -> Client:
+    """Make the client of one model that shares nothing with another; raises as `open_models`."""
+    return Clients([one]).make(one, Engine(limiter=_limiter(one), budget=budget), price)
+
+
 def open_models(
     table: Mapping[str, Any],
     *,
@@ -246,8 +265,7 @@ def open_models(
             role_budgets[role] = RoleBudget(whole, **limits_of(own))
         limits = (clients.place(one), one.max_in_flight, one.requests_per_minute, one.tokens_per_minute)
         if limits not in limiters:
-            most = one.max_in_flight or (SLOTS if is_local(one.name) else None)
-            limiters[limits] = Limiter(most, rpm=one.requests_per_minute, tpm=one.tokens_per_minute)
+            limiters[limits] = _limiter(one)
         shared = (limits, role if own else "")
         if shared not in engines:
             held = role_budgets.get(role, whole)

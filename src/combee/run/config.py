@@ -126,6 +126,8 @@ _MODEL: Mapping[str, _Kind] = {
     "name": _TEXT,
     "base_url": _TEXT,
     "api_key_env": _TEXT,
+    "ca_file": _TEXT,
+    "client_cert": _TEXT,
     "max_in_flight": _whole(1),
     "requests_per_minute": _ABOVE_ZERO,
     "tokens_per_minute": _ABOVE_ZERO,
