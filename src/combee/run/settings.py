@@ -342,6 +342,14 @@ class Settings(Table):
         return cast("str | None", self.given().get("model", {}).get("name"))
 
     @property
+    def stem(self) -> str:
+        """What it learns from, in a word for the name of its folder."""
+        if self.tasks.traces is not None:
+            return "traces"
+        source = Path(self.tasks.source or "tags")
+        return source.stem if source.is_file() else source.name
+
+    @property
     def calls_models(self) -> bool:
         """Whether models do the work of the roles."""
         return self.agent.kind == "ace"

@@ -6,8 +6,9 @@ nothing is paid before everything was checked.
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from combee.errors import StorageError, UsageError
 from combee.kernel.guard import GuardLimits, HeldOut, LeakIndex, Policy
-from combee.kernel.journal import Journal, Scope
+from combee.kernel.journal import JSON, Journal, Scope
 from combee.kernel.learn import (
     Curator,
     Evaluation,
@@ -69,6 +70,8 @@ class Prepared:
     """What is learned from: the training tasks, or recorded runs."""
     digest: str
     """The hash of the data: a run goes on only with the data it began with."""
+    facts: Mapping[str, JSON] = dataclasses.field(default_factory=dict)
+    """What a method has to say of the data, for whoever reads the result as JSON."""
 
     async def validate(self, book: Playbook, scope: Scope) -> Evaluation:
         """Score a book on the validation tasks."""
@@ -163,9 +166,8 @@ def make_agent(spec: Settings) -> Agent:
     """
     if spec.calls_models:
         return _ace(spec)
-    curator = LexicalCurator(
-        forget=spec.agent.forget, output_limit=spec.agent.output_limit, seed=spec.learn_config().seed
-    )
+    seed = spec.learn_config().seed
+    curator = LexicalCurator(forget=spec.agent.forget, output_limit=spec.agent.output_limit, seed=seed)
     return Agent("lexical", LexicalGenerator(), LexicalReflector(), curator)
 
 
