@@ -204,7 +204,7 @@ def test_settings_that_an_older_version_kept_still_open() -> None:
         "budget": {"max_calls": 3, "curator": {"max_cost": 1}}, "guard": {}, "start": None,
         "prices": {"m": {"input": 1, "output": 2, "cached": None}},
     }  # fmt: skip
-    found = Settings.from_json(old)
+    found = Settings.from_json(cast("JSON", old))
     assert found.tasks.traces == "/logs"
     assert found.learn_config().candidates == (2, 4)
     assert found.budget.curator is not None

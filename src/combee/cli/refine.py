@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 
@@ -64,7 +64,7 @@ def _spec(what: str | None, options: dict[str, Any]) -> Settings:
         with Journal.open(find_run(_run_name(what)), create=False, read_only=True) as journal:
             kept = journal.meta(SPEC_KEY)
         if kept is not None:
-            given, old = spec.given(), Settings.from_json(cast("dict[str, Any]", kept))
+            given, old = spec.given(), Settings.from_json(kept)
             spec = old.instead(budget={}).over({name: given.get(name, {}) for name in ("model", "budget", "prices")})
     if spec.model_name is None:
         raise UsageError("Refining needs a model.", hint="Give --model NAME, or fill [model] in combee.toml.")

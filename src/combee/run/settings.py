@@ -307,8 +307,10 @@ class Settings(Table):
         return made
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Read what `to_json` wrote; also of an older version."""
+    def from_json(cls, value: JSON) -> Self:
+        """Read what `to_json` wrote; also of an older version. Raises as `of`."""
+        if not isinstance(value, dict):
+            raise UsageError("Settings are a table of tables.")
         return cls().over(value)
 
     def to_json(self) -> dict[str, JSON]:

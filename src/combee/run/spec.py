@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from combee.errors import StorageError, UsageError
 from combee.kernel.guard import GuardLimits, HeldOut, LeakIndex, Policy
@@ -206,7 +206,7 @@ def kept_spec(journal: Journal, folder: Path) -> Settings:
             hint="`combee show` and `combee diff` work without; else start a new run.",
         )
     try:
-        return Settings.from_json(cast("dict[str, Any]", kept))
-    except (AttributeError, UsageError) as error:
+        return Settings.from_json(kept)
+    except UsageError as error:
         hint = f"{error}\n  Put back a copy, or start anew."
         raise StorageError(f"The settings that {folder} holds cannot be read.", hint=hint) from error
