@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from combee.ace import AceCurator
 from combee.errors import CallError, UsageError
-from combee.kernel.aggregate.hooks import covered_keys
+from combee.kernel.aggregate.method import covered_keys
 from combee.kernel.journal import MemoryScope
 from combee.kernel.playbook import Playbook, distinct_terms
 from combee.model import CallOptions, LocalModel

@@ -19,7 +19,7 @@ from statistics import fmean
 from benchmarks.conflicts import settle_conflicts
 from combee.ace.prompts import Prompts
 from combee.kernel.aggregate import Plan, Scan, plan, scan
-from combee.kernel.guard.specific import count_specific
+from combee.kernel.guard.checks import count_specific
 from combee.kernel.journal import MemoryScope
 from combee.kernel.learn import Reflection
 from combee.kernel.playbook import Add, Delta, Operation, Playbook, apply, count_tokens, delta_of, distinct_terms

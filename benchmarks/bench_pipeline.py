@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from combee.kernel.aggregate import Method, simulated_time
+from benchmarks.simulate import simulated_time
+from combee.kernel.aggregate import Method
 from combee.kernel.journal import Scope
 from combee.kernel.learn import LearnConfig, LearnResult, Reflection, Sampled, learn
 from combee.kernel.playbook import Delta, Playbook, digest

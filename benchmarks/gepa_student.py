@@ -25,7 +25,7 @@ _FIRST_FENCE = re.compile(r"(`{3,})\n(.*?)\n?\1", re.DOTALL)
 
 
 class GepaStudent:
-    """Replies to prompts (a function for gepa or `CombeeReflection`), or to requests (`reply`, for `ScriptedModel`).
+    """Replies to prompts (a function for gepa or `CombeeReflection`), or to requests (`reply`).
 
     Args:
         tasks: What it can be asked. The first line of each question must be its own.

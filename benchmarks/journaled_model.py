@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.journal.values import Spelled, atom, canonical_json
-from combee.model.journaled import response_from_json, response_to_json
+from combee.model.asking import response_from_json, response_to_json
 from combee.model.types import Model, Request, Response
 
 __all__ = ["JournaledModel", "inputs_of"]

@@ -16,9 +16,10 @@ FLOORS = {
     3: {"model"},
     4: {"ace", "lexical", "tasks"},
     5: {"run"},
-    6: {"traces", "gepa", "swarm", "export", "bench"},
-    7: {"report", "mcp", "serve", "workers"},
-    8: {"cli"},
+    6: {"terminal"},
+    7: {"traces", "gepa", "swarm", "export", "bench"},
+    8: {"report", "mcp", "serve", "workers"},
+    9: {"cli"},
 }
 EVERYWHERE = {"errors", "files"}
 FLOOR_OF = {package: floor for floor, packages in FLOORS.items() for package in packages}

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from benchmarks.scripted_models import ScriptedModel
 from combee.ace import AceGenerator, AceReflector, read_fences
 from combee.errors import CallError, CallErrorKind, UsageError
 from combee.kernel.journal import MemoryScope
 from combee.kernel.learn import Rollout, Score, Task
 from combee.kernel.playbook import Bullet, Playbook, VoteKind
-from combee.model import CallOptions, Request, Response, ScriptedModel
+from combee.model import CallOptions, Request, Response
 from combee.redaction import Outcome, Step, ToolCall, Trace
 
 BOOK = Playbook(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.journaled_model import JournaledModel
+from benchmarks.scripted_models import FaultyModel, ScriptedModel
 from combee.errors import BudgetError, CallError, CallErrorKind, UsageError
 from combee.kernel.journal import Journal, MemoryScope
 from combee.model import (
@@ -17,7 +18,6 @@ from combee.model import (
     CallableModel,
     Endpoint,
     Engine,
-    FaultyModel,
     Ledger,
     Limiter,
     Message,
@@ -27,7 +27,6 @@ from combee.model import (
     Request,
     Response,
     RetryPolicy,
-    ScriptedModel,
     Usage,
     check_endpoint,
 )

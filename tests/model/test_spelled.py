@@ -12,7 +12,7 @@ from benchmarks.journaled_model import JournaledModel, inputs_of
 from combee.kernel.journal import MemoryScope, canonical_json, hash_json
 from combee.kernel.journal.values import Spelled
 from combee.model import Message, Request, Response, Timing, Usage
-from combee.model.journaled import response_from_json, response_to_json
+from combee.model.asking import response_from_json, response_to_json
 from combee.model.ledger import CallRow
 
 counts = st.integers(0, 10**7)

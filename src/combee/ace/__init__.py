@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from combee.ace.curator import AceCurator, AceMethod, Summary
-from combee.ace.fence import fence, read_fences
-from combee.ace.generator import AceGenerator
-from combee.ace.prompts import PLACEHOLDERS, Prompt, Prompts
+from combee.ace.prompts import PLACEHOLDERS, Prompt, Prompts, fence, read_fences
 from combee.ace.refine import Cluster, Refined, clusters_of, refine
-from combee.ace.reflector import AceReflector
+from combee.ace.roles import AceGenerator, AceReflector
 from combee.ace.student import Student, lesson_of
 
 __all__ = [

@@ -10,13 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from combee.ace.citing import cited_numbers
-from combee.ace.coverage import CITED_SHARE, Known, says
-from combee.ace.fence import fence
-from combee.ace.operations import Input, read_operations
-from combee.ace.prompts import Prompts
-from combee.ace.schemas import CURATOR, SUMMARY
-from combee.ace.showing import Shown, show_reflections
+from combee.ace.prompts import CURATOR, SUMMARY, Prompts, Shown, fence, show_reflections
+from combee.ace.replies import CITED_SHARE, Input, Known, cited_numbers, read_operations, says
 from combee.kernel.journal import JSON, Scope, hash_json
 from combee.kernel.learn.codec import OperationsMethod, delta_to_json
 from combee.kernel.learn.roles import Reflection
@@ -32,8 +27,7 @@ from combee.kernel.playbook import (
     tokens,
 )
 from combee.model import Model
-from combee.model.asking import as_text, ask
-from combee.model.requesthash import model_print
+from combee.model.asking import as_text, ask, model_print
 from combee.model.settings import CallOptions
 
 __all__ = ["AceCurator", "AceMethod", "Summary"]

@@ -13,10 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from combee.ace.citing import cited_ids
-from combee.ace.prompts import Prompts
-from combee.ace.schemas import REFINE
-from combee.ace.showing import show_bullets
+from combee.ace.prompts import REFINE, Prompts, show_bullets
+from combee.ace.replies import cited_ids
 from combee.errors import UsageError
 from combee.kernel.journal import MemoryScope, Scope
 from combee.kernel.playbook import (

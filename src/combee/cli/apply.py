@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from combee.cli.export import Excerpt, excerpt_options
-from combee.cli.options import Place
 from combee.errors import UsageError
 from combee.export import File, changes, diff_of, write
 from combee.run.words import typed
+from combee.terminal.options import Place
 
 __all__ = ["command"]
 

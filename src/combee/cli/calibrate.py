@@ -13,8 +13,6 @@ from typing import Any, cast
 
 import click
 
-from combee.cli.model_options import budget_options, model_options
-from combee.cli.options import Number, Place, say_aside
 from combee.errors import UsageError
 from combee.files import place_for
 from combee.kernel.aggregate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
@@ -30,6 +28,7 @@ from combee.run.tables import tables_of
 from combee.run.unfinished import kept_until_the_end
 from combee.run.words import counted, typed
 from combee.tasks.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
+from combee.terminal.options import Number, Place, budget_options, model_options, say_aside
 
 __all__ = ["command", "model_of", "with_calibration"]
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import click
 
 from combee.bench import Row, Setup, compare, sequential
-from combee.cli.options import Place
 from combee.files import place_for
 from combee.kernel.runner import run_sync
 from combee.report import MethodTable, write_comparison
 from combee.run.words import typed
 from combee.tasks import TaskSet, load
+from combee.terminal.options import Place
 
 __all__ = ["command"]
 

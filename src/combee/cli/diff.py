@@ -6,7 +6,7 @@ import json
 
 import click
 
-from combee.kernel.playbook import Change, diff
+from combee.kernel.playbook import BulletChange, diff
 from combee.run.folders import open_book
 from combee.run.words import counted
 
@@ -26,7 +26,7 @@ def command(old: str, new: str, as_json: bool) -> None:
     before, before_name = open_book(old)
     after, after_name = open_book(new)
     found = diff(before, after)
-    kinds: dict[str, list[Change]] = {"changed": [], "votes": [], "sources": []}
+    kinds: dict[str, list[BulletChange]] = {"changed": [], "votes": [], "sources": []}
     for change in found.changed:
         kinds[_kind(change)].append(change)
     changed, voted, unseen = kinds["changed"], kinds["votes"], [change.after.id for change in kinds["sources"]]
@@ -63,21 +63,21 @@ def command(old: str, new: str, as_json: bool) -> None:
         click.echo("no difference")
 
 
-def _kind(change: Change) -> str:
+def _kind(change: BulletChange) -> str:
     """Return what differs that weighs most: what the bullet says, how it was voted on, or where it is from."""
     if not {"text", "section"}.isdisjoint(change.fields):
         return "changed"
     return "sources" if {"helpful", "harmful"}.isdisjoint(change.fields) else "votes"
 
 
-def _said(change: Change) -> tuple[str, str]:
+def _said(change: BulletChange) -> tuple[str, str]:
     """Return both texts, with their sections where those differ."""
     both = (change.before, change.after)
     old, new = (f"({one.section}) {one.text}" if "section" in change.fields else one.text for one in both)
     return old, new
 
 
-def _votes(change: Change) -> tuple[str, str]:
+def _votes(change: BulletChange) -> tuple[str, str]:
     """Return the votes before and after, like +2 -1."""
     old, new = (f"+{one.helpful} -{one.harmful}" for one in (change.before, change.after))
     return old, new

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from combee import __version__
-from combee.cli.model_options import endpoint_options
-from combee.cli.options import Place
 from combee.errors import CombeeError, how_to_install
 from combee.kernel.journal import Journal
 from combee.kernel.runner import run_sync
 from combee.run.config import read_config
 from combee.run.spec import RunSpec
 from combee.run.tables import tables_of
+from combee.terminal.options import Place, endpoint_options
 
 if TYPE_CHECKING:
     from combee.model import EndpointReport, LocalModel, OpenAIModel, Price, RoleModel

@@ -10,8 +10,6 @@ from typing import Any
 import click
 
 from combee.cli.dryrun import print_scoring
-from combee.cli.model_options import budget_options, mend_options
-from combee.cli.options import say_aside, task_options
 from combee.errors import RunError, UsageError
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import Evaluation
@@ -27,6 +25,7 @@ from combee.run.spec import Prepared, RunSpec, kept_spec, load_tasks
 from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import scores_kept
 from combee.run.words import counted, typed, with_program
+from combee.terminal.options import budget_options, mend_options, say_aside, task_options
 
 __all__ = ["command"]
 

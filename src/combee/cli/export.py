@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 
 import click
 
-from combee.cli.options import Place
 from combee.errors import UsageError
 from combee.export import FORMS, Change, File, changes, export, slug, write
 from combee.files import read_regular
 from combee.kernel.playbook import Playbook, tokens
 from combee.run.folders import open_book
 from combee.run.words import counted
+from combee.terminal.options import Place
 
 __all__ = ["Excerpt", "command", "excerpt_options"]
 

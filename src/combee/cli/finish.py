@@ -10,12 +10,10 @@ from typing import cast
 
 import click
 
-from combee.cli.display import make_display
-from combee.cli.main import INTERRUPTED
-from combee.errors import CombeeError
+from combee.errors import INTERRUPTED, CombeeError
 from combee.kernel.journal import JSON
 from combee.kernel.learn import FinishReason, LearnResult
-from combee.kernel.learn.batching import announcement
+from combee.kernel.learn.pacing import announcement
 from combee.kernel.pace import explain
 from combee.kernel.playbook import Playbook, tokens
 from combee.model.settings import ROLES
@@ -24,6 +22,7 @@ from combee.run.execute import Finished, Interrupted, execute
 from combee.run.spec import Prepared
 from combee.run.spent import faults_of, spent, spent_lines
 from combee.run.words import counted, typed
+from combee.terminal.display import make_display
 
 __all__ = ["finish", "print_finished"]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from combee.cli.options import Place
 from combee.cli.versions import RESERVED
 from combee.errors import UsageError
 from combee.kernel.journal import Journal
@@ -15,6 +14,7 @@ from combee.kernel.learn.history import read_history
 from combee.kernel.playbook import check_place, digest, save, to_json
 from combee.run.folders import find_run
 from combee.run.words import counted, typed
+from combee.terminal.options import Place
 
 __all__ = ["command"]
 

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from combee.cli.dryrun import print_scoring
-from combee.cli.model_options import budget_options, mend_options
-from combee.cli.options import Number, say_aside
 from combee.errors import RunError, UsageError, did_you_mean
-from combee.kernel.guard import Gate, GateLimits, LeakIndex, Metrics, Trial, compare, gate
+from combee.kernel.guard import LeakIndex, Trial, compare
 from combee.kernel.journal import JSON, Journal, Scope
 from combee.kernel.learn import Task
 from combee.kernel.playbook import Playbook, digest, from_json, tokens
@@ -25,12 +23,14 @@ from combee.redaction import find_secrets
 from combee.report.interval import share_text
 from combee.run.estimates import check_scoring
 from combee.run.folders import all_runs, find_run, open_book
+from combee.run.gate import Gate, GateLimits, Metrics, gate
 from combee.run.mending import for_scoring
 from combee.run.methods import prepare
 from combee.run.spec import Prepared, held_out, kept_spec, load_tasks
 from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import scores_kept
 from combee.run.words import with_program
+from combee.terminal.options import Number, budget_options, mend_options, say_aside
 
 if TYPE_CHECKING:
     from combee.model import Models

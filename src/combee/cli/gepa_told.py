@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from combee.kernel.guard import Evidence, Rows, Verdict, judge
 from combee.kernel.journal import Journal
 from combee.kernel.learn import Alerted, Event, Judge, StepFinished, Task, Validated
-from combee.kernel.learn.judge import paired, spoken
+from combee.kernel.learn.judge import guard_event, paired
 from combee.kernel.playbook import Delta, tokens
 from combee.run.methods import Display
 
@@ -64,7 +64,7 @@ class GepaRun:
             evidence = judged.evidence
             self.verdicts[judged.verdict.action] += 1
             key = f"gepa/guard/{evidence.step}/{number}/{evidence.attempt}"
-            self.tell(spoken(evidence.step, evidence, judged.verdict), key)
+            self.tell(guard_event(evidence.step, evidence, judged.verdict), key)
             if judged.alerted is not None:
                 self.tell(judged.alerted, f"{key}/alerted")
 
@@ -129,7 +129,7 @@ class GepaRun:
             # gepa keeps a candidate for what it alone does right; it never becomes the best by a worse score.
             verdict = replace(found, action="alert" if found.action == "reject" else found.action, rollback=False)
             self.verdicts[verdict.action] += 1
-            self.tell(spoken(told.step, evidence, verdict), f"gepa/guard/validated/{index}")
+            self.tell(guard_event(told.step, evidence, verdict), f"gepa/guard/validated/{index}")
             alerted = self.alert(verdict, evidence, f"validated/{index}")
             if alerted is not None:
                 self.tell(alerted, f"gepa/guard/validated/{index}/alerted")

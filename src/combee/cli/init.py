@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from combee.cli.options import Place
 from combee.errors import StorageError, UsageError
 from combee.run.config import CONFIG_NAME
 from combee.run.words import typed
+from combee.terminal.options import Place
 
 __all__ = ["command"]
 

@@ -12,8 +12,6 @@ from combee.cli.calibrate import with_calibration
 from combee.cli.dryrun import print_estimate
 from combee.cli.finish import finish, print_finished
 from combee.cli.gepa_run import METHOD, print_worst_case
-from combee.cli.model_options import budget_options, model_options
-from combee.cli.options import BatchSize, Number, Place, task_options
 from combee.errors import DataError, UsageError
 from combee.files import real_path
 from combee.kernel.aggregate import BASELINES
@@ -25,6 +23,7 @@ from combee.run.methods import prepare
 from combee.run.spec import RunSpec
 from combee.run.tables import refuse_unknown_prices, tables_of
 from combee.run.words import with_program
+from combee.terminal.options import BatchSize, Number, Place, budget_options, model_options, task_options
 
 __all__ = ["command"]
 

@@ -1,4 +1,7 @@
-"""The root command, its lazily loaded table, and the one place where errors become messages and exit codes."""
+"""The root command: its own commands and those of other packages, each loaded when it is called.
+
+The one place where errors become messages and exit codes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ import click
 
 from combee import __version__
 from combee.cli.streams import settle, steady
-from combee.errors import CombeeError, UsageError, did_you_mean
+from combee.errors import INTERRUPTED, CombeeError, UsageError, did_you_mean
+from combee.run import plugins
+from combee.run.plugins import offered
 from combee.run.words import with_program
 
 __all__ = ["COMMANDS", "cli", "run"]
@@ -32,7 +37,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "versions": ("versions", "List the versions of a run's playbook and their labels."),
     "promote": ("promote", "Put a label (stable, canary) on a version."),
     "rollback": ("rollback", "Put a label back to where it was."),
-    "traces": ("traces", "Say what can be read in a folder of traces; write it as JSON lines."),
     "export": ("export", "Write a playbook as a skill, AGENTS.md, Cursor rule, prompt, JSON or text."),
     "apply": ("apply", "Put a playbook into a repository, after a look at the diff."),
     "mcp": ("mcp", "Serve a run's playbook to agents over the Model Context Protocol."),
@@ -43,13 +47,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "calibrate": ("calibrate", "Measure how many reflections one call of a model can take."),
     "report": ("report", "Write the HTML report of a run."),
     "refine": ("refine", "Join overlapping entries of a playbook with a model; nothing is lost."),
-    "swarm": ("swarm", "Run agents that live in a shared world, ask each other, and learn."),
-    "team": ("team", "Score what a team of agents did in a repository, from its state and git history."),
     "mock": ("mock", "Serve a mock of a model endpoint for tests and rehearsals."),
     "doctor": ("doctor", "Check this installation and, if one is configured, the model endpoint."),
 }
 
-INTERRUPTED = 130
 _TRACEBACK = "COMBEE_TRACEBACK"
 
 
@@ -57,22 +58,26 @@ class _LazyGroup(click.Group):
     """Loads a command's module only when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *(name for name in offered(plugins.COMMANDS) if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name in COMMANDS:
+            command: object = importlib.import_module(f"combee.cli.{COMMANDS[cmd_name][0]}").command
+        elif cmd_name in (found := offered(plugins.COMMANDS)):
+            command = plugins.load(found[cmd_name])
+        else:
             return None
-        module = importlib.import_module(f"combee.cli.{COMMANDS[cmd_name][0]}")
-        command: object = module.command
         if not isinstance(command, click.Command):
-            raise TypeError(f"combee.cli.{COMMANDS[cmd_name][0]}.command is not a click command")
+            raise UsageError(f"What stands for the command {cmd_name!r} is not a click command.")
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(f"There is no command {args[0]!r}. {did_you_mean(args[0], COMMANDS)}")
+            known = self.list_commands(ctx)
+            if args[0] not in known:
+                raise click.UsageError(f"There is no command {args[0]!r}. {did_you_mean(args[0], known)}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
@@ -82,8 +87,11 @@ class _LazyGroup(click.Group):
             ctx.exit(0)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, line) for name, (_, line) in COMMANDS.items()]
+        joined = offered(plugins.COMMANDS)
+        rows += [(name, plugins.first_line(point)) for name, point in joined.items() if name not in COMMANDS]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+            formatter.write_dl(rows)
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

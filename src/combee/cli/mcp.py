@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from combee.cli.options import Place
 from combee.errors import UsageError, how_to_install
 from combee.export import own_skill
 from combee.files import real_path
 from combee.kernel.guard import Policy
 from combee.mcp import Store
 from combee.run.folders import find_run
+from combee.terminal.options import Place
 
 __all__ = ["command"]
 

@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from combee.ace import Student, lesson_of
-from combee.cli.options import Number, Place
 from combee.errors import DataError, UsageError
 from combee.files import read_regular
 from combee.kernel.runner import run_sync
@@ -20,6 +19,7 @@ from combee.model.mock import FAULTS, MockConfig, MockServer, Rules, Scripted
 from combee.model.mock import parse_latency as read_latency
 from combee.run.words import counted
 from combee.tasks import load
+from combee.terminal.options import Number, Place
 
 __all__ = ["command", "config_of", "student_for"]
 

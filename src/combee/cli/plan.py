@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from combee.cli.options import Number
 from combee.errors import UsageError
-from combee.kernel.aggregate import Cost, Retention, expected
+from combee.kernel.aggregate import CallCost, Retention, expected
 from combee.kernel.aggregate import plan as make_plan
+from combee.terminal.options import Number
 
 __all__ = ["command"]
 
@@ -36,7 +36,7 @@ def command(n: int, as_json: bool, **given: Any) -> None:
         raise UsageError("A time model needs both --alpha and --beta.")
     if given["concurrency"] is not None and given["alpha"] is None:
         raise UsageError("--concurrency belongs to a time model.", hint="Give --alpha and --beta too.")
-    cost = None if given["alpha"] is None else Cost(given["alpha"], given["beta"], given["concurrency"])
+    cost = None if given["alpha"] is None else CallCost(given["alpha"], given["beta"], given["concurrency"])
     retention = None if given["m0"] is None else Retention(0.0, given["m0"])
     made = make_plan(
         n,

@@ -10,8 +10,6 @@ from typing import Any
 import click
 
 from combee.ace import Prompts, Refined, refine
-from combee.cli.model_options import budget_options, model_options
-from combee.cli.options import Number, Place, say_aside
 from combee.errors import RunError, UsageError
 from combee.files import real_path
 from combee.kernel.journal import Journal, Scope
@@ -27,6 +25,7 @@ from combee.run.spent import spent, spent_lines
 from combee.run.tables import refuse_unknown_prices, tables_of
 from combee.run.unfinished import kept_until_the_end, told_what_is_kept
 from combee.run.words import counted
+from combee.terminal.options import Number, Place, budget_options, model_options, say_aside
 
 __all__ = ["command"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from combee.cli.options import Place
 from combee.report import write_report
 from combee.run.folders import find_run
+from combee.terminal.options import Place
 
 __all__ = ["command"]
 

@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from combee.cli.finish import finish, print_finished
-from combee.cli.model_options import budget_options, mend_options
 from combee.kernel.journal import Journal
 from combee.run.folders import find_run
 from combee.run.mending import mended, refuse_another_model
 from combee.run.methods import prepare
 from combee.run.spec import kept_spec
+from combee.terminal.options import budget_options, mend_options
 
 __all__ = ["command"]
 

@@ -9,11 +9,11 @@ from typing import cast
 
 import click
 
-from combee.cli.options import Place
 from combee.errors import CombeeError, UsageError
 from combee.kernel.journal import JSON, Journal
 from combee.run.folders import RUNS, all_runs, changed_at
 from combee.run.words import typed
+from combee.terminal.options import Place
 
 __all__ = ["command"]
 

@@ -1,4 +1,4 @@
-"""`combee swarm`: run agents in a shared world, ask them, and look at what they did."""
+"""Run agents that live in a shared world, ask each other, and learn."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-from combee.cli.model_options import budget_options, model_options
-from combee.cli.options import Place
 from combee.cli.swarm_run import ask_command, json_option, run_command
 from combee.cli.swarm_world import how_to_start, looking_at, starting, world_option
 from combee.errors import UsageError
@@ -18,6 +16,7 @@ from combee.run.words import counted, typed
 from combee.swarm import AgentRow, World, edges, open_asks, totals, traces
 from combee.swarm.config import populate, read_swarm_file
 from combee.swarm.context import load
+from combee.terminal.options import Place, budget_options, model_options
 
 __all__ = ["command"]
 

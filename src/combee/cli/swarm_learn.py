@@ -9,10 +9,8 @@ from typing import Any, cast
 
 import click
 
-from combee.cli.display import make_display
-from combee.cli.main import INTERRUPTED
 from combee.cli.swarm_told import Control, Told, print_told
-from combee.errors import BudgetError, CombeeError, UsageError
+from combee.errors import INTERRUPTED, BudgetError, CombeeError, UsageError
 from combee.kernel.journal import JSON, Journal, Scope
 from combee.kernel.learn import (
     Evaluation,
@@ -38,6 +36,7 @@ from combee.swarm.briefing import Lessons
 from combee.swarm.config import SwarmFile
 from combee.swarm.learning import HeldOutTasks, SwarmGenerator, SwarmTasks, addressed
 from combee.tasks import Fields, TaskSet, load
+from combee.terminal.display import make_display
 from combee.traces.mining import MiningCurator, MiningReflector
 
 __all__ = ["Parts", "learn_in_rounds", "parts_of"]

@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from combee.cli.options import Place
 from combee.errors import LockedError, UsageError
 from combee.kernel.journal.lock import RunLock
 from combee.run.words import typed
@@ -20,6 +19,7 @@ from combee.swarm import Swarm, World
 from combee.swarm.config import SwarmFile, prepare, read_swarm_file
 from combee.swarm.files import FILE, check_places, no_database, run_by, worlds_in
 from combee.swarm.world import NoWorldError
+from combee.terminal.options import Place
 
 __all__ = ["described_by", "how_to_start", "looking_at", "running", "shown", "starting", "the_world", "world_option"]
 

@@ -1,4 +1,4 @@
-"""`combee team`: hooks for a ClawTeam repository, and the four-part score of what a team did there."""
+"""Score what a team of agents did in a repository, from its state and git history."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 
-from combee.cli.options import Place
 from combee.errors import UsageError
 from combee.files import place_for, write_whole
 from combee.redaction import to_jsonl
@@ -20,6 +19,7 @@ from combee.swarm.team.joined import team_trace
 from combee.swarm.team.score import WEIGHTS, Roles, TeamScore, score_run
 from combee.swarm.team.state import read_state
 from combee.swarm.team.testing import check_commit
+from combee.terminal.options import Place
 
 __all__ = ["command"]
 

@@ -1,4 +1,4 @@
-"""`combee traces`: what can be read in a file or folder of traces, and the same as our own JSON lines."""
+"""Say what can be read in a folder of traces; write it as JSON lines."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 
 from combee.cli.from_traces import check_place, notices, patterns_of, shown_report
-from combee.cli.options import Place
 from combee.errors import RunError
 from combee.kernel.journal import JSON
 from combee.redaction import Redactor, Trace
+from combee.terminal.options import Place
 from combee.traces.mining import KeptTraces, failed_calls, keep
 from combee.traces.readers import read
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from combee.kernel.journal import Journal
+from combee.kernel.learn.collect import reflection_name
 from combee.kernel.learn.history import Origin, Why, read_history
-from combee.kernel.learn.intake import reflection_name
 from combee.run.folders import find_run
 from combee.run.words import counted
 

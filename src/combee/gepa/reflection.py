@@ -27,7 +27,7 @@ from combee.gepa.language import Booked, FunctionModel, LanguageModel, as_model
 from combee.gepa.methods import is_playbook
 from combee.gepa.options import ReflectionOptions
 from combee.gepa.records import IMAGE, read_records
-from combee.kernel.guard import Limits
+from combee.kernel.guard import GuardLimits
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.learn import Judge
 from combee.kernel.playbook import Playbook, from_json, from_text, to_json
@@ -87,7 +87,7 @@ class CombeeReflection(Closing):
         self._own = background is None
         self._background = background or Background()
         self._tell = tell
-        self._judge = judge or Judge(limits=Limits(find_secrets=find_secrets))
+        self._judge = judge or Judge(limits=GuardLimits(find_secrets=find_secrets))
         self.step = 0
         """The number that the guard's verdicts carry; counts reflections unless it is set."""
         self._log: Callable[[str], object] | None = None
@@ -241,7 +241,7 @@ class CombeeReflection(Closing):
                     self._books.keep(one.text, one.book)
                 if one.mode == "delta":
                     final = one.judged[-1]
-                    self._judge.settle(final.evidence, final.verdict, Playbook(), leafwise=True)
+                    self._judge.remember(final.evidence, final.verdict, Playbook(), leafwise=True)
                 if self._tell is not None:
                     self._tell(one)
         self.step += 1

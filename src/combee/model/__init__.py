@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from combee.model.budget import Budget, RoleBudget
 from combee.model.dialect import Capabilities
 from combee.model.engine import Engine, RetryPolicy
+from combee.model.function import CallableModel
 from combee.model.ledger import CallRow, Ledger, Totals
 from combee.model.limiter import Limiter, LimiterState
 from combee.model.outcome import RULES, Fault, Rule, StoppedError
 from combee.model.prices import Price, find_price, parse_price
-from combee.model.scripted import CallableModel, FaultyModel, ScriptedModel
 from combee.model.structured import complete_json, find_json, parse_json
 from combee.model.types import FinishReason, Message, Model, Request, Response, Timing, Usage
 
@@ -41,7 +41,6 @@ __all__ = [
     "Engine",
     "Estimate",
     "Fault",
-    "FaultyModel",
     "FinishReason",
     "Ledger",
     "Limiter",
@@ -60,7 +59,6 @@ __all__ = [
     "RoleBudget",
     "RoleModel",
     "Rule",
-    "ScriptedModel",
     "StoppedError",
     "Timeouts",
     "Timing",

@@ -6,17 +6,68 @@ kept, so that a kill during the re-ask loses nothing, and no reply is stored twi
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from combee.kernel.journal import JSON, Scope
-from combee.model.journaled import response_from_json, response_to_json
-from combee.model.requesthash import request_hash
+from combee.kernel.journal import JSON, Scope, clean_text
+from combee.kernel.journal.values import Spelled, atom
+from combee.model.ledger import usage_to_json
 from combee.model.settings import CallOptions
 from combee.model.structured import complete_json, find_json
-from combee.model.types import Message, Model, Request, Response
+from combee.model.types import Message, Model, Request, Response, Timing, Usage
 
-__all__ = ["as_text", "ask", "ask_and_keep"]
+__all__ = ["as_text", "ask", "ask_and_keep", "model_print", "request_hash", "response_from_json", "response_to_json"]
+
+
+def model_print(model: Model) -> list[JSON]:
+    """Return what of a model decides its replies."""
+    return [model.name, cast("JSON", dict(getattr(model, "parameters", {})))]
+
+
+def request_hash(request: Request, model: Model) -> str:
+    """Return the hash of messages, settings and model; not by JSON, since prompts can be long and calls many."""
+    settings = [model_print(model), request.max_tokens, request.temperature, request.seed]
+    digest = hashlib.blake2b(digest_size=20)
+    for part in (repr(settings), *(message.content for message in request.messages)):
+        data = part.encode("utf-8", "replace")
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def response_to_json(response: Response) -> Spelled:
+    """Return a response as plain JSON data, with its text (by hand: this is done for each call)."""
+    usage, timing, cost, finish = usage_to_json(response.usage), response.timing, response.cost, response.finish
+    said, model = clean_text(response.text), clean_text(response.model)
+    queued, wire, retries = timing.queued, timing.wire, timing.retries
+    value = Spelled(
+        text=said,
+        usage=usage,
+        finish=finish,
+        timing={"queued": queued, "wire": wire, "retries": retries},
+        model=model,
+        cost=cost,
+    )
+    value.text = (
+        f'{{"cost":{atom(cost)},"finish":{atom(finish)},"model":{atom(model)},"text":{atom(said)},'
+        f'"timing":{{"queued":{atom(queued)},"retries":{atom(retries)},"wire":{atom(wire)}}},'
+        f'"usage":{usage.text if usage is not None else "null"}}}'
+    )
+    return value
+
+
+def response_from_json(value: Mapping[str, Any]) -> Response:
+    """Return the response that `response_to_json` wrote."""
+    usage = value.get("usage")
+    return Response(
+        text=value["text"],
+        usage=Usage(**usage) if usage is not None else None,
+        finish=value["finish"],
+        timing=Timing(**value["timing"]),
+        model=value["model"],
+        cost=value["cost"],
+    )
 
 
 class _AfterFirst:

@@ -18,17 +18,16 @@ from combee.model.call_log import CallLog
 from combee.model.engine import Engine
 from combee.model.ledger import Ledger
 from combee.model.limiter import Limiter
-from combee.model.local import SLOTS, LocalModel, LocalServer, weights_of
+from combee.model.local import SLOTS, LocalModel, LocalServer, is_local, weights_of
 from combee.model.prices import Price
 from combee.model.settings import ROLES, ModelSettings, budget_of, limits_of, price_of, settings_of
 from combee.model.types import Request, Response
-from combee.model.weights import is_local
 
 if TYPE_CHECKING:
     from combee.model.endpoint import Endpoint
     from combee.model.openai import OpenAIModel
 
-__all__ = ["Client", "Clients", "Models", "RoleModel", "open_models", "place_of"]
+__all__ = ["Client", "Clients", "Models", "RoleModel", "open_model", "open_models", "place_of"]
 
 HERE = "this process"
 
@@ -213,6 +212,16 @@ class Models:
             await model.inner.aclose()
 
 
+def _limiter(one: ModelSettings) -> Limiter:
+    most = one.max_in_flight or (SLOTS if is_local(one.name) else None)
+    return Limiter(most, rpm=one.requests_per_minute, tpm=one.tokens_per_minute)
+
+
+def open_model(one: ModelSettings, *, budget: Budget | None = None, price: Price | None = None) -> Client:
+    """Make the client of one model that shares nothing with another; raises as `open_models`."""
+    return Clients([one]).make(one, Engine(limiter=_limiter(one), budget=budget), price)
+
+
 def open_models(
     table: Mapping[str, Any],
     *,
@@ -246,8 +255,7 @@ def open_models(
             role_budgets[role] = RoleBudget(whole, **limits_of(own))
         limits = (clients.place(one), one.max_in_flight, one.requests_per_minute, one.tokens_per_minute)
         if limits not in limiters:
-            most = one.max_in_flight or (SLOTS if is_local(one.name) else None)
-            limiters[limits] = Limiter(most, rpm=one.requests_per_minute, tpm=one.tokens_per_minute)
+            limiters[limits] = _limiter(one)
         shared = (limits, role if own else "")
         if shared not in engines:
             held = role_budgets.get(role, whole)

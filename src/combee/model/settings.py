@@ -9,9 +9,8 @@ from typing import Any
 
 from combee.errors import UsageError, did_you_mean
 from combee.model.budget import Budget
-from combee.model.local import FREE
+from combee.model.local import FREE, is_local
 from combee.model.prices import Price, find_price
-from combee.model.weights import is_local
 from combee.redaction import find_secrets
 
 __all__ = ["LIMITS", "ROLES", "CallOptions", "ModelSettings", "budget_of", "limits_of", "price_of", "settings_of"]

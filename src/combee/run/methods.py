@@ -6,7 +6,6 @@ them.
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -15,12 +14,10 @@ from combee.kernel.journal import Journal
 from combee.kernel.learn import Event, LearnResult, LiveTasks, learn
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import run_sync
+from combee.run.plugins import METHODS, load, offered
 from combee.run.spec import Prepared, RunSpec, held_out, judge_of, load_tasks, make_agent
 
-__all__ = ["METHODS", "RECORDED", "Display", "Method", "method_of", "prepare", "prepare_tasks", "run_loop"]
-
-METHODS = "combee.methods"
-"""The entry point group."""
+__all__ = ["RECORDED", "Display", "Method", "method_of", "prepare", "prepare_tasks", "run_loop"]
 
 RECORDED = "recorded"
 """The method for settings that name recorded runs (`tasks.from`) in place of tasks."""
@@ -121,10 +118,10 @@ def method_of(spec: RunSpec) -> Method:
     name = RECORDED if spec.tasks.get("from") is not None else spec.agent.get("method") or "ace"
     if name == "ace":
         return _Loop()
-    found = {point.name: point for point in entry_points(group=METHODS)}
+    found = offered(METHODS)
     if name not in found:
         raise UsageError(f"There is no method {name!r}.", hint=did_you_mean(name, ["ace", *found]))
-    return cast("type[Method]", found[name].load())()
+    return cast("type[Method]", load(found[name]))()
 
 
 def prepare(spec: RunSpec, folder: Path | None = None) -> Prepared:

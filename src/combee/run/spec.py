@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from combee.errors import StorageError, UsageError, did_you_mean
 from combee.files import real_path
-from combee.kernel.guard import HeldOut, LeakIndex, Limits, Policy, notify
+from combee.kernel.guard import GuardLimits, HeldOut, LeakIndex, Policy
 from combee.kernel.journal import JSON, Journal, Scope
 from combee.kernel.learn import (
     Curator,
@@ -38,6 +38,7 @@ from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.redaction import find_secrets
 from combee.run.config import ProjectConfig
 from combee.run.folders import refuse_device
+from combee.run.notify import notify
 from combee.run.tables import refuse_unknown_prices
 from combee.tasks import DATA_VARIABLE, NAMES, Fields, TaskSet, load
 
@@ -171,7 +172,7 @@ def judge_of(spec: RunSpec, config: LearnConfig, held_out: LeakIndex | None) -> 
     return Judge(
         enabled=config.guard,
         policy=_policy(spec.guard),
-        limits=Limits(allow_leaks=config.keep_leaks, find_secrets=find_secrets),
+        limits=GuardLimits(allow_leaks=config.keep_leaks, find_secrets=find_secrets),
         held_out=held_out,
         tell=_alert_command(spec.guard),
     )

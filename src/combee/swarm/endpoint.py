@@ -14,14 +14,12 @@ from typing import Any, cast
 from combee.errors import CallError, UsageError, did_you_mean
 from combee.model import (
     Budget,
-    Engine,
     Message,
     Model,
     Request,
     Response,
     Usage,
     complete_json,
-    find_price,
     parse_price,
 )
 from combee.swarm.agents import (
@@ -206,22 +204,17 @@ def _key(model: Mapping[str, Any]) -> str | None:
     return os.environ.get(model.get("api_key_env", "OPENAI_API_KEY"))
 
 
-def _client(model: Mapping[str, Any], budget: Mapping[str, Any]) -> Model:
-    from combee.model import Limiter
-    from combee.model.local import SLOTS, LocalModel, is_local
-    from combee.model.openai import OpenAIModel
+def _client(settings: Mapping[str, Any], budget: Mapping[str, Any]) -> Model:
+    from combee.model.clients import open_model
+    from combee.model.settings import ModelSettings, price_of
 
-    name = model["name"]
-    price = parse_price(model["price"]) if "price" in model else None
-    limits = Budget(**budget)
-    in_money = budget.get("max_cost") is not None
-    if in_money and price is None and not is_local(name) and find_price(name, model.get("base_url", "")) is None:
+    name, url = settings["name"], settings.get("base_url")
+    price = parse_price(settings["price"]) if "price" in settings else price_of(name, url, {})
+    if budget.get("max_cost") is not None and price is None:
         hint = 'Write it below [model], in dollars per million tokens: price = "0.27/1.10"; "0/0" for one that is free.'
         raise UsageError(f"the price of {name!r} is not known, so max_cost cannot be held", hint=hint)
-    if is_local(name):
-        return LocalModel(name=name, engine=Engine(limiter=Limiter(SLOTS), budget=limits), price=price)
-    key = model.get("api_key_env", "OPENAI_API_KEY")
-    return OpenAIModel(model.get("base_url"), name, key, engine=Engine(budget=limits), price=price)
+    one = ModelSettings(name=name, base_url=url, api_key_env=settings.get("api_key_env", "OPENAI_API_KEY"))
+    return open_model(one, budget=Budget(**budget), price=price)
 
 
 def _policy(name: str) -> Policy:

@@ -249,6 +249,22 @@ async def test_an_older_file_is_brought_up_to_date(tmp_path: Path, monkeypatch: 
     raw.close()
 
 
+def test_a_file_of_the_first_format_is_read_as_it_would_be_written_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(journal_file, "SCHEMA", replace(SCHEMA, migrations=SCHEMA.migrations[:1]))
+        with Journal.open(tmp_path) as journal:
+            journal.record_event("GuardSpoke", {"verdict": "accept"}, key="GuardSpoke/0/accept")
+            journal.record_event("GuardSpoke", {"verdict": "reject"})
+    for read_only in (True, False):
+        with Journal.open(tmp_path, read_only=read_only) as journal:
+            if not read_only:
+                journal.record_event("GuardJudged", {"verdict": "accept"}, key="GuardJudged/0/accept")
+            verdicts = [event.data for event in journal.events("GuardJudged")]
+        assert verdicts == [{"verdict": "accept"}, {"verdict": "reject"}]
+
+
 async def test_a_migration_that_fails_leaves_the_file_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ from combee.kernel.playbook import (
     to_text,
     tokens,
 )
-from combee.kernel.playbook.ids import number_of
+from combee.kernel.playbook.sections import number_of
 from tests.kernel.playbook.strategies import OPERATIONS, VOTES, books
 
 HELPFUL, HARMFUL = VoteKind.HELPFUL, VoteKind.HARMFUL

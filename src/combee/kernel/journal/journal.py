@@ -86,6 +86,13 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ),
         "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     ),
+    (
+        (
+            "UPDATE OR IGNORE events SET key = 'GuardJudged' || substr(key, length('GuardSpoke') + 1)"
+            " WHERE kind = 'GuardSpoke' AND key LIKE 'GuardSpoke/%'"
+        ),
+        "UPDATE events SET kind = 'GuardJudged' WHERE kind = 'GuardSpoke'",
+    ),
 )
 
 SCHEMA = Schema(0x436F6D62, _MIGRATIONS, "Give the folder of a Combee run, or a new one.")  # "Comb"
