@@ -80,6 +80,14 @@ class RunSpec(ProjectConfig):
         merged["tasks"] = _settled(merged["tasks"])
         return cls(**merged, start=cast("str | None", tables.get("start")))
 
+    @property
+    def stem(self) -> str:
+        """What it learns from, in a word for the name of its folder."""
+        if self.tasks.get("from") is not None:
+            return "traces"
+        source = Path(self.tasks.get("source", "tags"))
+        return source.stem if source.is_file() else source.name
+
     def to_json(self) -> dict[str, JSON]:
         """Return the settings as JSON. They hold names of variables, never keys."""
         return cast(
@@ -128,6 +136,8 @@ class Prepared:
     """What is learned from: the training tasks, or recorded runs."""
     digest: str
     """The hash of the data: a run goes on only with the data it began with."""
+    facts: Mapping[str, JSON] = dataclasses.field(default_factory=dict)
+    """What a method has to say of the data, for whoever reads the result as JSON."""
 
     async def validate(self, book: Playbook, scope: Scope) -> Evaluation:
         """Score a book on the validation tasks."""

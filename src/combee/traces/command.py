@@ -9,11 +9,12 @@ from pathlib import Path
 
 import click
 
-from combee.cli.from_traces import check_place, notices, patterns_of, shown_report
 from combee.errors import RunError
 from combee.kernel.journal import JSON
 from combee.redaction import Redactor, Trace
-from combee.terminal.options import Place
+from combee.run.folders import check_traces
+from combee.terminal.options import Place, patterns_of
+from combee.traces.method import notices, shown_report
 from combee.traces.mining import KeptTraces, failed_calls, keep
 from combee.traces.readers import read
 
@@ -34,7 +35,7 @@ def command(
 ) -> int:
     """Read PATH and say what is in it: formats, traces, steps, outcomes, failures, and what could not be read."""
     redactor = None if no_redact else Redactor(patterns_of(redact))
-    check_place(path)
+    check_traces(path)
     result = read(path, trace_format)
     outcomes: Counter[str] = Counter()
     failures = 0
