@@ -8,12 +8,14 @@ import tomllib
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from combee.errors import DataError, UsageError
+from combee.kernel.journal import JSON
 from combee.kernel.learn import LearnConfig
 from combee.model import ModelSettings
 from combee.run.settings import Settings, read_settings
