@@ -162,7 +162,7 @@ def test_a_run_by_gepa_that_is_stopped_or_fails_is_listed_as_that(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("combee.cli.gepa_run._search", stop)
+    monkeypatch.setattr("combee.gepa.search._search", stop)
     assert run([*arguments, "--name", "stopped"]) == 130
     assert json.loads(capsys.readouterr().out)["reason"] == "interrupted"
     assert run(["runs", "--json"]) == 0

@@ -60,7 +60,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("tasks", "seed = 99999999999999999999", "whole number"),
         ("agent", "forget = inf", "number above 0"),
         ("agent", 'output_limit = "x"', "whole number of at least 1"),
-        ("agent", 'method = "gpea"', '"ace" or "gepa"'),
+        ("agent", 'method = "gpea"', "Did you mean 'gepa'?"),
         ("learn", 'guard = "false"', "true or false"),
         ("learn", "pipeline = 0", "true or false"),
         ("learn", "seed = 1979-05-27", "whole number"),

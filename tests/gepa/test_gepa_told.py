@@ -9,10 +9,10 @@ from typing import Any
 from gepa.api import optimize
 
 from benchmarks.gepa_student import GepaStudent
-from combee.cli.gepa_told import COMPONENT, GepaRun
 from combee.gepa import CombeeReflection, GepaRecorder, TaskAdapter
+from combee.gepa.search import COMPONENT, GepaRun
 from combee.kernel.journal import Journal, Scope
-from combee.kernel.learn import GuardSpoke, Judge, Rollout, Score, Task
+from combee.kernel.learn import GuardJudged, Judge, Rollout, Score, Task
 from combee.kernel.playbook import Bullet, Playbook, to_text
 from combee.terminal.display import Display
 from tests.gepa.answers import exact
@@ -56,7 +56,7 @@ def test_answers_that_are_scored_in_different_numbers_of_parts_are_compared_by_t
         run = GepaRun(journal, Hears(), GepaRecorder(journal), reflection, judge, adapter, tasks)
         for index, book in enumerate((good, Playbook())):
             run.on_valset_evaluated(_evaluated(adapter, tasks, book, index))
-    (said,) = [event for event in heard if isinstance(event, GuardSpoke)]
+    (said,) = [event for event in heard if isinstance(event, GuardJudged)]
     assert said.verdict == "alert"
     assert any("0.300 against 0.450 of stable on 24 rows" in reason for reason in said.reasons)
 

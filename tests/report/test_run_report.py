@@ -125,7 +125,7 @@ def test_hostile_names_reasons_and_settings_are_only_text(tmp_path: Path) -> Non
         )
         journal.record_event("RunStarted", {"samples": 2, "epochs": 1, "replayed": False})
         journal.record_event("SampleRefused", {"sample": HOSTILE, "reason": HOSTILE})
-        journal.record_event("GuardSpoke", {"step": 0, "verdict": HOSTILE, "reasons": [HOSTILE]})
+        journal.record_event("GuardJudged", {"step": 0, "verdict": HOSTILE, "reasons": [HOSTILE]})
         journal.record_event("ReduceFailed", {"step": 0, "reflections": 3, "in_a_row": 1, "reason": HOSTILE})
         journal.scope(seed=0, epoch=0, step=0).decide(f"failed/{HOSTILE}", HOSTILE)
         end: dict[str, JSON] = {"reason": "failed", "detail": HOSTILE, "version": "", "bullets": 0, "seconds": 1.0}

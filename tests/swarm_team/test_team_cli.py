@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from combee.cli.team import command
 from combee.errors import UsageError
 from combee.redaction import from_jsonl
-from combee.swarm.git import git
+from combee.swarm.repository import git
 
 RECORDED = Path(__file__).parent / "data" / "clawteam-0.2.0"
 

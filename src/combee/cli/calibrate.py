@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import re
@@ -17,9 +16,9 @@ from combee.errors import UsageError
 from combee.files import place_for
 from combee.kernel.aggregate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
 from combee.kernel.journal import JSON, Scope
-from combee.kernel.learn.reduce import ONE_CALL
 from combee.kernel.playbook import Playbook, count_tokens
 from combee.kernel.runner import LocalRunner, run_sync
+from combee.run.calibrated import model_of
 from combee.run.config import read_config
 from combee.run.estimates import refuse_beyond
 from combee.run.spec import RunSpec, make_agent
@@ -30,7 +29,7 @@ from combee.run.words import counted, typed
 from combee.tasks.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
 from combee.terminal.options import Number, Place, budget_options, model_options, say_aside
 
-__all__ = ["command", "model_of", "with_calibration"]
+__all__ = ["command"]
 
 FIXED_TOKENS = 1_500  # instructions and schema of a curator call, roughly
 REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
@@ -134,33 +133,6 @@ def _use(found: Calibration) -> str:
 
 def _size(result: Any) -> str:
     return f"max_items = {result['max_items']}" if "max_items" in result else "nothing was kept"
-
-
-def model_of(spec: RunSpec) -> str:
-    """Return the name under which an agent's calibration is kept: its curator's model, or the embedded curator."""
-    if spec.agent.get("kind", "lexical") == "ace":
-        own = spec.model.get("curator", {})
-        return str(own.get("name") or spec.model.get("name") or "ace")
-    loss = [f"{key}={spec.agent[key]:g}" for key in ("forget", "output_limit") if spec.agent.get(key) is not None]
-    return " ".join(["lexical", *loss])
-
-
-def with_calibration(spec: RunSpec, folder: Path = Path()) -> tuple[RunSpec, tuple[str, ...]]:
-    """Return the spec with what a calibration in this folder recommends, where nothing was given; and what to say."""
-    found = known_calibrations(folder).get(model_of(spec))
-    if found is None or "max_items" in spec.learn:
-        return spec, ()
-    if "max_items" not in found:
-        return spec, (f"the calibration of {model_of(spec)} in {CALIBRATIONS} kept nothing: max_items is the default",)
-    size = int(found["max_items"])
-    if spec.agent.get("method") == "gepa":
-        size = max(2, size)  # its texts are combined by calls: a call must take two
-    learn = {**spec.learn, "max_items": size}
-    said = f"max_items = {size}, measured for {model_of(spec)} (from {CALIBRATIONS}; delete the file to undo)"
-    if spec.learn.get("aggregate", "combee") in ONE_CALL and spec.learn.get("batch") == "auto":
-        learn.setdefault("max_batch", size)
-        said += f"; one call reads a whole batch here, so max_batch = {learn['max_batch']}"
-    return dataclasses.replace(spec, learn=learn), (said,)
 
 
 def _spec(options: Mapping[str, Any]) -> RunSpec:

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from combee.cli.dryrun import print_scoring
 from combee.errors import RunError, UsageError
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import Evaluation
@@ -17,7 +16,7 @@ from combee.kernel.playbook import Playbook
 from combee.kernel.runner import run_sync
 from combee.report.interval import interval, share_text
 from combee.run.config import read_config
-from combee.run.estimates import check_scoring
+from combee.run.estimates import check_scoring, forecast_scoring
 from combee.run.folders import find_run, open_book
 from combee.run.mending import for_scoring, mended
 from combee.run.methods import prepare
@@ -25,7 +24,7 @@ from combee.run.spec import Prepared, RunSpec, kept_spec, load_tasks
 from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import scores_kept
 from combee.run.words import counted, typed, with_program
-from combee.terminal.options import budget_options, mend_options, say_aside, task_options
+from combee.terminal.options import budget_options, mend_options, print_forecast, say_aside, task_options
 
 __all__ = ["command"]
 
@@ -58,7 +57,7 @@ def command(what: str | None, source: str | None, split: str, version: str, **op
         raise UsageError(f"{found.name} has no {split} tasks with an answer.", hint="Choose another --split.")
     books = {"with it": book, "without": Playbook()}
     if options["dry_run"]:
-        print_scoring(spec, tasks, books, as_json=options["as_json"])
+        print_forecast(forecast_scoring(spec, tasks, books), as_json=options["as_json"])
         return 0
     check_scoring(spec, tasks, books)
     prepared = prepare(spec)

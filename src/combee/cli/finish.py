@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import cast
@@ -13,9 +12,9 @@ import click
 from combee.errors import INTERRUPTED, CombeeError
 from combee.kernel.journal import JSON
 from combee.kernel.learn import FinishReason, LearnResult
-from combee.kernel.learn.batching import announcement
+from combee.kernel.learn.pacing import announcement
 from combee.kernel.pace import explain
-from combee.kernel.playbook import Playbook, tokens
+from combee.kernel.playbook import Bullet, Playbook, tokens
 from combee.model.settings import ROLES
 from combee.report import REPORT_NAME, write_report
 from combee.run.execute import Finished, Interrupted, execute
@@ -58,8 +57,8 @@ def _batch(result: LearnResult) -> JSON:
     return cast("JSON", asdict(announcement(len(result.steps), result.choice)))
 
 
-def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | None = None) -> None:
-    """Say what a run gave, for a person or as JSON; `more` goes into the JSON."""
+def print_finished(done: Finished, *, as_json: bool) -> None:
+    """Say what a run gave, for a person or as JSON."""
     result = done.result
     validation = result.validations[-1] if result.validations else None
     if as_json:
@@ -76,7 +75,9 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
             "batch": _batch(result),
             "model": spent(done.prepared.agent.models),
         }
-        click.echo(json.dumps(summary | dict(more or {}), ensure_ascii=False))
+        if not done.prepared.tasks.train:  # nothing that could be scored says how good it is
+            summary["top"] = _top(result.best)
+        click.echo(json.dumps(summary | dict(done.prepared.facts), ensure_ascii=False))
         return
     lines = [f"{result.reason.value}: {result.detail}"]
     lines.append(f"playbook   {_size(result.best)} → {done.folder / 'playbook.md'}")
@@ -100,7 +101,24 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
         lines.append(f"not worked {counted(len(result.unlearned), 'sample')} failed for outside reasons")
     lines.append(f"report     {done.folder / REPORT_NAME}")
     lines.append(f"next       {_next(done)}")
+    if not done.prepared.tasks.train:
+        lines += _top_lines(result.best)
     click.echo("\n".join(lines))
+
+
+def _by_support(book: Playbook) -> list[Bullet]:
+    return sorted(book, key=lambda bullet: (-len(bullet.sources), bullet.harmful - bullet.helpful, bullet.id))
+
+
+def _top(book: Playbook) -> JSON:
+    return [{"id": one.id, "runs": len(one.sources), "text": one.text} for one in _by_support(book)[:10]]
+
+
+def _top_lines(book: Playbook) -> list[str]:
+    best = _by_support(book)[:5]
+    if not best:
+        return ["Nothing was learned: no run shows a failure and its fix that could be said in a line."]
+    return ["best supported:", *(f"  {counted(len(one.sources), 'run'):>8}  [{one.id}] {one.text}" for one in best)]
 
 
 def _training(result: LearnResult) -> list[str]:
@@ -121,7 +139,7 @@ def _next(done: Finished) -> str:
     """Return the commands that are of use now: an empty book is not shown, and traces have no tasks to score."""
     steps = [] if (more := _raised(done)) is None else [more]
     if done.result.best:
-        use = ("eval",) if done.prepared.tasks.kind != "traces" else ("export", "--to", "skill")
+        use = ("eval",) if done.prepared.tasks.train else ("export", "--to", "skill")
         steps += [typed("show", done.folder), typed(*use, done.folder)]
     return " · ".join(steps) or "the playbook is empty; what came of each step stands in the report"
 

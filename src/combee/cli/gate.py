@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from combee.cli.dryrun import print_scoring
 from combee.errors import RunError, UsageError, did_you_mean
-from combee.kernel.guard import Gate, GateLimits, LeakIndex, Metrics, Trial, compare, gate
+from combee.kernel.guard import LeakIndex, Trial, compare
 from combee.kernel.journal import JSON, Journal, Scope
 from combee.kernel.learn import Task
 from combee.kernel.playbook import Playbook, digest, from_json, tokens
 from combee.kernel.runner import run_sync
 from combee.redaction import find_secrets
 from combee.report.interval import share_text
-from combee.run.estimates import check_scoring
+from combee.run.estimates import check_scoring, forecast_scoring
 from combee.run.folders import all_runs, find_run, open_book
+from combee.run.gate import Gate, GateLimits, Metrics, gate
 from combee.run.mending import for_scoring
 from combee.run.methods import prepare
 from combee.run.spec import Prepared, held_out, kept_spec, load_tasks
 from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import scores_kept
 from combee.run.words import with_program
-from combee.terminal.options import Number, budget_options, mend_options, say_aside
+from combee.terminal.options import Number, budget_options, mend_options, print_forecast, say_aside
 
 if TYPE_CHECKING:
     from combee.model import Models
@@ -88,7 +88,7 @@ def command(run: str | None, *, baseline: str, version: str, split: str, as_json
         return _same(new, old, held_out(found), split, as_json=as_json)
     books = {"the run": new.book, "the baseline": old.book}
     if options["dry_run"]:
-        print_scoring(spec, tasks, books, as_json=as_json)
+        print_forecast(forecast_scoring(spec, tasks, books), as_json=as_json)
         return 0
     check_scoring(spec, tasks, books)
     prepared = prepare(spec)

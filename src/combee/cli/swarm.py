@@ -63,7 +63,7 @@ def learn_command(file: Path, **options: Any) -> None:
 @json_option
 def init_command(folder: Path, seed: int, as_json: bool) -> None:
     """Write a described swarm with documents and tasks into FOLDER: scripted agents, no model, seconds."""
-    from combee.swarm.rehearsal import write_rehearsal
+    from combee.swarm.example import write_rehearsal
 
     path = write_rehearsal(folder, seed=seed)
     following = f"next: {typed('swarm', 'learn', path, '--controls')}"

@@ -32,10 +32,9 @@ from combee.run.config import read_config
 from combee.run.spec import Agent, RunSpec, agent_of, held_out, judge_of
 from combee.run.tables import tables_of
 from combee.swarm import Swarm
+from combee.swarm.briefing import Lessons
 from combee.swarm.config import SwarmFile
-from combee.swarm.crew import Crew, addressed
-from combee.swarm.learning import HeldOutTasks, SwarmTasks
-from combee.swarm.lessons import Lessons
+from combee.swarm.learning import HeldOutTasks, SwarmGenerator, SwarmTasks, addressed
 from combee.tasks import Fields, TaskSet, load
 from combee.terminal.display import make_display
 from combee.traces.mining import MiningCurator, MiningReflector
@@ -207,7 +206,7 @@ def _told(
 async def _learn(parts: Parts, swarm: Swarm, journal: Journal, observe: Observer, *, controls: bool) -> Told:
     described, tasks = parts.described, parts.tasks
     lessons = described.lessons(Playbook())
-    crew = Crew(swarm, to=parts.to, lessons=lessons)
+    crew = SwarmGenerator(swarm, to=parts.to, lessons=lessons)
     reflector = cast("TraceReflector", parts.agent.reflector) if parts.agent else MiningReflector()
     curator = parts.agent.curator if parts.agent else MiningCurator()
     if parts.agent is not None:

@@ -15,7 +15,7 @@ from combee.kernel.runner import run_sync
 from combee.run.words import counted, typed
 from combee.swarm import USER, Mail, Swarm, World, totals
 from combee.swarm.config import SwarmFile, build, populate, put_task, read_swarm_file
-from combee.swarm.directory import subjects
+from combee.swarm.knowledge import subjects
 from combee.terminal.options import Place
 
 __all__ = ["ask_command", "json_option", "run_command"]

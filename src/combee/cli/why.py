@@ -6,19 +6,17 @@ import dataclasses
 import json
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from combee.kernel.journal import Journal
+from combee.kernel.learn.collect import reflection_name
 from combee.kernel.learn.history import Origin, Why, read_history
-from combee.kernel.learn.intake import reflection_name
+from combee.kernel.learn.trace import Step, Trace
 from combee.run.folders import find_run
+from combee.run.methods import method_of
+from combee.run.spec import SPEC_KEY, RunSpec
 from combee.run.words import counted
-
-if TYPE_CHECKING:
-    from combee.redaction import Step, Trace
 
 __all__ = ["command"]
 
@@ -40,7 +38,11 @@ def command(run: str, bullet: str, version: str, *, steps: bool, as_json: bool) 
         digest = journal.resolve(version)
         found = read_history(journal).why(digest, bullet.strip("[]"))
         texts = _texts(journal, {origin.reflection for origin in found.origins})
-    kept = _kept(folder, {origin.trace for origin in found.origins if origin.trace is not None})
+        spec = journal.meta(SPEC_KEY)
+    kept: Mapping[str, Trace] = {}
+    if spec is not None:  # a program of one's own keeps no settings
+        method = method_of(RunSpec.from_json(spec))
+        kept = method.recorded(folder, {origin.trace for origin in found.origins if origin.trace is not None})
     if as_json:
         data = dataclasses.asdict(found)
         for origin in data["origins"]:
@@ -62,17 +64,6 @@ def _texts(journal: Journal, names: set[str]) -> dict[str, str]:
         if name in names and isinstance(value, dict):
             texts[name] = str(value.get("text", ""))
     return texts
-
-
-def _kept(folder: Path, names: set[str]) -> dict[str, Trace]:
-    """Return those of these traces that the run keeps; a run on tasks keeps none."""
-    from combee.cli.from_traces import KEPT
-    from combee.traces.mining import TraceFile
-
-    if not (folder / KEPT).is_file():
-        return {}
-    file = TraceFile(folder / KEPT)
-    return {sample.id: file.load(sample) for sample in file.samples if sample.id in names}
 
 
 def _place(trace: Trace) -> str:

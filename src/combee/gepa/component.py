@@ -27,7 +27,7 @@ from combee.kernel.guard import Evidence, Verdict, echoed, screen
 from combee.kernel.journal import JSON, JSONLike, MemoryScope, Scope, canonical_json
 from combee.kernel.learn import Alerted, Judge
 from combee.kernel.learn.codec import delta_to_json
-from combee.kernel.learn.judge import spoken
+from combee.kernel.learn.judge import guard_event
 from combee.kernel.playbook import Add, Applied, Delta, Playbook, apply, count_tokens, distinct_terms, to_text, tokens
 from combee.kernel.runner import LocalRunner
 from combee.model import Model, StoppedError
@@ -335,7 +335,7 @@ class Judged:
 
     def as_data(self) -> dict[str, Any]:
         """Return verdict and reasons as plain data; no lesson, answer or secret is in it."""
-        said = spoken(self.evidence.step, self.evidence, self.verdict)
+        said = guard_event(self.evidence.step, self.evidence, self.verdict)
         return {"verdict": said.verdict, "reasons": list(said.reasons), "max_items": said.max_items}
 
 

@@ -241,7 +241,7 @@ class CombeeReflection(Closing):
                     self._books.keep(one.text, one.book)
                 if one.mode == "delta":
                     final = one.judged[-1]
-                    self._judge.settle(final.evidence, final.verdict, Playbook(), leafwise=True)
+                    self._judge.remember(final.evidence, final.verdict, Playbook(), leafwise=True)
                 if self._tell is not None:
                     self._tell(one)
         self.step += 1

@@ -21,8 +21,9 @@ from combee.model.types import FinishReason, Message, Model, Request, Response, 
 if TYPE_CHECKING:
     from combee.model.clients import Client, Models, RoleModel, open_models
     from combee.model.doctor import Check, EndpointReport, check_endpoint
-    from combee.model.endpoint import Endpoint, Timeouts
+    from combee.model.endpoint import Endpoint
     from combee.model.estimate import Estimate, Phase, Workload, estimate_learning, estimate_phases
+    from combee.model.http import Timeouts
     from combee.model.local import LocalModel
     from combee.model.openai import OpenAIModel
     from combee.model.settings import CallOptions, ModelSettings, budget_of, price_of, settings_of
@@ -89,7 +90,7 @@ _LAZY = {
     "check_endpoint": "combee.model.doctor",
     "Endpoint": "combee.model.endpoint",
     "OpenAIModel": "combee.model.openai",
-    "Timeouts": "combee.model.endpoint",
+    "Timeouts": "combee.model.http",
 }
 
 

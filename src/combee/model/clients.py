@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from combee.errors import BudgetError
@@ -93,7 +94,9 @@ class Clients:
 
     def place(self, one: ModelSettings) -> tuple[Any, ...]:
         """Return what must be equal for two settings to share a limiter."""
-        return (one.name,) if is_local(one.name) else (one.base_url, one.api_key_env, one.timeout)
+        if is_local(one.name):
+            return (one.name,)
+        return one.base_url, one.api_key_env, one.timeout, one.ca_file, one.client_cert
 
     def _new(self, one: ModelSettings, engine: Engine, price: Price | None) -> Client:
         if is_local(one.name):
@@ -105,12 +108,19 @@ class Clients:
         return OpenAIModel(model=one.name, endpoint=self._endpoint(one), engine=engine, price=price, extra=one.extra)
 
     def _endpoint(self, one: ModelSettings) -> Endpoint:
-        from combee.model.endpoint import Endpoint, Timeouts
+        from combee.model.endpoint import Endpoint
+        from combee.model.http import Timeouts
 
         place = self.place(one)
         if place not in self._endpoints:
             timeouts = Timeouts() if one.timeout is None else Timeouts(read=one.timeout, total=one.timeout)
-            self._endpoints[place] = Endpoint(one.base_url, api_key_env=one.api_key_env, timeouts=timeouts)
+            self._endpoints[place] = Endpoint(
+                one.base_url,
+                api_key_env=one.api_key_env,
+                timeouts=timeouts,
+                ca_file=Path(one.ca_file).expanduser() if one.ca_file else None,
+                client_cert=Path(one.client_cert).expanduser() if one.client_cert else None,
+            )
         return self._endpoints[place]
 
 

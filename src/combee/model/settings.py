@@ -50,6 +50,10 @@ class ModelSettings:
     tokens_per_minute: float | None = None
     timeout: float | None = None
     """Seconds of one call at most; not for a local model."""
+    ca_file: str | None = None
+    """Certificates to trust in place of the system's: a file, or a folder of files."""
+    client_cert: str | None = None
+    """A PEM file with a certificate and its key, for endpoints that ask who connects."""
     temperature: float = 0.0
     max_output_tokens: int = 4096
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -69,7 +73,7 @@ def settings_of(table: Mapping[str, Any], role: str | None = None) -> ModelSetti
     own = table.get(role, {}) if role is not None else {}
     merged = {key: value for key, value in {**table, **own}.items() if key not in ROLES}
     names = {
-        "name": str, "base_url": str, "api_key_env": str, "extra": Mapping,
+        "name": str, "base_url": str, "api_key_env": str, "ca_file": str, "client_cert": str, "extra": Mapping,
         "max_in_flight": int, "max_output_tokens": int,
         "requests_per_minute": int | float, "tokens_per_minute": int | float, "timeout": int | float,
         "temperature": int | float,

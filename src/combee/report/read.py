@@ -24,7 +24,7 @@ from combee.kernel.journal import JSON, Journal, Version
 from combee.kernel.learn import (
     Alerted,
     BatchChosen,
-    GuardSpoke,
+    GuardJudged,
     LearnConfig,
     ReduceFailed,
     RunFinished,
@@ -203,7 +203,7 @@ class RunRecord:
     begun_steps: tuple[StepStarted, ...] = ()
     steps: tuple[StepFinished, ...] = ()
     validations: tuple[Validated, ...] = ()
-    verdicts: tuple[GuardSpoke, ...] = ()
+    verdicts: tuple[GuardJudged, ...] = ()
     refused: tuple[SampleRefused, ...] = ()
     scans: tuple[ScanTree, ...] = ()
     choices: tuple[BatchChosen, ...] = ()
@@ -260,7 +260,7 @@ def _read(journal: Journal, name: str) -> RunRecord:
         begun_steps=events.all(StepStarted),
         steps=events.all(StepFinished),
         validations=events.all(Validated),
-        verdicts=events.all(GuardSpoke),
+        verdicts=events.all(GuardJudged),
         refused=events.all(SampleRefused),
         scans=scans,
         choices=events.all(BatchChosen),
@@ -289,7 +289,7 @@ class _Events:
             StepStarted,
             StepFinished,
             Validated,
-            GuardSpoke,
+            GuardJudged,
             SampleRefused,
             BatchChosen,
             Alerted,

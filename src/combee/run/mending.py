@@ -21,7 +21,9 @@ from combee.run.words import typed
 __all__ = ["PACE", "for_scoring", "how_to_go_on", "mended", "refuse_another_model", "with_limits"]
 
 # How fast a model is called, and with whose key: an answer does not depend on it.
-PACE = frozenset({"max_in_flight", "requests_per_minute", "tokens_per_minute", "timeout", "api_key_env"})
+PACE = frozenset(
+    {"max_in_flight", "requests_per_minute", "tokens_per_minute", "timeout", "api_key_env", "ca_file", "client_cert"}
+)
 _MENDABLE = PACE | {"base_url", "name"}
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from combee.errors import StorageError, UsageError, did_you_mean
 from combee.files import real_path
-from combee.kernel.guard import GuardLimits, HeldOut, LeakIndex, Policy, notify
+from combee.kernel.guard import GuardLimits, HeldOut, LeakIndex, Policy
 from combee.kernel.journal import JSON, Journal, Scope
 from combee.kernel.learn import (
     Curator,
@@ -38,6 +38,7 @@ from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.redaction import find_secrets
 from combee.run.config import ProjectConfig
 from combee.run.folders import refuse_device
+from combee.run.notify import notify
 from combee.run.tables import refuse_unknown_prices
 from combee.tasks import DATA_VARIABLE, NAMES, Fields, TaskSet, load
 
@@ -78,6 +79,14 @@ class RunSpec(ProjectConfig):
             merged[item.name] = dict(getattr(config, item.name)) | {k: v for k, v in given.items() if v is not None}
         merged["tasks"] = _settled(merged["tasks"])
         return cls(**merged, start=cast("str | None", tables.get("start")))
+
+    @property
+    def stem(self) -> str:
+        """What it learns from, in a word for the name of its folder."""
+        if self.tasks.get("from") is not None:
+            return "traces"
+        source = Path(self.tasks.get("source", "tags"))
+        return source.stem if source.is_file() else source.name
 
     def to_json(self) -> dict[str, JSON]:
         """Return the settings as JSON. They hold names of variables, never keys."""
@@ -127,6 +136,8 @@ class Prepared:
     """What is learned from: the training tasks, or recorded runs."""
     digest: str
     """The hash of the data: a run goes on only with the data it began with."""
+    facts: Mapping[str, JSON] = dataclasses.field(default_factory=dict)
+    """What a method has to say of the data, for whoever reads the result as JSON."""
 
     async def validate(self, book: Playbook, scope: Scope) -> Evaluation:
         """Score a book on the validation tasks."""

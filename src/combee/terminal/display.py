@@ -14,7 +14,7 @@ from combee.kernel.learn import (
     Alerted,
     BatchChosen,
     Event,
-    GuardSpoke,
+    GuardJudged,
     ReduceFailed,
     RunStarted,
     SampleDone,
@@ -187,7 +187,7 @@ def describe(event: StepFinished | Validated) -> str:
 
 def describe_warning(event: Event) -> str | None:
     """Say what the user should know at once, or None."""
-    if isinstance(event, GuardSpoke):
+    if isinstance(event, GuardJudged):
         return f"guard, step {event.step}: {event.verdict}: {'; '.join(event.reasons)}" if event.reasons else None
     if isinstance(event, Alerted):
         return None if event.ok else f"the alert command failed at step {event.step}: {event.detail}"

@@ -66,10 +66,9 @@ def specific_terms(text: str) -> frozenset[str]:
 def count_specific(delta: Delta, items: Mapping[str, str]) -> int:
     """Return how many lessons say something of what they cite.
 
-    A lesson counts when it shares a distinctive term (`distinct_terms`, negation aside) with at least
-    a quarter of the reflections it cites. From four reflections on, a term that more than half of all reflections hold
-    does not count: it belongs to the subject, not to a lesson. A lesson that cites no reflection of this step counts
-    by its form alone.
+    A lesson counts when it shares a distinctive term (`distinct_terms`, negation aside) with at least a quarter of the
+    reflections it cites. From four reflections on, a term that more than half of all reflections hold does not count:
+    it belongs to the subject, not to a lesson. A lesson that cites no reflection of this step counts by its form alone.
     """
     terms, common = _terms(items)
     count = 0

@@ -18,7 +18,7 @@ from combee.kernel.guard.leaks import LeakIndex, screen
 from combee.kernel.guard.regression import Comparison, Spending, Trial, compare
 from combee.kernel.playbook import Add, Delta, Operation
 
-__all__ = ["Action", "GuardState", "Verdict", "after", "alert_payload", "from_json", "judge", "to_json"]
+__all__ = ["Action", "GuardState", "Notified", "Verdict", "after", "alert_payload", "from_json", "judge", "to_json"]
 
 Action = Literal["accept", "retry_smaller", "reject", "alert"]
 KEEP = 64  # accepted steps remembered
@@ -55,6 +55,15 @@ class Verdict:
     def applies(self) -> bool:
         """Whether the delta is to be applied."""
         return self.action in {"accept", "alert"}
+
+
+@dataclass(frozen=True, slots=True)
+class Notified:
+    """What became of the user's alert command: `code` is None when it did not start or did not end in time."""
+
+    ok: bool
+    code: int | None
+    detail: str
 
 
 def judge(

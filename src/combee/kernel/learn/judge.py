@@ -33,13 +33,13 @@ from combee.kernel.guard import (
     to_json,
 )
 from combee.kernel.journal import JSON, Scope
-from combee.kernel.learn.evaluate import Evaluation
-from combee.kernel.learn.events import Alerted, GuardSpoke
+from combee.kernel.learn.events import Alerted, GuardJudged
+from combee.kernel.learn.sampling import Evaluation
 from combee.kernel.playbook import Delta, Playbook, digest
 from combee.kernel.playbook import from_json as book_from_json
 from combee.kernel.playbook import to_json as book_to_json
 
-__all__ = ["Judge", "Tell", "Validate", "paired", "spoken"]
+__all__ = ["Judge", "Tell", "Validate", "guard_event", "paired"]
 
 Validate = Callable[[Playbook, Scope], Awaitable[Evaluation]]
 Tell = Callable[[Mapping[str, object]], Notified]
@@ -123,7 +123,7 @@ class Judge:
             trials = [paired("old", rows, before), paired("stable", rows, await self._score(self.stable, scope))]
         return self._isolated(judge(evidence, self.state, self.limits, index=self.held_out, trials=trials))
 
-    def settle(self, evidence: Evidence, verdict: Verdict, new: Playbook, *, leafwise: bool) -> None:
+    def remember(self, evidence: Evidence, verdict: Verdict, new: Playbook, *, leafwise: bool) -> None:
         """Remember a final verdict; `leafwise` when calls are capped by leaves, so that the minibatch need not be."""
         self.state = after(self.state, evidence, verdict)
         if verdict.promote:
@@ -168,7 +168,7 @@ class Judge:
             return None
         kept = scope.peek("alerted")
         if kept is None:
-            said = "; ".join(spoken(evidence.step, evidence, verdict).reasons)
+            said = "; ".join(guard_event(evidence.step, evidence, verdict).reasons)
             _LOG.warning("guard, step %d: %s: %s", evidence.step, verdict.action, said)
             told: JSON = {"ok": True, "detail": "", "ran": False}
             if self.tell is not None:
@@ -221,12 +221,12 @@ def paired(against: str, new: Rows, old: Rows) -> Trial:
     return Trial(against, new, old)
 
 
-def spoken(step: int, evidence: Evidence, verdict: Verdict) -> GuardSpoke:
+def guard_event(step: int, evidence: Evidence, verdict: Verdict) -> GuardJudged:
     """Return a verdict as an event. Refused operations make one line a kind of reason, whatever their number."""
     reasons = [finding.message for finding in verdict.findings if finding.level != "note" and finding.check != "leaks"]
     left_out = list(_counted(reason for _, reason in verdict.refused))
     notes = [finding.message for finding in verdict.findings if finding.level == "note"]
-    return GuardSpoke(
+    return GuardJudged(
         step=step,
         verdict=verdict.action,
         reasons=(*left_out, *reasons),

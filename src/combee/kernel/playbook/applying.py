@@ -65,9 +65,8 @@ def apply(
         used: ids of bullets that were used without a vote (their `last_used` moves).
         step: written into `created` and `last_used`.
         budget: the most tokens (by the book's counter) the result may have. It is never exceeded: an operation that
-            would is refused whole.
-            If the book is over it anyway (its votes grew it, or it came so), bullets are evicted by the policy of
-            `evicting`.
+            would is refused whole. If the book is over it anyway (its votes grew it, or it came so), bullets are
+            evicted by the policy of `Evictor`.
         near: also fold an ADD into a bullet that is the same lesson (`same_lesson`) with at least this similarity.
         on_full: what an ADD meets when it does not fit: it is refused, or older bullets are evicted for it.
         ids: ids to give to ADDs with these sort keys, where free (used to replay a history without changing its ids).
@@ -350,12 +349,10 @@ def _apply(book: Playbook, revision: Revision, ids: dict[SortKey, str] | None = 
 def replay(base: Playbook, revisions: Iterable[Revision], *, without: Iterable[str] = ()) -> Replay:
     """Apply the revisions in order, as if the reflections `without` had never been.
 
-    Their operations and votes are left out, and bullets of the base that come from them alone. A bullet keeps the id
-    it has in the full history,
-    so later operations and votes still find it; one that the full history had folded into a left-out bullet takes
-    over that bullet's id.
-    Counters that the base already had stay as they are. With nothing left out the result is the full history, byte
-    for byte.
+    Their operations and votes are left out, and bullets of the base that come from them alone. A bullet keeps the id it
+    has in the full history, so later operations and votes still find it; one that the full history had folded into a
+    left-out bullet takes over that bullet's id. Counters that the base already had stay as they are. With nothing left
+    out the result is the full history, byte for byte.
     """
     revisions = tuple(revisions)
     full = _play(base, revisions)

@@ -158,8 +158,7 @@ class Delta:
 class Playbook:
     """An immutable, ordered book of bullets.
 
-    `high_water` is the largest number an id ever had; `counter` names the token counter that budgets are measured
-    with.
+    `high_water` is the largest number an id ever had; `counter` names the token counter that budgets are measured with.
     """
 
     bullets: tuple[Bullet, ...] = ()

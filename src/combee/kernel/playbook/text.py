@@ -215,8 +215,7 @@ def lesson_core(text: str) -> tuple[str, ...]:
     """Return what two texts must share, in order, to be the same lesson.
 
     Numbers, identifiers, code and quotations count letter by letter; so do negations, operators and every word that
-    carries meaning.
-    Case, punctuation, the plural, articles and fillers, and a few synonyms do not count.
+    carries meaning. Case, punctuation, the plural, articles and fillers, and a few synonyms do not count.
     """
     tokens = list(_tokens(text))
     formula = any(token.kind == "symbol" and token.value in _OPERATORS for token in tokens)

@@ -233,9 +233,8 @@ class _Reader:
 def from_text(text: str) -> Parsed:
     """Read a playbook from text.
 
-    Bullets before any `##` line go to the default section; lines that follow a bullet belong to it; list items
-    without an id, and ids used twice, get new ids.
-    Each of these is reported, with its line counted from 1.
+    Bullets before any `##` line go to the default section; lines that follow a bullet belong to it; list items without
+    an id, and ids used twice, get new ids. Each of these is reported, with its line counted from 1.
     """
     lone = count_lone_surrogates(text)
     lines = split_lines(text.removeprefix("\ufeff"))
@@ -288,8 +287,7 @@ def view(book: Playbook, query: str, budget: int) -> Playbook:
     """Return the part of the book that helps most with `query` in at most `budget` tokens (by the book's counter).
 
     Bullets are taken by how many of their words the query holds, rare ones counting more, then by helpful − harmful,
-    then by their place.
-    The whole book is returned when it fits. No text is cut; high-water mark and counter stay.
+    then by their place. The whole book is returned when it fits. No text is cut; high-water mark and counter stay.
 
     Raises:
         UsageError: the budget is negative, or the book's counter cannot be used.
