@@ -79,7 +79,7 @@ def test_a_value_of_another_type_is_refused(refused: Refused, table: str, line: 
 
 
 def test_every_scorer_that_help_and_settings_name_exists() -> None:
-    from combee.cli.learn import command
+    from combee.cli.learn import learn_command as command
 
     option = next(item for item in command.params if item.name == "scorer")
     assert isinstance(option, click.Option)
@@ -132,7 +132,8 @@ def test_rules_of_the_mock_that_are_none_are_refused(refused: Refused, tmp_path:
 
 
 def test_settings_in_a_file_of_the_mock_stand_unless_an_option_says_otherwise(tmp_path: Path) -> None:
-    from combee.cli.mock import command, config_of
+    from combee.cli.doctor import config_of
+    from combee.cli.doctor import mock_command as command
 
     path = tmp_path / "mock.json"
     path.write_text('{"burst": 2, "rate": 0.1, "seed": 3}', encoding="utf-8")

@@ -1,8 +1,11 @@
-"""`combee calibrate`: how many reflections one aggregating call of a model can take, measured with planted facts."""
+"""`combee calibrate`: how many reflections one call of a model can take, measured with planted facts; `combee plan`.
+
+`plan` says what shape an aggregation of a number of reflections would have, and why.
+"""
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import math
 import re
 import sys
@@ -14,7 +17,17 @@ import click
 
 from combee.errors import UsageError
 from combee.files import place_for
-from combee.kernel.aggregate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
+from combee.kernel.aggregate import (
+    SIZES,
+    Calibration,
+    CalibrationPrice,
+    CallCost,
+    Retention,
+    calibrate,
+    calibration_price,
+    expected,
+)
+from combee.kernel.aggregate import plan as make_plan
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.playbook import Playbook, count_tokens
 from combee.kernel.runner import LocalRunner, run_sync
@@ -27,9 +40,9 @@ from combee.run.tables import tables_of
 from combee.run.unfinished import kept_until_the_end
 from combee.run.words import counted, typed
 from combee.tasks.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
-from combee.terminal.options import Number, Place, budget_options, model_options, say_aside
+from combee.terminal.options import Number, Place, budget_options, model_options, print_json, say_aside
 
-__all__ = ["command"]
+__all__ = ["calibrate_command", "plan_command"]
 
 FIXED_TOKENS = 1_500  # instructions and schema of a curator call, roughly
 REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
@@ -56,7 +69,7 @@ REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
 @click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
 @click.option("--yes", is_flag=True, help="Do not ask before calls are bought.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; needs --yes where calls cost money.")
-def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> None:
+def calibrate_command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> None:
     """Measure how much one aggregating call can take, and keep the result for `combee learn` in this folder."""
     spec = _spec(options)
     sizes = _sizes(options["sizes"])
@@ -99,7 +112,7 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
     if as_json:
         data: dict[str, JSON] = {"model": name, "result": found.to_json(), "file": str(kept), "plot": str(drawn)}
         data |= {"replaced": cast("JSON", earlier), "model_calls": spent(agent.models)}
-        click.echo(json.dumps(data, ensure_ascii=False))
+        print_json(data)
         return
     click.echo(name + (": simulated forgetting" if options["forget"] is not None else ""))
     _print(name, found, earlier)
@@ -110,7 +123,7 @@ def command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> N
 
 def _print_dry_run(spec: Settings, price: CalibrationPrice | None, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"calls": price.calls if price else 0, "tokens": price.tokens if price else 0}))
+        print_json({"calls": price.calls if price else 0, "tokens": price.tokens if price else 0})
     elif price is None:
         click.echo("The embedded curator calls no model: 0 calls, 0 tokens, $0.")
     else:
@@ -215,3 +228,47 @@ def _draw(found: Calibration, name: str, path: Path) -> None:
         y="share kept",
         marks=[Mark(found.max_items, f"max_items {found.max_items}", axis="x")] if found.kept_any else [],
     ).save(path)
+
+
+@click.command(name="plan")
+@click.argument("n", type=click.IntRange(1))
+@click.option("--max-items", type=click.IntRange(1), default=16, show_default=True, help="Reflections a call may take.")
+@click.option("--max-tokens", type=click.IntRange(1), help="Tokens of reflections a call may take.")
+@click.option("--tokens-each", type=click.IntRange(1), default=250, show_default=True, help="Tokens of a reflection.")
+@click.option("--copies", type=click.IntRange(1), help="Times each reflection is read in the first round.")
+@click.option("--second-chances", type=click.IntRange(0), help="Further rounds for what no lesson covers.")
+@click.option("--preset", type=click.Choice(["paper"]), help="The paper's shape.")
+@click.option("--combine-by-model", is_flag=True, help="Deltas are combined by model calls (prompts), not merged.")
+@click.option("--alpha", type=Number(0), help="Seconds of a call, whatever is in it.")
+@click.option("--beta", type=Number(0), help="Seconds for each reflection in a call.")
+@click.option("--concurrency", type=click.IntRange(1), help="Calls at once.")
+@click.option("--m0", type=Number(0, min_open=True), help="Reflections in a call at which 1/e is kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+def plan_command(n: int, as_json: bool, **given: Any) -> None:
+    """Say how N reflections would be aggregated, and why. Nothing is run."""
+    if (given["alpha"] is None) != (given["beta"] is None):
+        raise UsageError("A time model needs both --alpha and --beta.")
+    if given["concurrency"] is not None and given["alpha"] is None:
+        raise UsageError("--concurrency belongs to a time model.", hint="Give --alpha and --beta too.")
+    cost = None if given["alpha"] is None else CallCost(given["alpha"], given["beta"], given["concurrency"])
+    retention = None if given["m0"] is None else Retention(0.0, given["m0"])
+    made = make_plan(
+        n,
+        weights=None if given["max_tokens"] is None else [given["tokens_each"]] * n,
+        copies=given["copies"],
+        max_items=given["max_items"],
+        max_tokens=given["max_tokens"],
+        preset=given["preset"],
+        second_chances=given["second_chances"],
+        cost=cost,
+        retention=retention,
+        combine_calls_model=given["combine_by_model"],
+    )
+    if as_json:
+        names = ("n", "copies", "max_items", "max_tokens", "preset", "second_chances", "groups", "calls", "reads")
+        data = {name: getattr(made, name) for name in (*names, "seconds", "fan_ins", "notes")}
+        if retention is not None:
+            data["expected"] = dataclasses.asdict(expected(made, retention))
+        print_json(data)
+    else:
+        click.echo(made.explain())

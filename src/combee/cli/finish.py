@@ -22,6 +22,7 @@ from combee.run.spec import Prepared
 from combee.run.spent import faults_of, spent, spent_lines
 from combee.run.words import counted, typed
 from combee.terminal.display import make_display
+from combee.terminal.options import print_json
 
 __all__ = ["finish", "print_finished"]
 
@@ -35,7 +36,7 @@ def finish(prepared: Prepared, folder: Path, *, quiet: bool, as_json: bool) -> F
             done = execute(prepared, folder, display)
     except Interrupted as stop:
         if as_json:
-            click.echo(json.dumps(stop.summary, ensure_ascii=False))
+            print_json(stop.summary)
         click.echo(f"Stopped; {stop.hint}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from stop
     _write_report(folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from combee.run.spent import spent, spent_lines
 from combee.run.tables import refuse_unknown_prices, tables_of
 from combee.run.unfinished import kept_until_the_end, told_what_is_kept
 from combee.run.words import counted
-from combee.terminal.options import Number, Place, budget_options, model_options, say_aside
+from combee.terminal.options import Number, Place, budget_options, model_options, print_json, say_aside
 
 __all__ = ["command"]
 
@@ -145,7 +144,7 @@ def _print(found: Refined, models: Models, *, as_json: bool) -> None:
             "clusters": [asdict(cluster) for cluster in found.clusters],
             "model": spent(models),
         }
-        click.echo(json.dumps(data, ensure_ascii=False))
+        print_json(data)
         return
     click.echo(
         f"{len(rewritten)} of {counted(len(found.clusters), 'cluster')} rewritten, {len(found.playbook)} entries"

@@ -77,9 +77,9 @@ class SwarmTasks:
             reflection = await self.reflector.reflect_trace(trace, playbook, scope)
             return None if reflection is None else reflection_to_json(reflection)
 
-        told: JSON = {"trace": kept["trace"], "playbook": digest(playbook)}
+        evidence: JSON = {"trace": kept["trace"], "playbook": digest(playbook)}
         reflection = reflection_from_json(
-            await scope.once("reflect", sample.id, told, reflect, attempt=attempt), sample.labels
+            await scope.once("reflect", sample.id, evidence, reflect, attempt=attempt), sample.labels
         )
         return Sampled(_voted(reflection, sample, score, used), score, used)
 

@@ -232,14 +232,14 @@ async def _deliver(turn: Turn) -> bool:
     mail = turn.mail
     said = {"ask": "asks", "answer": "answers", "tell": "says", "report": "reports", "digest": "(copy)"}[mail.kind]
     entry = Entry("user", f"{mail.sender} {said}: {mail.body}", kind=mail.kind, mail=mail.id)
-    told = _lessons(turn)
-    if not await make_room(turn, entry.tokens + (told.tokens if told else 0), lessons=told is None):
+    lessons = _lessons(turn)
+    if not await make_room(turn, entry.tokens + (lessons.tokens if lessons else 0), lessons=lessons is None):
         full(turn)
         return False
     with turn.state.world.step():
         if finish(turn.state.world, mail.id, "delivered"):
-            if told is not None:
-                append(turn.state.world, turn.agent, turn.window, replace(told, mail=mail.id))
+            if lessons is not None:
+                append(turn.state.world, turn.agent, turn.window, replace(lessons, mail=mail.id))
             append(turn.state.world, turn.agent, turn.window, entry)
     return True
 
@@ -297,13 +297,13 @@ def _no_end(turn: Turn) -> str | None:
 def _repeats(window: Window) -> bool:
     """Return whether the last replies all made the same calls and were told the same."""
     turns: list[tuple[tuple[str, ...], ...]] = []
-    told: list[str] = []
+    results: list[str] = []
     for entry in reversed(window.entries):
         if entry.role == "tool":
-            told.append(entry.text)
-        elif entry.kind == "thought" and told:
-            turns.append((tuple(f"{call.name} {call.arguments}" for call in entry.calls), tuple(told)))
-            told = []
+            results.append(entry.text)
+        elif entry.kind == "thought" and results:
+            turns.append((tuple(f"{call.name} {call.arguments}" for call in entry.calls), tuple(results)))
+            results = []
         else:
             break
         if len(turns) == _SAME_MISTAKE:

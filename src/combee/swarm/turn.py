@@ -69,10 +69,12 @@ async def make_room(turn: Turn, tokens: int, tail: int = 0, *, lessons: bool = T
         book(turn, said, "compaction")
     world, agent = turn.state.world, turn.agent
     compact(world, agent, window, kept, strategy.name, tail=rest, briefing=restated(world, agent))
-    told = next((entry for entry in reversed(old) if entry.kind == LESSONS), None) if lessons and turn.current else None
-    kept_it = told is not None and any(entry.text == told.text for entry in window.entries)
-    if told is not None and not kept_it and window.room() >= needed + told.tokens:
-        append(turn.state.world, turn.agent, window, Entry(told.role, told.text, told.kind))
+    shown = (
+        next((entry for entry in reversed(old) if entry.kind == LESSONS), None) if lessons and turn.current else None
+    )
+    kept_it = shown is not None and any(entry.text == shown.text for entry in window.entries)
+    if shown is not None and not kept_it and window.room() >= needed + shown.tokens:
+        append(turn.state.world, turn.agent, window, Entry(shown.role, shown.text, shown.kind))
     return window.room() >= needed
 
 
