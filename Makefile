@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check bench lock clean
+.PHONY: demo test check wheel bench lock clean
 
 demo: .venv/base
 	@$(BIN)/combee demo
@@ -16,6 +16,15 @@ check: .venv/dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/pytest tests/test_floors.py
+
+# Builds the wheel, installs it in an empty environment, and runs its command in an empty folder.
+wheel: .venv/base
+	@rm -rf build/wheel dist && mkdir -p build/wheel/empty
+	@$(BIN)/python -m flit_core.wheel --outdir dist . >/dev/null
+	@$(PYTHON) -m venv build/wheel/env
+	@build/wheel/env/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --require-hashes -r requirements/base.txt
+	@build/wheel/env/bin/python -m pip --disable-pip-version-check --quiet install --no-deps dist/*.whl
+	@cd build/wheel/empty && ../env/bin/combee --version && ../env/bin/combee demo >/dev/null && ../env/bin/combee learn tags --quiet && ../env/bin/combee eval
 
 bench: .venv/dev
 	@$(BIN)/python -m benchmarks

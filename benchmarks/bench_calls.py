@@ -25,9 +25,8 @@ from typing import Any
 
 from combee.kernel.runner import run_sync
 
-CLIENTS = ("aiohttp", "aiohttp*", "wire", "combee", "journal", "openai", "litellm")
-OWN = {"aiohttp", "aiohttp*", "wire", "combee", "journal"}
-AS_OURS = OWN - {"aiohttp"}  # run by `run_sync`, as the command does; "aiohttp*" is bare aiohttp run in the same way
+CLIENTS = ("aiohttp", "endpoint", "combee", "journal", "openai", "litellm")
+OWN = {"aiohttp", "endpoint", "combee", "journal"}
 Ask = Callable[[str], Awaitable[Any]]
 SERVER = """
 import asyncio, json, sys
@@ -69,10 +68,10 @@ async def with_aiohttp(url: str, work: Callable[[Ask], Awaitable[None]], _: int)
         await work(ask)
 
 
-async def with_wire(url: str, work: Callable[[Ask], Awaitable[None]], _: int) -> None:
-    """Our HTTP client alone, doing what the bare aiohttp does."""
+async def with_endpoint(url: str, work: Callable[[Ask], Awaitable[None]], _: int) -> None:
+    """The HTTP side alone, doing what the bare aiohttp does."""
     from combee.model import Endpoint
-    from combee.model.wire import HttpReply
+    from combee.model.http import HttpReply
 
     endpoint = Endpoint(url, api_key_env=None)
 
@@ -99,22 +98,30 @@ async def with_combee(url: str, work: Callable[[Ask], Awaitable[None]], at_once:
 
 
 async def with_journal(url: str, work: Callable[[Ask], Awaitable[None]], at_once: int) -> None:
-    """Everything on: ledger rows and replies go to a journal on disk."""
-    from combee.kernel.journal import Journal
-    from combee.model import Budget, Engine, JournaledModel, Ledger, Limiter, Message, OpenAIModel, Price, Request
+    """Everything on: ledger rows and replies go to a journal on disk, under what their prompts hash to."""
+    from combee.model.journaled import response_to_json
+    from combee.model.requesthash import request_hash
+
+    from combee.kernel.journal import JSON, Journal
+    from combee.model import Budget, Engine, Ledger, Limiter, Message, OpenAIModel, Price, Request
 
     number = 0
     with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder)) as journal:
         ledger = Ledger(journal.record_call, keep_rows=False)  # as a run does: its rows are in the journal
         run = Engine(limiter=Limiter(at_once), budget=Budget(max_cost=1e6), ledger=ledger)
-        async with OpenAIModel(url, "m", engine=run, price=Price(1, 2, 0.1)) as inner:
-            model = JournaledModel(inner, journal.scope(seed=0, epoch=0, step=0))
+        scope = journal.scope(seed=0, epoch=0, step=0)
+        async with OpenAIModel(url, "m", engine=run, price=Price(1, 2, 0.1)) as model:
 
             async def ask(prompt: str) -> str:
                 nonlocal number
                 number += 1
                 request = Request((Message("user", prompt),), max_tokens=256, role="leaf", item=str(number))
-                return (await model.complete(request)).text
+
+                async def buy() -> JSON:
+                    return response_to_json(await model.complete(request))
+
+                kept: Any = await scope.once("leaf", request.item, request_hash(request, model), buy)
+                return str(kept["text"])
 
             await work(ask)
 
@@ -170,8 +177,7 @@ def measure(client: str, url: str, calls: int, at_once: int, size: int) -> dict[
         cpu = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
         figures.update(cpu=1000 * cpu / calls, wall=wall, memory=now.ru_maxrss / 1024)
 
-    start = run_sync if client in AS_OURS else asyncio.run
-    start(globals()[f"with_{client.rstrip('*')}"](url, work, at_once))
+    run_sync(globals()[f"with_{client}"](url, work, at_once))  # as the command runs: all with the same collector
     return figures
 
 
@@ -226,7 +232,7 @@ def cpu_table(calls: int, repeats: int) -> None:
 def rate_table() -> None:
     print("\n4,000 calls of 200 ms, 2,000 in flight, 4 kB (ideal wall 0.40 s; CPU-bound where CPU is near the wall)")
     with Server(latency="0.2") as url:
-        for client in ("aiohttp", "wire", "combee"):
+        for client in ("aiohttp", "endpoint", "combee"):
             run = apart(measure, client, url, 4000, 2000, 4000)
             cpu = run["cpu"] * 4
             print(f"{client:<10} wall {run['wall']:.2f} s, CPU {cpu:.2f} s, {4000 / run['wall']:,.0f} calls/s")

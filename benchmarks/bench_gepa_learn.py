@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench_gepa import main_branch
+from benchmarks.gepa_student import GepaStudent
 from benchmarks.gepa_watch import Counting, Curve, Quiet, Watched
 from combee.ace import lesson_of
 from combee.gepa import CombeeReflection, TaskAdapter
-from combee.gepa.student import GepaStudent
 from combee.kernel.learn import Task
 from combee.kernel.playbook import Playbook, to_text
 from combee.report.svg import Plot, Series, line_plot

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from combee.kernel.guard import Evidence, GuardState, Rows, Spending, Trial, Verdict, after, compare, judge
-from combee.kernel.guard.exact import p_not_above
+from combee.kernel.guard.regression import p_not_above
 from combee.kernel.playbook import Add, Delta
 
 Aggregator = Callable[[Mapping[str, str], int, random.Random], Delta]

@@ -11,13 +11,13 @@ import statistics
 import time
 from dataclasses import dataclass
 
-from combee.ace import AceCurator, CallOptions
+from combee.ace import AceCurator
 from combee.errors import CallError, UsageError
-from combee.kernel.aggregate.hooks import covered_keys
+from combee.kernel.aggregate.method import covered_keys
 from combee.kernel.journal import MemoryScope
-from combee.kernel.learn.calibration import planted
 from combee.kernel.playbook import Playbook, distinct_terms
-from combee.model import LocalModel
+from combee.model import CallOptions, LocalModel
+from combee.tasks.calibration import planted
 
 SIZES = (1, 2, 4, 8, 16)
 REPEATS = 3

@@ -16,19 +16,18 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from statistics import fmean
 
+from benchmarks.conflicts import settle_conflicts
 from combee.ace.prompts import Prompts
 from combee.kernel.aggregate import Plan, Scan, plan, scan
-from combee.kernel.guard.specific import count_specific
+from combee.kernel.guard.checks import count_specific
 from combee.kernel.journal import MemoryScope
 from combee.kernel.learn import Reflection
-from combee.kernel.learn.calibration import planted
-from combee.kernel.learn.conflicts import settle_conflicts
 from combee.kernel.playbook import Add, Delta, Operation, Playbook, apply, count_tokens, delta_of, distinct_terms
 from combee.kernel.runner import LocalRunner
 from combee.lexical import LexicalCurator
-from combee.lexical.curator import LexicalMethod
-from combee.lexical.loss import OPERATION_TOKENS, remembered
+from combee.lexical.curator import OPERATION_TOKENS, LexicalMethod, remembered
 from combee.model import Price, Usage
+from combee.tasks.calibration import planted
 
 SEEDS = range(100, 105)
 CHOOSING = range(2)

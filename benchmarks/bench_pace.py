@@ -11,14 +11,14 @@ import time
 from collections.abc import Iterator
 from statistics import fmean, pstdev
 
-from combee.kernel.pace import Delay, Fit, next_batch, start, state_choice
+from combee.kernel.pace import Delay, DelayLaw, next_batch, start, state_choice
 from combee.kernel.pace.fit import fit_curve
 
 SIZES = [2, 4, 8, 16, 32, 64]
 NOISE = 0.1
 
 
-def fits(alpha: float, runs: int, trials: int, wild: float = 1.0) -> Iterator[Fit | None]:
+def fits(alpha: float, runs: int, trials: int, wild: float = 1.0) -> Iterator[DelayLaw | None]:
     """Fits to noisy power laws; `wild` multiplies one sample at a random place."""
     rng = random.Random(1)
     for _ in range(trials):
@@ -26,7 +26,7 @@ def fits(alpha: float, runs: int, trials: int, wild: float = 1.0) -> Iterator[Fi
         times = [100 * b**-alpha * math.exp(rng.gauss(0, NOISE)) for b in sizes]
         times[rng.randrange(len(times))] *= wild
         law = fit_curve(sizes, times)
-        yield law if isinstance(law, Fit) else None
+        yield law if isinstance(law, DelayLaw) else None
 
 
 def _bias(trials: int = 5000) -> None:

@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from combee.kernel.aggregate import Method, simulated_time
+from benchmarks.simulate import simulated_time
+from combee.kernel.aggregate import Method
 from combee.kernel.journal import Scope
 from combee.kernel.learn import LearnConfig, LearnResult, Reflection, Sampled, learn
-from combee.kernel.learn.calibration import planted
 from combee.kernel.playbook import Delta, Playbook, digest
 from combee.lexical import LexicalCurator
 from combee.lexical.curator import LexicalMethod
+from combee.tasks.calibration import planted
 
 SEEDS = range(5)
 STEPS, BATCH = 4, 125

@@ -30,9 +30,8 @@ from combee.kernel.playbook import (
     to_text,
     view,
 )
-from combee.kernel.playbook.ids import make_id
-from combee.kernel.playbook.sections import SECTIONS
-from combee.kernel.playbook.terms import shingles
+from combee.kernel.playbook.sections import SECTIONS, make_id
+from combee.kernel.playbook.text import shingles
 
 
 def _texts(count: int, seed: int, *, near: float = 0.1) -> list[str]:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from combee.kernel.aggregate import calibrate
 from combee.kernel.journal import MemoryScope, Scope
-from combee.kernel.learn import BatchChosen, Event, GuardSpoke, LearnConfig, LiveTasks, Reflection, learn
-from combee.kernel.learn.calibration import planted
+from combee.kernel.learn import BatchChosen, Event, GuardJudged, LearnConfig, LiveTasks, Reflection, learn
 from combee.kernel.playbook import Delta, Playbook
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.lexical.curator import LexicalMethod
 from combee.model import Message, OpenAIModel, Request
 from combee.model.mock import MockConfig, MockServer, parse_latency
 from combee.tasks import load
+from combee.tasks.calibration import planted
 
 SEEDS = range(5)
 
@@ -71,7 +71,7 @@ def guard() -> None:
             self.calls += 1
             return await super().generate(*arguments)  # type: ignore[arg-type]  # likewise
 
-    def once(step: int, *, on: bool) -> tuple[list[GuardSpoke], int, int]:
+    def once(step: int, *, on: bool) -> tuple[list[GuardJudged], int, int]:
         events: list[Event] = []
         agent = Counting()
         result = asyncio.run(
@@ -83,7 +83,7 @@ def guard() -> None:
                 observe=events.append,
             )
         )
-        return [event for event in events if isinstance(event, GuardSpoke)], agent.calls, len(result.last)
+        return [event for event in events if isinstance(event, GuardJudged)], agent.calls, len(result.last)
 
     clean = once(99, on=True)[2]
     for step in range(8):

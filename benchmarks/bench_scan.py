@@ -14,11 +14,12 @@ import sys
 import time
 from collections.abc import AsyncIterator
 
-from combee.kernel.aggregate import Cost, Retention, SimulatedMethod, expected, plan, scan, scan_stream, simulated_time
+from benchmarks.simulate import SimulatedMethod, simulated_time
+from combee.kernel.aggregate import CallCost, Retention, expected, plan, scan, scan_stream
 from combee.kernel.journal import MemoryScope
 from combee.kernel.runner import LocalRunner
 
-MEASURED = Cost(alpha=10.9, beta=0.06, concurrency=512)
+MEASURED = CallCost(alpha=10.9, beta=0.06, concurrency=512)
 FORGETFUL = Retention(0.0, 40.0)
 
 
@@ -96,7 +97,7 @@ def pipelining() -> None:
         "\nmap of 640 calls, then leaves (modelled; medians of 1 s, lognormal): barrier, pipelined, pipelined at 95 %"
     )
     for sigma in (0.3, 0.6, 1.0):
-        method = SimulatedMethod(cost=Cost(1.0, 0.0), spread=sigma)
+        method = SimulatedMethod(cost=CallCost(1.0, 0.0), spread=sigma)
 
         async def barrier(sigma: float = sigma, method: SimulatedMethod = method) -> object:
             items = [item async for item in _mapped(keys(640), sigma)]
@@ -112,11 +113,11 @@ def pipelining() -> None:
 def trees() -> None:
     print("\nthe preset's tree over real sleeps of 200 ms a call (two levels: limit 0.4 s)")
     for n in (40, 400, 4_000):
-        method = SimulatedMethod(cost=Cost(0.2, 0.0))
+        method = SimulatedMethod(cost=CallCost(0.2, 0.0))
         start = time.perf_counter()
         asyncio.run(scan(keys(n), method, plan(n, preset="paper"), runner=LocalRunner(64)))
         print(f"  n = {n:>5,}: {time.perf_counter() - start:.3f} s")
-    method = SimulatedMethod(cost=Cost(1.0, 0.0))
+    method = SimulatedMethod(cost=CallCost(1.0, 0.0))
     start = time.perf_counter()
     asyncio.run(scan(keys(36), method, plan(36, preset="paper", copies=1)))
     print(f"  n = 36, once, 6 groups, 1 s a call: {time.perf_counter() - start:.3f} s (bar 2.2)")

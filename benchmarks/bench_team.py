@@ -13,26 +13,15 @@ from functools import partial
 from pathlib import Path
 from statistics import mean
 
-from benchmarks.team_gepa import CALLS, learn_with_gepa, rules_of
+from benchmarks.team_lab.learning import Arena, Round, learn_rules, reworded, stance_of
+from benchmarks.team_lab.meaning import meanings, meanings_by_words, stance, understood
+from benchmarks.team_lab.phrases import HELD_OUT, SEEN, Intent
+from benchmarks.team_lab.play import Played
+from benchmarks.team_lab.repositories import Broken, split
+from benchmarks.team_lab.with_gepa import CALLS, learn_with_gepa, rules_of
 from combee.kernel.playbook import Bullet
 from combee.lexical import LexicalCurator
-from combee.swarm.team import (
-    WEIGHTS,
-    Arena,
-    Broken,
-    Intent,
-    Played,
-    Round,
-    learn_rules,
-    meanings,
-    reworded,
-    split,
-    stance,
-    stance_of,
-    understood,
-)
-from combee.swarm.team.meaning import meanings_by_words
-from combee.swarm.team.phrases import HELD_OUT, SEEN
+from combee.swarm.team.score import WEIGHTS
 from combee.traces.mining import MiningCurator
 
 REPEATS = range(5)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from combee.gepa.student import GepaStudent
+from benchmarks.gepa_student import GepaStudent
 from combee.kernel.playbook import count_tokens
 
 

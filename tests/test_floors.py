@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ FLOORS = {
     3: {"model"},
     4: {"ace", "lexical", "tasks"},
     5: {"run"},
-    6: {"traces", "gepa", "swarm", "export", "bench"},
-    7: {"report", "mcp", "serve", "workers"},
-    8: {"cli"},
+    6: {"terminal"},
+    7: {"traces", "gepa", "export", "bench"},
+    8: {"report", "mcp", "serve", "workers"},
+    9: {"swarm"},
+    10: {"cli"},
 }
 EVERYWHERE = {"errors", "files"}
 FLOOR_OF = {package: floor for floor, packages in FLOORS.items() for package in packages}
@@ -50,14 +53,22 @@ def test_a_module_imports_only_its_own_package_and_lower_floors(path: Path) -> N
     assert not too_high
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if package_of(p) == "run"], ids=lambda path: path.name)
-def test_run_prints_nothing_and_knows_no_satellite_by_name(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    for name in ("click", "rich", "combee.cli", "combee.report", "combee.export", "combee.traces", "combee.gepa"):
-        assert f"import {name}" not in text
-        assert f"from {name}" not in text
-    assert "combee.swarm" not in text
-    assert "print(" not in text
+SATELLITES = {"traces", "gepa", "swarm"}
+
+
+@pytest.mark.parametrize("room", ["kernel", "run", "cli"])
+def test_satellites_are_known_by_their_entry_points_only(room: str) -> None:
+    modules = [path for path in MODULES if package_of(path) == room]
+    assert modules
+    named = {path.name: found for path in modules if (found := imported_packages(path) & SATELLITES)}
+    assert named == {}
+
+
+def test_run_neither_parses_nor_prints() -> None:
+    for path in (path for path in MODULES if package_of(path) == "run"):
+        text = path.read_text(encoding="utf-8")
+        assert "import click" not in text
+        assert "print(" not in text
 
 
 def test_every_source_file_and_function_stays_small() -> None:
@@ -71,3 +82,23 @@ def test_every_source_file_and_function_stays_small() -> None:
     long_modules = [path.name for path in SOURCE.rglob("*.py") if path.read_text(encoding="utf-8").count("\n") > 500]
     assert long_functions == []
     assert long_modules == []
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Imports at the top of files only: what a function imports when it runs cannot hinder loading."""
+    names = {_dotted(path): path for path in SOURCE.rglob("*.py") if path.name != "__init__.py"}
+    graph = {
+        name: {
+            source
+            for node in ast.parse(path.read_text(encoding="utf-8")).body
+            if isinstance(node, ast.ImportFrom) and node.module
+            for source in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+            if source in names
+        }
+        for name, path in names.items()
+    }
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+def _dotted(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 __all__ = [
+    "INTERRUPTED",
     "BudgetError",
     "CallError",
     "CallErrorKind",
@@ -27,6 +28,10 @@ __all__ = [
     "did_you_mean",
     "how_to_install",
 ]
+
+
+INTERRUPTED = 130
+"""The exit code of what the user stopped, as shells have it."""
 
 
 class CombeeError(Exception):

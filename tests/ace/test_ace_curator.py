@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
+from benchmarks.scripted_models import ScriptedModel
 from combee.ace import AceCurator, Student, Summary
 from combee.errors import CallError, CallErrorKind
 from combee.kernel.aggregate import BASELINES, aggregate, plan, scan
 from combee.kernel.journal import MemoryScope
 from combee.kernel.learn import Reflection
 from combee.kernel.playbook import Add, Bullet, Delta, Merge, Playbook, Remove, Update, Vote, VoteKind, delta_of, merge
-from combee.model import Request, Response, ScriptedModel
+from combee.model import Request, Response
 
 BOOK = Playbook(
     (
@@ -193,12 +194,3 @@ async def test_the_curator_is_shown_the_book_first_and_reflections_as_data() -> 
     assert "of the 500 tokens" in system.content
     assert user.content.startswith("<<<reflection 1 ")
     assert user.content.endswith(">>>")
-
-
-async def test_operations_that_conflict_are_settled_by_the_model_only_where_that_is_asked_for() -> None:
-    cluster = (Add("OTHERS", "G-001 reads 1 bar", ("r1",)), Add("OTHERS", "G-001 shows 1 bar", ("r2",)))
-    model = ScriptedModel([reply(add("G-001 reads 1 bar", [1, 2]))])
-    assert AceCurator(model).method(BOOK, MemoryScope()).resolve is None
-    resolve = AceCurator(model, settle=True).method(BOOK, MemoryScope()).resolve
-    assert resolve is not None
-    assert [operation.sources for operation in await resolve(cluster, "conflict0")] == [("r1", "r2")]

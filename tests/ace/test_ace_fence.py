@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.ace import fence, read_fences
-from combee.ace.fence import Fenced
+from combee.ace.prompts import Fenced
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.scripted_models import ScriptedModel
 from combee.ace import clusters_of, refine
 from combee.errors import CallError, CallErrorKind, UsageError
 from combee.kernel.journal import MemoryScope
 from combee.kernel.playbook import Bullet, Playbook, distinct_terms
-from combee.model import ScriptedModel
 
 TEXTS = (
     "Read gauge G-001 at 40 bar before the pump starts",

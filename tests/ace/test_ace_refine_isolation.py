@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.scripted_models import ScriptedModel
 from combee.ace import Refined, refine
 from combee.kernel.guard import Policy, check_book, readable
 from combee.kernel.playbook import Bullet, Playbook, distinct_terms, to_text, view
-from combee.model import ScriptedModel
 
 HIDDEN = "margin stays hidden from buyers"
 POLICY = Policy(tenants=frozenset({"own"}), clearance="internal")

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from combee.ace import AceGenerator, AceReflector, CallOptions, read_fences
+from benchmarks.scripted_models import ScriptedModel
+from combee.ace import AceGenerator, AceReflector, read_fences
 from combee.errors import CallError, CallErrorKind, UsageError
 from combee.kernel.journal import MemoryScope
 from combee.kernel.learn import Rollout, Score, Task
 from combee.kernel.playbook import Bullet, Playbook, VoteKind
-from combee.model import Request, Response, ScriptedModel
+from combee.model import CallOptions, Request, Response
 from combee.redaction import Outcome, Step, ToolCall, Trace
 
 BOOK = Playbook(
@@ -116,7 +117,7 @@ async def test_a_reflector_writes_lessons_and_votes_and_drops_unknown_ids() -> N
     ]
     assert all(vote.reflection == reflection.id for vote in reflection.votes)
     assert reflection.passed is False
-    dropped = scope.decide("problems/reflector/t1/tags", lambda: None)
+    dropped = scope.peek("problems/reflector/t1/tags")
     assert isinstance(dropped, list)
     assert len(dropped) == 2  # misc-00002 was not used, foo-99999 is unknown
 
@@ -186,4 +187,4 @@ async def test_a_run_that_is_too_long_for_the_model_is_cut_further_and_that_is_s
     long = trace("x" * 5_000, steps=400)
     reflection = await AceReflector(ScriptedModel(small), trace_tokens=6_000).reflect_trace(long, BOOK, scope)
     assert reflection is not None
-    assert "cut to" in str(scope.decide("problems/reflector/tr1", lambda: None))
+    assert "cut to" in str(scope.peek("problems/reflector/tr1"))

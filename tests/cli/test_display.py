@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from combee.cli.display import MOST_REASONS, PlainDisplay, Tally
 from combee.kernel.learn import RunStarted, SampleDone, Validated
+from combee.terminal.display import MOST_REASONS, PlainDisplay, Tally
 
 if TYPE_CHECKING:
     import pytest
@@ -42,6 +42,6 @@ def test_each_reason_of_a_failure_is_said_once_and_not_without_end(capsys: pytes
 def test_progress_counts_calls_that_gave_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("combee.cli.display.PLAIN_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("combee.terminal.display.PLAIN_EVERY_SECONDS", 0.0)
     PlainDisplay(lambda: 3).observe(Validated(0, 1, 1, 2, 0, "v", best=False))
     assert capsys.readouterr().err == "0/0 samples · validation 0.500 · 3 calls gave nothing\n"

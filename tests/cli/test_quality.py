@@ -11,9 +11,9 @@ import pytest
 
 from combee.cli import run
 from combee.kernel.guard import Policy, admit
-from combee.kernel.learn.calibration import CALIBRATIONS, known_calibrations, planted
 from combee.kernel.playbook import distinct_terms
 from combee.tasks import load
+from combee.tasks.calibration import CALIBRATIONS, known_calibrations, planted
 
 Call = Callable[..., Any]
 

@@ -18,6 +18,8 @@ import pytest
 from combee.cli import run
 from combee.cli.main import COMMANDS
 from combee.kernel.playbook import Bullet, Playbook, save
+from combee.run import plugins
+from combee.run.plugins import offered
 from combee.run.words import program, typed, with_program
 
 
@@ -144,9 +146,10 @@ def _bare_commands(source: Path) -> Iterator[str]:
             left_out |= set(ast.walk(node))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             left_out.add(node.value)
+    names = [*COMMANDS, *offered(plugins.COMMANDS)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in left_out:
-            found = re.search(rf"(?<![`\w./-])combee ({'|'.join(COMMANDS)})\b", node.value)
+            found = re.search(rf"(?<![`\w./-])combee ({'|'.join(names)})\b", node.value)
             if found:
                 yield f"{source.name}:{node.lineno}: {found[0]}"
 

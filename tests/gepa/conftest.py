@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from combee.gepa.student import GepaStudent
+from benchmarks.gepa_student import GepaStudent
 from combee.kernel.learn import Task
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gepa_student import GepaStudent
 from combee.ace import Student, lesson_of
-from combee.gepa.student import GepaStudent
 from combee.model.mock.script import whole_prompt
 from combee.tasks import load
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gepa import scripts
-from tests.gepa.scripts import Both, rows
 
 from combee.cli import run
 from combee.kernel.journal import Journal
 from combee.kernel.playbook import load
 from combee.model.mock import MockConfig, MockServer, parse_latency
+from tests.gepa import scripts
+from tests.gepa.scripts import Both, rows
 
 ROWS = 24
 AT_ONCE = 4

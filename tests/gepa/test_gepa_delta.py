@@ -6,12 +6,12 @@ import json
 import re
 
 import pytest
-from tests.gepa.answers import Asked, records
 
 from combee.gepa import CombeeReflection
-from combee.gepa.delta import is_playbook
+from combee.gepa.methods import is_playbook
 from combee.kernel.learn import Judge
 from combee.kernel.playbook import Bullet, Playbook, from_text, to_text
+from tests.gepa.answers import Asked, records
 
 UNGUARDED = Judge(enabled=False)
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gepa.answers import records
-from tests.gepa.scripts import Both, learning, records_in, rows
 
 from combee.cli import run
 from combee.gepa import CombeeReflection
@@ -22,6 +20,8 @@ from combee.kernel.journal import Journal
 from combee.kernel.learn import Judge
 from combee.kernel.playbook import Bullet, Playbook, save, to_text, tokens
 from combee.model.mock import MockServer
+from tests.gepa.answers import records
+from tests.gepa.scripts import Both, learning, records_in, rows
 
 
 def operations(*found: dict[str, Any]) -> str:
@@ -82,11 +82,11 @@ def test_a_collapsing_proposal_is_made_again_in_smaller_groups_and_unguarded_it_
     guarded, unguarded = found
     assert guarded["validation"]["hits"] == 20 > unguarded["validation"]["hits"]
     assert "the guard had made again in smaller groups" in guarded["detail"]
-    first, second = events("a", "GuardSpoke")[:2]
+    first, second = events("a", "GuardJudged")[:2]
     assert (first["verdict"], first["max_items"]) == ("retry_smaller", 5)
     assert first["reasons"] == ["the lessons rest on 20% of 10 reflections"]
     assert (second["verdict"], second["attempt"]) == ("accept", 1)
-    assert {one["verdict"] for one in events("b", "GuardSpoke")} == {"accept"}
+    assert {one["verdict"] for one in events("b", "GuardJudged")} == {"accept"}
     assert "retry smaller" in (Path("runs/a/report.html")).read_text(encoding="utf-8")
 
 
@@ -127,7 +127,7 @@ def test_a_candidate_that_falls_below_stable_is_told_and_never_the_best(
     script.reflects = reflects
     found = learned(script, capsys, "--start", "start.json", "--epochs", "1", train=60)
     assert found["bullets"] >= 40
-    alerts = [one for one in events("a", "GuardSpoke") if one["verdict"] == "alert"]
+    alerts = [one for one in events("a", "GuardJudged") if one["verdict"] == "alert"]
     assert any("worse than stable beyond chance" in reason for one in alerts for reason in one["reasons"])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from combee.gepa.replies import read_text
+from combee.gepa.asking import read_text
 
 INNER = "Do X.\n```python\nprint(1)\n```\nThen Y."
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from gepa.api import optimize
-from tests.gepa.answers import exact
 
-from combee.cli.display import Display
-from combee.cli.gepa_told import COMPONENT, GepaRun
-from combee.gepa import CombeeReflection, Recorder, TaskAdapter
-from combee.gepa.student import GepaStudent
+from benchmarks.gepa_student import GepaStudent
+from combee.gepa import CombeeReflection, GepaRecorder, TaskAdapter
+from combee.gepa.search import COMPONENT, GepaRun
 from combee.kernel.journal import Journal, Scope
-from combee.kernel.learn import GuardSpoke, Judge, Rollout, Score, Task
+from combee.kernel.learn import GuardJudged, Judge, Rollout, Score, Task
 from combee.kernel.playbook import Bullet, Playbook, to_text
+from combee.terminal.display import Display
+from tests.gepa.answers import exact
 
 
 class _Rubric:
@@ -53,10 +53,10 @@ def test_answers_that_are_scored_in_different_numbers_of_parts_are_compared_by_t
 
     with Journal.open(tmp_path) as journal, TaskAdapter(agent.score, agent) as adapter:
         reflection, judge = CombeeReflection(lambda prompt: ""), Judge()
-        run = GepaRun(journal, Hears(), Recorder(journal), reflection, judge, adapter, tasks)
+        run = GepaRun(journal, Hears(), GepaRecorder(journal), reflection, judge, adapter, tasks)
         for index, book in enumerate((good, Playbook())):
             run.on_valset_evaluated(_evaluated(adapter, tasks, book, index))
-    (said,) = [event for event in heard if isinstance(event, GuardSpoke)]
+    (said,) = [event for event in heard if isinstance(event, GuardJudged)]
     assert said.verdict == "alert"
     assert any("0.300 against 0.450 of stable on 24 rows" in reason for reason in said.reasons)
 
@@ -67,7 +67,7 @@ def test_a_validation_spends_a_look_and_is_no_step_that_says_what_is_usual(
     judge = Judge()
     adapter, reflection = TaskAdapter(exact, student), CombeeReflection(student, judge=judge)
     with Journal.open(tmp_path) as journal, adapter, reflection:
-        run = GepaRun(journal, Display(), Recorder(journal), reflection, judge, adapter, tasks)
+        run = GepaRun(journal, Display(), GepaRecorder(journal), reflection, judge, adapter, tasks)
         given: dict[str, Any] = {"adapter": adapter, "reflection_strategy": reflection, "callbacks": [run]}
         given |= {"trainset": list(tasks), "valset": list(tasks), "reflection_minibatch_size": 6}
         optimize(seed_candidate={COMPONENT: to_text(Playbook())}, max_metric_calls=150, **given)

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 from gepa.image import Image
-from tests.gepa.answers import Asked, fenced, records
 
+from benchmarks.scripted_models import ScriptedModel
 from combee.errors import BudgetError, CallError, CallErrorKind, RunError, UsageError
 from combee.gepa import CombeeReflection
-from combee.model import Price, Request, ScriptedModel
+from combee.model import Price, Request
+from tests.gepa.answers import Asked, fenced, records
 
 CANDIDATE = {"a": "The text of a.", "b": "The text of b."}
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from gepa.api import optimize
-from tests.gepa.answers import Asked, exact, fenced
 
+from benchmarks.gepa_student import GepaStudent
 from combee.errors import CallError, CallErrorKind, RunError
-from combee.gepa import CombeeReflection, CombeeSampler, Recorder, TaskAdapter, keep_state
-from combee.gepa.student import GepaStudent
+from combee.gepa import CombeeReflection, CombeeSampler, GepaRecorder, TaskAdapter, keep_state
 from combee.kernel.journal import Journal, MemoryScope, Scope
 from combee.kernel.learn import Rollout, Task
 from combee.kernel.playbook import Playbook, to_text
+from tests.gepa.answers import Asked, exact, fenced
 
 
 class Quiet:
@@ -185,7 +185,7 @@ def test_the_journal_has_candidates_proposals_front_and_trees(
     names = [task.id for task in tasks]
     with Journal.open(tmp_path) as journal:
         reflection = CombeeReflection(student)
-        recorder = Recorder(journal, train=names, val=names)
+        recorder = GepaRecorder(journal, train=names, val=names)
         reflection = CombeeReflection(student, tell=recorder.learned)
         with TaskAdapter(exact, student) as adapter, reflection:
             result = run(adapter, reflection, tasks, callbacks=[recorder])

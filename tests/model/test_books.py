@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.journaled_model import JournaledModel
 from combee.errors import BudgetError, CallError, CallErrorKind, UsageError
 from combee.kernel.journal import JSON, Journal, Scope
 from combee.model import (
     Budget,
     Engine,
     Fault,
-    JournaledModel,
     Ledger,
     Message,
     Phase,
@@ -32,7 +32,7 @@ from combee.model import (
     Response,
     RetryPolicy,
     Usage,
-    estimate,
+    estimate_phases,
     find_price,
     parse_price,
 )
@@ -155,7 +155,7 @@ PHASES = (
 
 
 def test_the_estimate_adds_up_calls_tokens_money_and_time() -> None:
-    plan = estimate(PHASES, steps=3, concurrency=16)
+    plan = estimate_phases(PHASES, steps=3, concurrency=16)
     assert plan.calls == 138
     assert plan.tokens == 3 * (40 * 2500 + 6 * 9000)
     assert plan.cost == pytest.approx(3 * (40 * 3000 + 6 * 10_000) / 1e6)
@@ -179,13 +179,13 @@ def test_the_estimate_adds_up_calls_tokens_money_and_time() -> None:
 )
 def test_a_budget_too_small_for_one_step_is_refused(budget: Budget, match: str) -> None:
     with pytest.raises(BudgetError, match=match):
-        estimate(PHASES, budget=budget)
+        estimate_phases(PHASES, budget=budget)
 
 
 def test_a_budget_in_money_needs_all_prices() -> None:
     with pytest.raises(BudgetError, match="draft is not known"):
-        estimate([*PHASES, Phase("draft", 1, 1, 1)], budget=Budget(max_cost=10))
-    assert estimate([*PHASES, Phase("draft", 1, 1, 1)]).cost is None
+        estimate_phases([*PHASES, Phase("draft", 1, 1, 1)], budget=Budget(max_cost=10))
+    assert estimate_phases([*PHASES, Phase("draft", 1, 1, 1)]).cost is None
 
 
 class Metered:
@@ -213,7 +213,8 @@ DIES = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from combee.kernel.journal import Journal
-from combee.model import JournaledModel, Message, Request
+from benchmarks.journaled_model import JournaledModel
+from combee.model import Message, Request
 
 class Dies:
     name = "m"

@@ -16,9 +16,9 @@ import pytest
 from combee.errors import CallError, CallErrorKind, CombeeError, UsageError
 from combee.kernel.journal import Journal
 from combee.model import Message, Request, Response, complete_json
+from combee.model.asking import request_hash
 from combee.model.doctor import check_local
 from combee.model.local import LocalModel, LocalServer, find_weights, weights_of
-from combee.model.requesthash import request_hash
 
 
 def ask(text: str = "hello", **options: Any) -> Request:

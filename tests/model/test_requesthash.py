@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from combee.model import Message, Request, ScriptedModel
-from combee.model.requesthash import request_hash
+from benchmarks.scripted_models import ScriptedModel
+from combee.model import Message, Request
+from combee.model.asking import request_hash
 
 ASKED = Request((Message("system", "Be brief."), Message("user", "What is it?")), max_tokens=100, seed=1)
 MODEL = ScriptedModel(["x"])

@@ -8,10 +8,11 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.journaled_model import JournaledModel, inputs_of
 from combee.kernel.journal import MemoryScope, canonical_json, hash_json
 from combee.kernel.journal.values import Spelled
-from combee.model import JournaledModel, Message, Request, Response, Timing, Usage
-from combee.model.journaled import inputs_of, response_from_json, response_to_json
+from combee.model import Message, Request, Response, Timing, Usage
+from combee.model.asking import response_from_json, response_to_json
 from combee.model.ledger import CallRow
 
 counts = st.integers(0, 10**7)

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.scripted_models import ScriptedModel
 from combee.errors import CallError, CallErrorKind
-from combee.model import Message, Request, Response, ScriptedModel, complete_json, find_json, parse_json
+from combee.model import Message, Request, Response, complete_json, find_json, parse_json
 from combee.model.tolerant import Allowance, read_value
 
 KEYS = ("reasoning", "operations")

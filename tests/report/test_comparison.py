@@ -6,12 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.report.pages import HOSTILE, read_page
 
 from combee.bench import Row, Setup, compare
 from combee.cli.main import run
 from combee.report import MethodTable, comparison_page, write_comparison
 from combee.tasks import load
+from tests.report.pages import HOSTILE, read_page
 
 
 @pytest.fixture(scope="module")

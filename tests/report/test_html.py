@@ -6,9 +6,9 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.report.pages import HOSTILE, Page
 
 from combee.report.html import Html, cut, el, escape, join
+from tests.report.pages import HOSTILE, Page
 
 
 def test_hostile_text_comes_out_as_it_went_in() -> None:

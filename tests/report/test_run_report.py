@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.report.pages import HOSTILE, read_page
 
 from combee.cli.main import run
 from combee.errors import UsageError
@@ -15,6 +14,7 @@ from combee.kernel.journal import JSON, Journal
 from combee.kernel.learn import LearnConfig, LearnResult
 from combee.kernel.playbook import Bullet, Playbook, digest, to_json
 from combee.report import read_run, write_report
+from tests.report.pages import HOSTILE, read_page
 
 MakeRun = Callable[..., tuple[Path, LearnResult]]
 
@@ -125,9 +125,9 @@ def test_hostile_names_reasons_and_settings_are_only_text(tmp_path: Path) -> Non
         )
         journal.record_event("RunStarted", {"samples": 2, "epochs": 1, "replayed": False})
         journal.record_event("SampleRefused", {"sample": HOSTILE, "reason": HOSTILE})
-        journal.record_event("GuardSpoke", {"step": 0, "verdict": HOSTILE, "reasons": [HOSTILE]})
+        journal.record_event("GuardJudged", {"step": 0, "verdict": HOSTILE, "reasons": [HOSTILE]})
         journal.record_event("ReduceFailed", {"step": 0, "reflections": 3, "in_a_row": 1, "reason": HOSTILE})
-        journal.scope(seed=0, epoch=0, step=0).decide(f"failed/{HOSTILE}", lambda: HOSTILE)
+        journal.scope(seed=0, epoch=0, step=0).decide(f"failed/{HOSTILE}", HOSTILE)
         end: dict[str, JSON] = {"reason": "failed", "detail": HOSTILE, "version": "", "bullets": 0, "seconds": 1.0}
         journal.record_event("RunFinished", end)
     page = read_page(page_of(folder))

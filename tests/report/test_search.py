@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.report.pages import HOSTILE, read_page
-
 from combee.kernel.journal import JSON, Journal
 from combee.report import read_run, run_page
-from combee.report.lineage import lineage_plot
-from combee.report.search import GepaCandidate, Search
+from combee.report.charts import lineage_plot
+from combee.report.read import GepaCandidate, Search
+from tests.report.pages import HOSTILE, read_page
 
 
 def candidate(index: int, parents: list[int], score: float, **more: JSON) -> dict[str, JSON]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from combee.errors import UsageError
 from combee.report import Mark, Plot, Series, bar_plot, line_plot
-from combee.report.scale import make_axis, number, text_width
+from combee.report.svg import make_axis, number, text_width
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True, width=32)
 POINTS = st.lists(st.tuples(FLOATS, FLOATS), max_size=8)

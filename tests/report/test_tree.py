@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.report.pages import Page, read_page
-
 from combee.kernel.aggregate import Node
 from combee.kernel.journal import Journal
 from combee.report import RunRecord, run_page, write_report
-from combee.report.losses import losses
-from combee.report.read import ScanTree
-from combee.report.tree import FOLDED, MOST_BOXES, levels, tree_plot
+from combee.report.charts import FOLDED, MOST_BOXES, levels, tree_plot
+from combee.report.read import ScanTree, losses
+from tests.report.pages import Page, read_page
 
 
 def leaf(name: str, keys: tuple[str, ...], lost: tuple[str, ...] = (), error: str | None = None, turn: int = 0) -> Node:

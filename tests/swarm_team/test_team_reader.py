@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.team_lab.testing import check_plain_commit
 from combee.errors import RunError, UsageError
-from combee.swarm.git import git
-from combee.swarm.team.history import History, LeadEdit, is_production, read_history
+from combee.swarm.repository import git
+from combee.swarm.team.history import LeadEdit, TeamHistory, is_production, read_history
 from combee.swarm.team.hooks import install_shim, install_trailer, record_transitions
 from combee.swarm.team.joined import team_trace
 from combee.swarm.team.score import WEIGHTS, score_run
@@ -33,7 +34,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def history(repository: Path) -> History:
+def history(repository: Path) -> TeamHistory:
     return read_history(repository, "repair", LEAD)
 
 
@@ -42,7 +43,7 @@ def state() -> TeamState:
     return read_state(RECORDED / "state", "repair")
 
 
-def test_the_three_ways_a_lead_edits_are_all_found(history: History) -> None:
+def test_the_three_ways_a_lead_edits_are_all_found(history: TeamHistory) -> None:
     found = history.lead_edits(LEAD)
     assert [(edit.kind, edit.path) for edit in found] == [
         ("commit", "pipeline/b.py"),
@@ -52,11 +53,11 @@ def test_the_three_ways_a_lead_edits_are_all_found(history: History) -> None:
     assert found[2] == LeadEdit("uncommitted", "pipeline/a.py", "working tree")
 
 
-def test_merges_are_read_though_their_branches_are_deleted(history: History) -> None:
+def test_merges_are_read_though_their_branches_are_deleted(history: TeamHistory) -> None:
     assert [commit.merged for commit in history.commits if commit.merged] == ["python-dev", "qa-dev", "extra-dev"]
 
 
-def test_work_that_a_merge_checkpoints_stays_its_agents_work(history: History) -> None:
+def test_work_that_a_merge_checkpoints_stays_its_agents_work(history: TeamHistory) -> None:
     (checkpoint,) = (commit for commit in history.commits if "pre-merge checkpoint" in commit.subject)
     assert (checkpoint.agent, checkpoint.signed) == ("qa-dev", True)
 
@@ -72,7 +73,7 @@ def test_every_transition_is_kept_with_who_made_it(state: TeamState) -> None:
 
 
 def test_a_lead_that_edits_gets_no_collaboration_however_well_the_tests_do(
-    repository: Path, history: History, state: TeamState
+    repository: Path, history: TeamHistory, state: TeamState
 ) -> None:
     tests = {name: not error for name, error in check_commit(repository, "main").items()}
     assert tests == {"tests/test_a.py::test_f": True, "tests/test_a.py::test_zero": True}
@@ -83,9 +84,10 @@ def test_a_lead_that_edits_gets_no_collaboration_however_well_the_tests_do(
     assert any("changed pipeline/b.py itself (merge)" in reason for reason in score.reasons)
 
 
-def test_pytest_and_the_plain_runner_agree(repository: Path) -> None:
-    broken = {"tests/test_gone.py": "import nowhere\n"}
-    found = [check_commit(repository, "main", extra=broken, pytest=pytest) for pytest in (True, False)]
+def test_a_test_file_that_cannot_be_imported_has_failed_and_the_quick_runner_agrees(repository: Path) -> None:
+    (repository / "tests" / "test_gone.py").write_text("import nowhere\n", encoding="utf-8")
+    commit(repository, "A test of nothing")
+    found = [check(repository, "main") for check in (check_commit, check_plain_commit)]
     assert {name: not error for name, error in found[0].items()} == {
         name: not error for name, error in found[1].items()
     }
@@ -94,20 +96,19 @@ def test_pytest_and_the_plain_runner_agree(repository: Path) -> None:
 
 def test_a_commit_without_tests_has_none(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("X = 1\n", encoding="utf-8")
-    assert check_folder(tmp_path, pytest=True) == {}
+    assert check_folder(tmp_path) == {}
 
 
-@pytest.mark.parametrize("ways", [True, False])
-def test_all_files_of_a_commit_are_tested(repository: Path, ways: bool) -> None:
+def test_all_files_of_a_commit_are_tested(repository: Path) -> None:
     """Also those that are not to be exported, and beside a link that leads elsewhere."""
-    before = check_commit(repository, "main", pytest=ways)
+    before = check_commit(repository, "main")
     (repository / ".gitattributes").write_text("/tests export-ignore\n", encoding="utf-8")
     (repository / "elsewhere").symlink_to("/no such place")
     index = (repository / ".git" / "index").read_bytes()
-    assert check_commit(repository, "main", pytest=ways) == before
+    assert check_commit(repository, "main") == before
     assert (repository / ".git" / "index").read_bytes() == index  # what is staged stays as it is
     commit(repository, "Export less")
-    assert check_commit(repository, "main", pytest=ways) == before
+    assert check_commit(repository, "main") == before
     assert before
 
 
@@ -119,10 +120,10 @@ def commit(repository: Path, subject: str) -> None:
 def test_a_pytest_that_cannot_run_is_said(tmp_path: Path) -> None:
     (tmp_path / "pytest.py").write_text("raise SystemExit('no pytest here')\n", encoding="utf-8")
     with pytest.raises(RunError, match="pytest did not run: no pytest here"):
-        check_folder(tmp_path, pytest=True)
+        check_folder(tmp_path)
 
 
-def test_whatever_a_subject_holds_the_history_is_read(repository: Path, history: History) -> None:
+def test_whatever_a_subject_holds_the_history_is_read(repository: Path, history: TeamHistory) -> None:
     commit(repository, "odd \x1f \x1e \x1f subject")
     now = read_history(repository, "repair", LEAD)
     assert now.commits[-1].files == ("pipeline/a.py",)
@@ -141,7 +142,7 @@ def test_notes_in_no_text_are_named(tmp_path: Path) -> None:
     assert [problem for problem in found.problems if TRANSITIONS in problem] != []
 
 
-def test_the_trace_tells_talk_and_work_in_order(history: History, state: TeamState) -> None:
+def test_the_trace_tells_talk_and_work_in_order(history: TeamHistory, state: TeamState) -> None:
     trace = team_trace(state, history)
     texts = [step.text for step in trace.steps]
     order = ["[task] Mend", "to python-dev: tests/", "Add instead", "READY", "merged python-dev", "Lead adds g"]

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from combee.errors import CombeeError, DataError, UsageError
 from combee.kernel.learn.roles import Task
 from combee.tasks import Fields, TaskSet, load
-from combee.tasks.rows import read_table
-from combee.tasks.split import counts_of, split
-from combee.tasks.text import MAX_LINE
+from combee.tasks.files import counts_of, split
+from combee.tasks.rows import MAX_LINE, read_table
 
 ALL_TRAIN = (None, 0, 0)
 

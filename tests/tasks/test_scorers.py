@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from combee.errors import UsageError
 from combee.kernel.learn.roles import Score, Task
 from combee.tasks import scorer
-from combee.tasks.pattern import MAX_ANSWER
-from combee.tasks.scorers import number_of
+from combee.tasks.scorers import MAX_ANSWER, number_of
 
 
 def right(spec: str, target: str, answer: str) -> bool:

@@ -6,37 +6,29 @@ Leaves are model calls, deltas are united by code; the preset "paper" ends in on
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from combee.ace.asking import CallOptions, as_text, ask
-from combee.ace.citing import cited_numbers
-from combee.ace.coverage import CITED_SHARE, Known, says
-from combee.ace.fence import fence
-from combee.ace.operations import Input, read_operations
-from combee.ace.prompts import Prompts
-from combee.ace.schemas import CURATOR, SUMMARY
-from combee.ace.showing import Shown, show_reflections
+from combee.ace.prompts import CURATOR, SUMMARY, Prompts, Shown, fence, show_reflections
+from combee.ace.replies import CITED_SHARE, Input, Known, cited_numbers, read_operations, says
 from combee.kernel.journal import JSON, Scope, hash_json
-from combee.kernel.learn.codec import delta_to_json
-from combee.kernel.learn.operations import OperationsMethod
+from combee.kernel.learn.codec import OperationsMethod, delta_to_json
 from combee.kernel.learn.roles import Reflection
 from combee.kernel.playbook import (
     SECTIONS,
     Delta,
-    Operation,
     Playbook,
     Remove,
     VoteKind,
     count_tokens,
-    delta_of,
     digest,
     merge,
     tokens,
 )
 from combee.model import Model
-from combee.model.requesthash import model_print
+from combee.model.asking import as_text, ask, model_print
+from combee.model.settings import CallOptions
 
 __all__ = ["AceCurator", "AceMethod", "Summary"]
 
@@ -58,8 +50,6 @@ class AceCurator:
         prompts: The prompts; ours by default.
         options: Length, temperature and seed of the replies.
         token_budget: Tokens the playbook may have, so that the model is told how much room there is.
-        settle: Let the model settle small clusters of operations that conflict or say nearly the same, one call each;
-            otherwise code merges all of them.
     """
 
     def __init__(
@@ -69,13 +59,11 @@ class AceCurator:
         prompts: Prompts | None = None,
         options: CallOptions | None = None,
         token_budget: int | None = None,
-        settle: bool = False,
     ) -> None:
         self.model = model
         self.prompts = prompts or Prompts.load()
         self.options = options or CallOptions()
         self.token_budget = token_budget
-        self.settle = settle
         self.shown = Shown()
         self._known: Known | None = None
 
@@ -166,14 +154,6 @@ class AceMethod(OperationsMethod):
             parts.append(fence("update", "\n".join(lines) or "(no operations)", number))
         return await self._operations("combine", {"updates": "\n\n".join(parts)}, inputs, node)
 
-    @property
-    def resolve(self) -> Callable[[Sequence[Operation], str], Awaitable[Delta]] | None:
-        """The call that makes one list of operations out of a cluster that conflicts; None where that is off."""
-        return self._resolve if self.curator.settle else None
-
-    async def _resolve(self, operations: Sequence[Operation], node: str) -> Delta:
-        return await self.combine_by_model([delta_of(operations)], node)
-
     async def summarize(self, items: Sequence[Reflection], node: str) -> Reflection:
         """Return one reflection with the lessons of several, as the model sums them up."""
         reply = await self._ask("summarize", {"reflections": show_reflections(items)}, node, SUMMARY, ("lessons",))
@@ -241,7 +221,7 @@ class AceMethod(OperationsMethod):
         if found.unattributed:
             problems.append(f"{found.unattributed} operations named no source")
         if problems:
-            self.scope.decide(f"problems/{prompt}/{node}/{hash_json(values)[:12]}", lambda: problems)
+            self.scope.decide(f"problems/{prompt}/{node}/{hash_json(values)[:12]}", problems)
         return found.delta
 
     async def _ask(

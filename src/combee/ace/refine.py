@@ -13,11 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from combee.ace.asking import CallOptions, as_text, ask_and_keep
-from combee.ace.citing import cited_ids
-from combee.ace.prompts import Prompts
-from combee.ace.schemas import REFINE
-from combee.ace.showing import show_bullets
+from combee.ace.prompts import REFINE, Prompts, show_bullets
+from combee.ace.replies import cited_ids
 from combee.errors import UsageError
 from combee.kernel.journal import MemoryScope, Scope
 from combee.kernel.playbook import (
@@ -36,6 +33,8 @@ from combee.kernel.playbook import (
 )
 from combee.kernel.runner import LocalRunner, Runner
 from combee.model import Model
+from combee.model.asking import as_text, ask_and_keep
+from combee.model.settings import CallOptions
 
 __all__ = ["Cluster", "Refined", "clusters_of", "refine"]
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from combee.ace.fence import Fenced, read_fences
+from combee.ace.prompts import Fenced, read_fences
 from combee.kernel.learn.roles import Task
 from combee.model import Request
 
@@ -46,7 +46,7 @@ class _Known:
 
 
 class Student:
-    """Replies as text to chat bodies (for a mock endpoint) or to requests (for `ScriptedModel`).
+    """Replies as text to chat bodies (for a mock endpoint) or to requests (`reply`).
 
     Args:
         tasks: What it can be asked.

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from combee.export.applying import Change, changes, diff_of, write
-from combee.export.blocks import put_block
-from combee.export.choosing import choose
-from combee.export.forms import BEGIN, END, FORMS, File, export, scored_text, slug
-from combee.export.own import own_skill
+from combee.export.applying import Change, changes, diff_of, put_block, write
+from combee.export.forms import BEGIN, END, FORMS, File, choose, export, own_skill, scored_text, slug
 
 __all__ = [
     "BEGIN",

@@ -2,22 +2,26 @@
 
 Nothing is written outside the repository, also not through links; each file is replaced in one step, and only if it is
 still what the diff was made from.
+
+A marked block in a file that belongs to somebody else: put in, replaced, never anything else touched. The rest of the
+file keeps its bytes: line ends, a byte order mark, a missing last line end. The block takes the line ends of the file.
+Marks count only where they are a line of their own.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from combee.errors import StorageError, UsageError
-from combee.export.blocks import put_block
-from combee.export.forms import BEGIN, File
+from combee.export.forms import BEGIN, END, File
 from combee.files import read_regular, real_path, whole_file
 
-__all__ = ["Change", "changes", "diff_of", "write"]
+__all__ = ["Change", "changes", "diff_of", "put_block", "write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +108,45 @@ def write(found: Sequence[Change], repo: Path) -> None:
             raise StorageError(f"{change.path} cannot be written: {error.strerror or error}") from error
         with whole_file(change.target) as file:
             file.write(change.new)
+
+
+_BEGIN = re.compile(rb"^" + re.escape(BEGIN.encode()) + rb"[ \t]*\r?$", re.MULTILINE)
+_END = re.compile(rb"^" + re.escape(END.encode()) + rb"[ \t]*(?:\r\n|\r?$|\n)", re.MULTILINE)
+
+
+def _span(content: bytes, where: str) -> tuple[int, int] | None:
+    """Return where the block begins and ends, with its last line end; None where there is none."""
+    begins, ends = list(_BEGIN.finditer(content)), list(_END.finditer(content))
+    if not begins and not ends:
+        return None
+    if len(begins) != 1 or len(ends) != 1 or ends[0].start() < begins[0].end():
+        raise UsageError(
+            f"{where} holds {len(begins)} `{BEGIN}` and {len(ends)} `{END}`.", hint="Leave one pair, or none."
+        )
+    end = ends[0].end()
+    if content[end : end + 1] == b"\n":
+        end += 1
+    return begins[0].start(), end
+
+
+def put_block(content: bytes | None, block: str, where: str = "the file") -> bytes:
+    """Return the file with the block: in place of the old one, else at the end.
+
+    Args:
+        content: the file as it is; None where there is none.
+        block: from `BEGIN` to `END`, each on a line of its own, with a line end. What stands before `BEGIN` says how it
+            is read: it comes in with the first block, and is the file's own from then on.
+        where: what to call the file in errors.
+
+    Raises:
+        UsageError: the file holds a mark without its partner, or more than one pair.
+    """
+    if not content:
+        return block.encode()
+    ends = b"\r\n" if content.count(b"\r\n") * 2 > content.count(b"\n") else b"\n"
+    span = _span(content, where)
+    text = block[block.index(BEGIN) if span is not None else 0 :].encode().replace(b"\n", ends)
+    if span is not None:
+        return content[: span[0]] + text + content[span[1] :]
+    gap = b"" if content.endswith(b"\n") else ends
+    return content + gap + ends + text

@@ -2,6 +2,10 @@
 
 The scored text is `to_text(book, mark=False)`: what a generator is shown when a score is taken. Skills may hold it in
 parts, one a section; the parts in the order of the index are the text. Nothing depends on time or place.
+
+Which bullets an export takes when not all fit: the most valuable ones, whole, in the order of the book.
+
+Our own skill: the file that teaches a coding agent to use combee, as package data.
 """
 
 from __future__ import annotations
@@ -10,15 +14,27 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import resources
 from itertools import groupby
 
 from combee.errors import UsageError, did_you_mean
-from combee.export.choosing import choose
-from combee.kernel.playbook import Playbook, to_json, to_text
+from combee.kernel.playbook import Bullet, Playbook, to_json, to_text, tokens
 from combee.redaction import find_secrets
 
-__all__ = ["BEGIN", "END", "FORMS", "File", "check_name", "export", "scored_text", "slug"]
+__all__ = [
+    "BEGIN",
+    "END",
+    "FORMS",
+    "File",
+    "check_name",
+    "choose",
+    "export",
+    "own_skill",
+    "scored_text",
+    "slug",
+    "value",
+]
 
 BEGIN = "<!-- combee:begin -->"
 END = "<!-- combee:end -->"
@@ -161,3 +177,42 @@ FORMS: dict[str, Callable[[Playbook, str, str], tuple[File, ...]]] = {
     "ace": _ace,
 }
 """Name of a form to what makes it."""
+
+
+def value(bullet: Bullet) -> int:
+    """Return what a bullet is worth: helpful - harmful votes, plus the reflections that support it."""
+    return bullet.helpful - bullet.harmful + len(bullet.sources)
+
+
+def choose(book: Playbook, max_tokens: int | None) -> Playbook:
+    """Return the most valuable bullets that fit into `max_tokens` (by the book's counter, headings included).
+
+    Equal ones are taken in the order of the book; no text is cut.
+
+    Raises:
+        UsageError: the limit is below 1, or not even one bullet fits.
+    """
+    if max_tokens is None or tokens(book) <= max_tokens:
+        return book
+    if max_tokens < 1:
+        raise UsageError(f"max_tokens is {max_tokens}", hint="Give 1 or more.")
+    order = sorted(range(len(book)), key=lambda place: (-value(book.bullets[place]), place))
+    taken: set[int] = set()
+    size = 0
+    for place in order:
+        cost = tokens(replace(book, bullets=(book.bullets[place],)))  # with its heading: never less than it adds
+        if size + cost <= max_tokens or tokens(_part(book, taken | {place})) <= max_tokens:
+            taken.add(place)
+            size += cost
+    if not taken:
+        raise UsageError(f"Not one bullet fits into {max_tokens} tokens.", hint="Give more tokens.")
+    return _part(book, taken)
+
+
+def _part(book: Playbook, places: set[int]) -> Playbook:
+    return replace(book, bullets=tuple(book.bullets[place] for place in sorted(places)))
+
+
+def own_skill() -> str:
+    """Return the text of the skill file `combee/SKILL.md`."""
+    return resources.files("combee.export").joinpath("skill", "SKILL.md").read_text(encoding="utf-8")

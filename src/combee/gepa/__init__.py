@@ -13,17 +13,17 @@ require_gepa()
 from combee.gepa.adapter import PromptAgent, TaskAdapter, Trajectory  # noqa: E402 - gepa is checked first
 from combee.gepa.background import Background  # noqa: E402 - likewise
 from combee.gepa.options import ReflectionOptions  # noqa: E402 - likewise
-from combee.gepa.recording import Recorder  # noqa: E402 - likewise
+from combee.gepa.recording import GepaRecorder  # noqa: E402 - likewise
 from combee.gepa.reflection import CombeeReflection  # noqa: E402 - likewise
 from combee.gepa.sampler import CombeeSampler  # noqa: E402 - likewise
-from combee.gepa.state import keep_state  # noqa: E402 - likewise
+from combee.gepa.stock import keep_state  # noqa: E402 - likewise
 
 __all__ = [
     "Background",
     "CombeeReflection",
     "CombeeSampler",
+    "GepaRecorder",
     "PromptAgent",
-    "Recorder",
     "ReflectionOptions",
     "TaskAdapter",
     "Trajectory",

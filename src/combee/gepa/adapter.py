@@ -2,26 +2,30 @@
 
 A task that failed for an outside reason is tried again and then an error: it is never scored 0, as gepa's contract for
 adapters would have it, since a candidate would be rejected for an endpoint's fault.
+
+How a candidate works on a task: the agent protocol, and one prompt to a model, which is enough for most tasks.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from gepa.core.adapter import EvaluationBatch
 
 from combee.errors import RunError
-from combee.gepa.agent import Agent, PromptAgent
 from combee.gepa.background import Background, Closing
 from combee.gepa.language import FunctionModel, LanguageModel, as_model
 from combee.kernel.journal import JSON, MemoryScope, Scope, hash_json
 from combee.kernel.learn.roles import Rollout, Score, Scorer, Task
 from combee.kernel.runner import LocalRunner
-from combee.model import Model
+from combee.model import Message, Model, Request
+from combee.model.asking import model_print
+from combee.model.reply import strip_thinking
 
-__all__ = ["Agent", "PromptAgent", "TaskAdapter", "Trajectory"]
+__all__ = ["CandidateAgent", "PromptAgent", "TaskAdapter", "Trajectory", "read_answer"]
 
 Candidate = Mapping[str, str]
 Feedback = Callable[[Task, Rollout, Score], str]
@@ -51,7 +55,7 @@ class TaskAdapter(Closing):
     Args:
         tasks: A task set, or a scorer.
         agent: Who does the tasks: a Combee model, a function from prompt to text, or a name that gepa knows; where one
-            prompt is not enough, an `Agent`.
+            prompt is not enough, an `CandidateAgent`.
         scope: Where in a journal rollouts are kept. None: in memory.
         background: The loop to run on; share it with a `CombeeReflection` on the same model.
         concurrency: Rollouts at once.
@@ -66,7 +70,7 @@ class TaskAdapter(Closing):
     def __init__(
         self,
         tasks: HasScorer | Scorer,
-        agent: Agent | LanguageModel,
+        agent: CandidateAgent | LanguageModel,
         *,
         scope: Scope | None = None,
         background: Background | None = None,
@@ -76,8 +80,8 @@ class TaskAdapter(Closing):
         again: bool = False,
     ) -> None:
         self._scorer = cast("Scorer", getattr(tasks, "scorer", tasks))
-        self._model = None if isinstance(agent, Agent) else as_model(agent, concurrency=concurrency)
-        self._agent = agent if isinstance(agent, Agent) else PromptAgent(cast("Model", self._model))
+        self._model = None if isinstance(agent, CandidateAgent) else as_model(agent, concurrency=concurrency)
+        self._agent = agent if isinstance(agent, CandidateAgent) else PromptAgent(cast("Model", self._model))
         self._scope = scope or MemoryScope()
         self._own = background is None
         self.background = background or Background()
@@ -229,3 +233,62 @@ def tell_outcome(task: Task, rollout: Rollout, score: Score) -> str:
     detail = f" {score.detail}." if score.detail else ""
     right = "" if task.target is None else f" The right answer is {task.target}"
     return f"Wrong{part}.{detail}{right}"
+
+
+_ANSWER = re.compile(r"^\W{0,4}(?:final )?answer\W{0,3}:\W{0,3}(.+)$", re.IGNORECASE | re.MULTILINE)
+
+
+@runtime_checkable
+class CandidateAgent(Protocol):
+    """Works on one task with the texts of a candidate. Raises `CallError` for reasons outside the task."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what besides candidate and task decides an answer."""
+        ...
+
+    async def run(self, task: Task, candidate: Mapping[str, str], scope: Scope) -> Rollout:
+        """Do the task. The target is not to be read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PromptAgent:
+    """One call a task: the candidate's texts are the system prompt, the question is the user's.
+
+    A candidate of one component is sent as it stands; several stand under their names. The answer is what follows the
+    last line `Answer:`, or else the whole reply.
+    """
+
+    model: Model
+    max_tokens: int = 4096
+    temperature: float = 0.0
+    seed: int | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what besides candidate and task decides an answer."""
+        return hash_json(["prompt", *model_print(self.model), self.max_tokens, self.temperature, self.seed])
+
+    async def run(self, task: Task, candidate: Mapping[str, str], scope: Scope) -> Rollout:
+        """Do the task."""
+        texts = {name: text for name, text in candidate.items() if text.strip()}
+        whole = len(candidate) == 1
+        system = "\n\n".join(text if whole else f"# {name}\n{text}" for name, text in texts.items())
+        messages = (Message("system", system),) if system else ()
+        request = Request(
+            (*messages, Message("user", task.question)),
+            max_tokens=self.max_tokens,
+            temperature=self.temperature,
+            seed=self.seed,
+            role="rollout",
+            item=task.id,
+        )
+        said = strip_thinking((await self.model.complete(request)).text).strip()
+        return Rollout(task.id, read_answer(said), reasoning=said)
+
+
+def read_answer(text: str) -> str:
+    """Return the answer in a reply."""
+    found = _ANSWER.findall(text)
+    return str(found[-1]).strip().strip("*` ") if found else text.strip()

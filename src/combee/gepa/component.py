@@ -1,31 +1,38 @@
-"""One component of one candidate and its records: planned, scanned, judged, and made a new text with its figures."""
+"""One component of one candidate and its records: planned, scanned, judged, and made a new text with its figures.
+
+A scope for work that may fail as a whole and be tried again: results are shared, decisions belong to one attempt. The
+engine records which calls failed, so that a replay takes the same path. Where all of them failed, the next attempt must
+ask again and not read that record; what was paid is found by every attempt.
+
+The guard at a proposal: what the records teach must be in it, and nothing that may not be. Operations on a playbook are
+judged as those of the loop are (`Judge`), and made again in smaller groups. A rewritten text has no operations to
+count: it is refused where it loses most of the old one, or quotes what is secret or held out.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from combee.errors import BudgetError, CallError, RunError, StorageError
 from combee.gepa.asking import Asker
-from combee.gepa.attempts import AttemptScope
-from combee.gepa.delta import DeltaMethod
-from combee.gepa.guarding import Judged, judge_text
+from combee.gepa.methods import DeltaMethod, RewriteMethod
 from combee.gepa.options import ReflectionOptions
 from combee.gepa.records import IMAGE, Record, prepare, share_of
-from combee.gepa.rewrite import RewriteMethod
 from combee.kernel.aggregate import Method, Plan, Scan, plan, scan
-from combee.kernel.guard import Evidence, echoed
-from combee.kernel.journal import MemoryScope, Scope, canonical_json
-from combee.kernel.learn import Judge
+from combee.kernel.guard import Evidence, Verdict, echoed, screen
+from combee.kernel.journal import JSON, JSONLike, MemoryScope, Scope, canonical_json
+from combee.kernel.learn import Alerted, Judge
 from combee.kernel.learn.codec import delta_to_json
-from combee.kernel.playbook import Applied, Delta, Playbook, apply, distinct_terms, to_text, tokens
+from combee.kernel.learn.judge import guard_event
+from combee.kernel.playbook import Add, Applied, Delta, Playbook, apply, count_tokens, distinct_terms, to_text, tokens
 from combee.kernel.runner import LocalRunner
 from combee.model import Model, StoppedError
 
-__all__ = ["Learned", "Work", "learn_component"]
+__all__ = ["AttemptScope", "ComponentWork", "Judged", "Learned", "judge_text", "learn_component"]
 
 D = TypeVar("D")
 
@@ -33,7 +40,7 @@ _CALLS_AT_ONCE = 1024  # models of Combee limit themselves, functions are limite
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ComponentWork:
     """What is to be done: a component, its text, the records of runs with it, and a place in the journal.
 
     `name` stands for component, text and records. `book` is the text as a playbook where it is one. `number` counts
@@ -110,7 +117,7 @@ class Learned(Generic[D]):
         }
 
 
-async def learn_component(work: Work, model: Model, options: ReflectionOptions, judge: Judge) -> Learned[Any]:
+async def learn_component(work: ComponentWork, model: Model, options: ReflectionOptions, judge: Judge) -> Learned[Any]:
     """Return the new text of one component. Where the guard refuses it, the old text stands in it.
 
     Raises:
@@ -143,12 +150,12 @@ async def learn_component(work: Work, model: Model, options: ReflectionOptions, 
         preparing.cancel()
 
 
-def _unseen(work: Work) -> list[str]:
+def _unseen(work: ComponentWork) -> list[str]:
     images = sum(record.text.count(IMAGE) for record in work.records)
     return [f"{images} images in the records were not shown to the model"] if images else []
 
 
-async def _rewrite(work: Work, asker: Asker, options: ReflectionOptions, judge: Judge) -> Learned[Any]:
+async def _rewrite(work: ComponentWork, asker: Asker, options: ReflectionOptions, judge: Judge) -> Learned[Any]:
     template = options.template_of(work.component)
     method = RewriteMethod(work.text, asker, template=template, combine_template=options.combine_template)
     n = len(work.records)
@@ -172,7 +179,9 @@ async def _rewrite(work: Work, asker: Asker, options: ReflectionOptions, judge: 
     )
 
 
-async def _delta(work: Work, book: Playbook, asker: Asker, options: ReflectionOptions, judge: Judge) -> Learned[Any]:
+async def _delta(
+    work: ComponentWork, book: Playbook, asker: Asker, options: ReflectionOptions, judge: Judge
+) -> Learned[Any]:
     method = DeltaMethod(book, asker)
     chances = 1 if options.second_chances is None else options.second_chances
     size = judge.ceiling if judge.ceiling is not None and judge.ceiling < options.max_items else None
@@ -213,7 +222,9 @@ def _applied(book: Playbook, delta: Delta, options: ReflectionOptions) -> Applie
     return apply(book, delta, budget=options.token_budget, near=options.near)
 
 
-def _evidence(work: Work, before: int, scans: Sequence[Scan[Delta]], shape: Plan, applied: Applied) -> Evidence:
+def _evidence(
+    work: ComponentWork, before: int, scans: Sequence[Scan[Delta]], shape: Plan, applied: Applied
+) -> Evidence:
     """Return what the guard looks at: records that were right, or that the book says already, cannot be lost.
 
     Feedback may be no more than the answer to one case, which a good lesson does not hold: a record counts where a
@@ -234,12 +245,12 @@ def _evidence(work: Work, before: int, scans: Sequence[Scan[Delta]], shape: Plan
     )
 
 
-async def _scan(work: Work, method: Method[Record, D], shape: Plan, scope: Scope | None, seed: int) -> Scan[D]:
+async def _scan(work: ComponentWork, method: Method[Record, D], shape: Plan, scope: Scope | None, seed: int) -> Scan[D]:
     return await scan(work.records, method, shape, scope=scope, runner=LocalRunner(_CALLS_AT_ONCE), seed=seed)
 
 
 def _plan(
-    work: Work,
+    work: ComponentWork,
     options: ReflectionOptions,
     *,
     copies: int | None,
@@ -266,3 +277,80 @@ def _plan(
         retention=options.retention,
         combine_calls_model=by_model and not paper,
     )
+
+
+class AttemptScope:
+    """The first attempt that was not given up, on top of a scope."""
+
+    def __init__(self, base: Scope, attempt: int | None = None) -> None:
+        self._base = base
+        self._attempt = self._open() if attempt is None else attempt
+
+    @property
+    def address(self) -> str:
+        """The scope in words."""
+        return self._base.address
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt, from 0."""
+        return self._attempt
+
+    async def once(
+        self, role: str, item: str, inputs: JSONLike, make: Callable[[], Awaitable[JSONLike]], *, attempt: int = 0
+    ) -> JSON:
+        """See `Scope.once`; shared by all attempts."""
+        return await self._base.once(role, item, inputs, make, attempt=attempt)
+
+    def decide(self, name: str, value: JSONLike) -> JSON:
+        """See `Scope.decide`; of this attempt alone."""
+        return self._base.decide(f"attempt {self._attempt}/{name}", value)
+
+    def peek(self, name: str) -> JSON:
+        """See `Scope.peek`; of this attempt alone."""
+        return self._base.peek(f"attempt {self._attempt}/{name}")
+
+    def sub(self, prefix: str) -> Scope:
+        """See `Scope.sub`."""
+        return AttemptScope(self._base.sub(prefix), self._attempt)
+
+    def give_up(self, reason: str) -> None:
+        """Record that nothing came of this attempt."""
+        self._base.decide(f"given up/{self._attempt}", reason)
+
+    def _open(self) -> int:
+        number = 0
+        while self._base.peek(f"given up/{number}") is not None:
+            number += 1
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the guard looked at, and what it said. The last of several is final; `alerted`: the user was told of it."""
+
+    evidence: Evidence
+    verdict: Verdict
+    alerted: Alerted | None = None
+
+    def as_data(self) -> dict[str, Any]:
+        """Return verdict and reasons as plain data; no lesson, answer or secret is in it."""
+        said = guard_event(self.evidence.step, self.evidence, self.verdict)
+        return {"verdict": said.verdict, "reasons": list(said.reasons), "max_items": said.max_items}
+
+
+def judge_text(judge: Judge, step: int, old: str, new: str) -> Judged:
+    """Judge a rewritten text by its size and by its new lines."""
+    evidence = Evidence(step, _NOTHING, Delta(), tokens=count_tokens(new), tokens_before=count_tokens(old))
+    verdict = judge.on_evidence(evidence)
+    known = set(old.split("\n"))
+    fresh = Delta(tuple(Add("", line) for line in new.split("\n") if line.strip() and line not in known))
+    limits = judge.limits
+    index = judge.held_out if judge.enabled else None
+    _, refused = screen(fresh, index, allow_leaks=limits.allow_leaks, find_secrets=limits.find_secrets)
+    if refused:
+        verdict = replace(verdict, action="reject", refused=refused)
+    return Judged(evidence, verdict)
+
+
+_NOTHING: Mapping[str, str] = {}

@@ -14,9 +14,9 @@ from typing import Any, cast
 
 from combee.errors import CallError, CallErrorKind, CombeeError, UsageError
 from combee.model import CallRow, Fault, Ledger, Model, Price, Request, Response, StoppedError, Timing, Usage
+from combee.model.asking import request_hash
 from combee.model.ledger import prompt_characters
 from combee.model.reply import read_reply
-from combee.model.requesthash import request_hash
 
 __all__ = ["Booked", "FunctionModel", "LanguageModel", "as_model"]
 

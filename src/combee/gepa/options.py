@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from combee.errors import UsageError, did_you_mean
-from combee.kernel.aggregate import Cost, Retention
+from combee.kernel.aggregate import CallCost, Retention
 from combee.model import Price
 
 __all__ = ["PLACEHOLDERS", "ReflectionOptions"]
@@ -33,7 +33,7 @@ class ReflectionOptions:
     """"paper": k = ⌊√n⌋ groups, then one call over all of them, as in arXiv 2604.04247."""
     second_chances: int | None = None
     """Further rounds for records that nothing covers. None: one for playbooks, none for rewritten texts."""
-    cost: Cost | None = None
+    cost: CallCost | None = None
     """Time of a call, for the solver that chooses the levels."""
     retention: Retention | None = None
     """What a call keeps, for the same solver."""

@@ -12,14 +12,14 @@ from typing import Any, cast
 
 from combee.errors import CombeeError
 from combee.gepa.component import Learned
-from combee.gepa.delta import is_playbook
+from combee.gepa.methods import is_playbook
 from combee.kernel.journal import JSON, Journal, hash_json
 from combee.kernel.playbook import Playbook, digest, from_text, to_json
 
-__all__ = ["Recorder"]
+__all__ = ["GepaRecorder"]
 
 
-class Recorder:
+class GepaRecorder:
     """Writes what a run does; give it to gepa in `callbacks`, and its `learned` to `CombeeReflection` as `tell`.
 
     Events, with iterations from 1 as in gepa's log (0: before the first):

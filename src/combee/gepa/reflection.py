@@ -2,34 +2,47 @@
 
 A failed call costs its own records at most: the rest is kept, and nothing paid is bought again. Where nothing at all
 came of a reflection, gepa gets the error in a way that its own rule for errors (`raise_on_exception`) decides about.
+
+Playbooks by their text: the text alone does not say where a bullet comes from, so the newest are kept whole.
+
+gepa's `ReflectionProposal` from what was learned, and one that says that nothing was.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, cast
+
+from gepa.proposer.reflective_mutation.reflection_lm import ReflectionProposal
 
 from combee.errors import RunError
-from combee.gepa.attempts import AttemptScope
 from combee.gepa.background import Background, Closing
-from combee.gepa.books import Books, text_digest
-from combee.gepa.component import Learned, Work, learn_component
-from combee.gepa.delta import is_playbook
+from combee.gepa.component import AttemptScope, ComponentWork, Learned, learn_component
 from combee.gepa.language import Booked, FunctionModel, LanguageModel, as_model
+from combee.gepa.methods import is_playbook
 from combee.gepa.options import ReflectionOptions
-from combee.gepa.proposal import Failed, ReflectionProposal, failing_proposal, proposal_of
 from combee.gepa.records import IMAGE, read_records
-from combee.kernel.guard import Limits
+from combee.kernel.guard import GuardLimits
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.learn import Judge
-from combee.kernel.playbook import Playbook
-from combee.model import Ledger
+from combee.kernel.playbook import Playbook, from_json, from_text, to_json
+from combee.model import Ledger, Model
 from combee.redaction import find_secrets
 
-__all__ = ["CombeeReflection"]
+__all__ = [
+    "Books",
+    "CombeeReflection",
+    "Failed",
+    "ReflectionProposal",
+    "failing_proposal",
+    "proposal_of",
+    "text_digest",
+]
 
 Job = tuple[Mapping[str, str], Mapping[str, Sequence[Mapping[str, Any]]], Sequence[str]]
 
@@ -74,7 +87,7 @@ class CombeeReflection(Closing):
         self._own = background is None
         self._background = background or Background()
         self._tell = tell
-        self._judge = judge or Judge(limits=Limits(find_secrets=find_secrets))
+        self._judge = judge or Judge(limits=GuardLimits(find_secrets=find_secrets))
         self.step = 0
         """The number that the guard's verdicts carry; counts reflections unless it is set."""
         self._log: Callable[[str], object] | None = None
@@ -170,12 +183,12 @@ class CombeeReflection(Closing):
         """
         return dict(self.reflect(candidate, reflective_dataset, components_to_update)[0].new_texts)
 
-    def _works(self, jobs: Sequence[Job]) -> list[list[Work]]:
+    def _works(self, jobs: Sequence[Job]) -> list[list[ComponentWork]]:
         """Return what is to be done for each job; components without records are skipped and said so."""
         counted = self._seen.copy()
-        works: list[list[Work]] = []
+        works: list[list[ComponentWork]] = []
         for candidate, dataset, components in jobs:
-            parts: list[Work] = []
+            parts: list[ComponentWork] = []
             for component in dict.fromkeys(components):
                 raw = dataset.get(component)
                 if not raw or component not in candidate:
@@ -188,11 +201,11 @@ class CombeeReflection(Closing):
                 number, counted[name] = counted[name], counted[name] + 1
                 place = self._place(f"reflect/{component}/{name}/{number}")
                 book = self.book_of(text) if self._is_book(component, text) else None
-                parts.append(Work(component, text, name, records, place, number, book, self.step))
+                parts.append(ComponentWork(component, text, name, records, place, number, book, self.step))
             works.append(parts)
         return works
 
-    async def _learn(self, works: Sequence[Work]) -> list[Learned[Any] | Failed]:
+    async def _learn(self, works: Sequence[ComponentWork]) -> list[Learned[Any] | Failed]:
         """Do all at once; what failed alone is told, what ends everything is raised after the rest has settled."""
         asked = (learn_component(work, self._model, self.options, self._judge) for work in works)
         found = await asyncio.gather(*asked, return_exceptions=True)
@@ -214,7 +227,9 @@ class CombeeReflection(Closing):
         self._failed.difference_update(names)
         return [failing_proposal(error) for _ in names]
 
-    def _note(self, works: Sequence[Sequence[Work]], by_job: Sequence[Sequence[Learned[Any] | Failed]]) -> None:
+    def _note(
+        self, works: Sequence[Sequence[ComponentWork]], by_job: Sequence[Sequence[Learned[Any] | Failed]]
+    ) -> None:
         """Count what was learned, keep new playbooks whole, and tell whoever listens."""
         for parts, outcomes in zip(works, by_job, strict=True):
             for work, one in zip(parts, outcomes, strict=True):
@@ -226,7 +241,7 @@ class CombeeReflection(Closing):
                     self._books.keep(one.text, one.book)
                 if one.mode == "delta":
                     final = one.judged[-1]
-                    self._judge.settle(final.evidence, final.verdict, Playbook(), leafwise=True)
+                    self._judge.remember(final.evidence, final.verdict, Playbook(), leafwise=True)
                 if self._tell is not None:
                     self._tell(one)
         self.step += 1
@@ -297,3 +312,102 @@ def _digest(job: Job) -> str:
     candidate, dataset, components = job
     parts = [(name, candidate.get(name, ""), repr(dataset.get(name))) for name in components]
     return text_digest(repr(parts))
+
+
+_MOST = 256
+
+
+class Books:
+    """The newest 256 playbooks."""
+
+    def __init__(self, kept: Mapping[str, str] | None = None) -> None:
+        self._kept = {name: from_json(book) for name, book in (kept or {}).items()}
+
+    def keep(self, text: str, book: Playbook) -> None:
+        """Keep a playbook under its text."""
+        self._kept[text_digest(text)] = book
+        while len(self._kept) > _MOST:
+            del self._kept[next(iter(self._kept))]
+
+    def of(self, text: str) -> Playbook:
+        """Return a text as a playbook: with its sources where it was kept, else what the text alone says."""
+        known = self._kept.get(text_digest(text))
+        return known if known is not None else from_text(text).playbook
+
+    def as_json(self) -> dict[str, JSON]:
+        """Return them as JSON, for `Books(...)`."""
+        return {name: to_json(book) for name, book in self._kept.items()}
+
+
+def text_digest(text: str) -> str:
+    """Return what stands for a text."""
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A component of which nothing came."""
+
+    component: str
+    reason: str
+    hint: str | None = None
+
+
+def proposal_of(parts: Sequence[Learned[Any] | Failed], model: Model) -> ReflectionProposal:
+    """Return the new texts with their figures, under names that begin with "combee:"."""
+    learned = [one for one in parts if isinstance(one, Learned)]
+    metadata: dict[str, Any] = {f"combee:{one.component}": one.metadata() for one in learned}
+    for one in parts:
+        if isinstance(one, Failed):
+            metadata[f"combee:{one.component}"] = {"error": one.reason}
+    if learned:
+        metadata["combee:model"] = model.name
+        metadata["combee:calls"] = sum(one.calls for one in learned)
+        metadata["combee:coverage"] = round(sum(one.coverage for one in learned) / len(learned), 4)
+        metadata["combee:seconds"] = round(max(one.seconds for one in learned), 4)
+    return ReflectionProposal(
+        new_texts={one.component: one.text for one in learned if not one.refused},
+        prompts={one.component: one.prompt for one in learned},
+        raw_lm_outputs={one.component: one.raw for one in learned},
+        metadata=metadata,
+    )
+
+
+class _FailingTexts(dict[str, str]):
+    """No texts, but an error: whoever looks at them gets it.
+
+    gepa catches what a reflection raises and goes on as if there had been nothing to propose. It looks at the texts
+    outside of that catch, where its own `raise_on_exception` and `on_error` decide.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def _fail(self, *_: object, **__: object) -> NoReturn:
+        raise self._error
+
+    def __bool__(self) -> bool:  # noqa: PLE0304 - it raises
+        self._fail()
+
+    def __len__(self) -> int:  # noqa: PLE0303 - it raises
+        self._fail()
+
+    def __iter__(self) -> Iterator[str]:
+        self._fail()
+
+    def __getitem__(self, key: str) -> str:
+        self._fail()
+
+    def __contains__(self, key: object) -> bool:
+        self._fail()
+
+    def __repr__(self) -> str:
+        return f"<no texts: {self._error}>"
+
+    get = items = keys = values = copy = _fail
+
+
+def failing_proposal(error: Exception) -> ReflectionProposal:
+    """Return a proposal that raises the error when its texts are looked at."""
+    return ReflectionProposal(new_texts=_FailingTexts(error), metadata={"combee:error": str(error)})

@@ -2,22 +2,23 @@
 
 It draws without replacement from seeded epochs, so each record is seen equally often whatever the sizes are. Add it to
 gepa's `callbacks` too: then an iteration is timed up to its last minibatch, without the validation that may follow.
+
+How long iterations take: from the draw of a minibatch to the last score on it, without validation, never cached.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, cast
 
 from combee.errors import UsageError
-from combee.gepa.timing import Clock
 from combee.kernel.aggregate.shuffle import permutation
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.pace import Choice, Delay, PaceState, from_json, next_batch, start, state_choice, to_json
 
-__all__ = ["CombeeSampler"]
+__all__ = ["CombeeSampler", "IterationClock"]
 
 
 class _Loader(Protocol):
@@ -64,7 +65,7 @@ class CombeeSampler:
         self._epoch = 0
         self._choices = 0
         self._drawn = 0
-        self._clock = Clock()
+        self._clock = IterationClock()
 
     @property
     def drawn(self) -> int:
@@ -122,13 +123,9 @@ class CombeeSampler:
         if self._pace is None:
             self._pace = start(self._count, **self._settings)  # type: ignore[arg-type]  # names and types are above
         seen, self._clock.seen = self._clock.seen, []
-        before = self._pace
-
-        def choose() -> JSON:
-            size, after = next_batch(before, seen)
-            return cast("JSON", [size, to_json(after)])
-
-        kept = choose() if self._scope is None else self._scope.decide(f"batch/{number}", choose)
+        size, after = next_batch(self._pace, seen)
+        choice = cast("JSON", [size, to_json(after)])
+        kept = choice if self._scope is None else self._scope.decide(f"batch/{number}", choice)
         size, state = cast("list[Any]", kept)
         self._pace = from_json(state)
         return int(size)
@@ -165,3 +162,42 @@ class CombeeSampler:
         self._epoch, self._choices, self._drawn = int(state["epoch"]), int(state["choices"]), int(state["drawn"])
         self._pace = None if state["pace"] is None else from_json(state["pace"])
         self._clock = replace(self._clock, batch=None, began=None)
+
+
+@dataclass(slots=True)
+class IterationClock:
+    """The iteration under way. `seen` holds measured delays that pace has not been given yet.
+
+    `told`: somebody measures better than the time between two draws does.
+    """
+
+    iteration: int | None = None
+    batch: int | None = None
+    began: float | None = None
+    last: float | None = None
+    validations: int = 0
+    reused: int = 0
+    told: bool = False
+    seen: list[Delay] = field(default_factory=list)
+
+    def begin(self, iteration: int, validations: int, reused: int, batch: int) -> None:
+        """Start the clock of an iteration."""
+        self.iteration, self.batch = iteration, batch
+        self.validations, self.reused = validations, reused
+        self.began, self.last = time.monotonic(), None
+
+    def scored(self, now: float, *, child: bool) -> None:
+        """Note that a minibatch was scored; the proposal's score comes last."""
+        if child:
+            self.last = now
+
+    def measure(self, reused: int) -> None:
+        """Count the iteration where a proposal was scored: one that was skipped took another way."""
+        if self.batch is not None and self.began is not None and self.last is not None:
+            self.seen.append(Delay(self.batch, self.last - self.began, cached=reused != self.reused))
+        self.began = None
+
+    def between(self, now: float, validations: int, reused: int) -> None:
+        """Count the time since the last draw, where nobody called back; a validation in between spoils it."""
+        if self.batch is not None and self.began is not None and validations == self.validations:
+            self.seen.append(Delay(self.batch, now - self.began, cached=reused != self.reused))

@@ -1,12 +1,18 @@
-"""What we need of the stock `gepa` package, and what is said where it is missing or too old."""
+"""What we need of the stock `gepa` package, and what is said where it is missing or too old.
+
+State through gepa's checkpoint: what `get_adapter_state` returns is all of a user's that survives `run_dir`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import Any, Protocol, TypeVar
 
 from combee.errors import UsageError, how_to_install
+from combee.kernel.journal import JSON
 
-__all__ = ["require_gepa"]
+__all__ = ["Keeps", "keep_state", "require_gepa"]
 
 _SEAM = "gepa.proposer.reflective_mutation.reflection_lm"
 
@@ -29,3 +35,42 @@ def require_gepa() -> None:
         raise UsageError(
             "this gepa takes no reflection strategy; gepa 0.1.4 is the first that does", hint=how_to_install("gepa")
         ) from None
+
+
+A = TypeVar("A")
+_KEY = "combee"
+
+
+class Keeps(Protocol):
+    """Something with state: a `CombeeReflection`, a `CombeeSampler`."""
+
+    def get_state(self) -> dict[str, JSON]:
+        """Return a new dict of plain data."""
+        ...
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from it."""
+        ...
+
+
+def keep_state(adapter: A, *parts: Keeps) -> A:
+    """Let an adapter carry the state of a reflection and a sampler through gepa's checkpoints; return the adapter.
+
+    The adapter's own state, where it has any, stays as it is. The order of the parts must not change between runs.
+    """
+    get: Callable[[], Mapping[str, Any]] | None = getattr(adapter, "get_adapter_state", None)
+    put: Callable[[Mapping[str, Any]], None] | None = getattr(adapter, "set_adapter_state", None)
+
+    def get_adapter_state() -> dict[str, Any]:
+        return {**(get() if get is not None else {}), _KEY: [part.get_state() for part in parts]}
+
+    def set_adapter_state(state: Mapping[str, Any]) -> None:
+        kept = state.get(_KEY, [])
+        if put is not None:
+            put({name: value for name, value in state.items() if name != _KEY})
+        for part, one in zip(parts, kept, strict=False):
+            part.set_state(one)
+
+    adapter.get_adapter_state = get_adapter_state  # type: ignore[attr-defined]  # gepa looks them up on the object
+    adapter.set_adapter_state = set_adapter_state  # type: ignore[attr-defined]  # likewise
+    return adapter

@@ -5,8 +5,7 @@ from __future__ import annotations
 from combee.lexical.agent import THIN_MARGIN, LexicalGenerator, LexicalReflector
 from combee.lexical.curator import LexicalCurator, LexicalMethod
 from combee.lexical.index import Index, Lexicon, Verdict
-from combee.lexical.lesson import Lesson, lesson_from, read_lesson
-from combee.lexical.questions import Asked, Spot, read_question
+from combee.lexical.lesson import Asked, Lesson, Spot, lesson_from, read_lesson, read_question
 
 __all__ = [
     "THIN_MARGIN",

@@ -12,8 +12,7 @@ from combee.kernel.journal import Scope
 from combee.kernel.learn.roles import Reflection, Rollout, Score, Task
 from combee.kernel.playbook import Playbook, Vote, VoteKind
 from combee.lexical.index import Lexicon, Verdict
-from combee.lexical.lesson import PHRASE_WORDS, lesson_from, read_lesson
-from combee.lexical.questions import Asked, read_question
+from combee.lexical.lesson import PHRASE_WORDS, Asked, lesson_from, read_lesson, read_question
 
 __all__ = ["THIN_MARGIN", "UNKNOWN", "LexicalGenerator", "LexicalReflector"]
 

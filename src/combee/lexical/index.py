@@ -14,8 +14,7 @@ from functools import lru_cache
 
 from combee.kernel.playbook import Playbook
 from combee.lexical.features import Features, features, name_words
-from combee.lexical.lesson import read_lesson
-from combee.lexical.questions import Spot
+from combee.lexical.lesson import Spot, read_lesson
 
 __all__ = ["Index", "Lexicon", "Verdict"]
 

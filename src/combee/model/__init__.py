@@ -7,76 +7,87 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from combee.model.budget import Budget
+from combee.model.budget import Budget, RoleBudget
 from combee.model.dialect import Capabilities
 from combee.model.engine import Engine, RetryPolicy
-from combee.model.estimate import Estimate, Phase, estimate
-from combee.model.journaled import JournaledModel
+from combee.model.function import CallableModel
 from combee.model.ledger import CallRow, Ledger, Totals
 from combee.model.limiter import Limiter, LimiterState
 from combee.model.outcome import RULES, Fault, Rule, StoppedError
 from combee.model.prices import Price, find_price, parse_price
-from combee.model.scripted import CallableModel, FaultyModel, ScriptedModel
 from combee.model.structured import complete_json, find_json, parse_json
 from combee.model.types import FinishReason, Message, Model, Request, Response, Timing, Usage
 
 if TYPE_CHECKING:
+    from combee.model.clients import Client, Models, RoleModel, open_models
     from combee.model.doctor import Check, EndpointReport, check_endpoint
-    from combee.model.endpoint import Endpoint, Timeouts
+    from combee.model.endpoint import Endpoint
+    from combee.model.estimate import Estimate, Phase, Workload, estimate_learning, estimate_phases
+    from combee.model.http import Timeouts
     from combee.model.local import LocalModel
     from combee.model.openai import OpenAIModel
+    from combee.model.settings import CallOptions, ModelSettings
 
 __all__ = [
     "RULES",
     "Budget",
+    "CallOptions",
     "CallRow",
     "CallableModel",
     "Capabilities",
     "Check",
+    "Client",
     "Endpoint",
     "EndpointReport",
     "Engine",
     "Estimate",
     "Fault",
-    "FaultyModel",
     "FinishReason",
-    "JournaledModel",
     "Ledger",
     "Limiter",
     "LimiterState",
     "LocalModel",
     "Message",
     "Model",
+    "ModelSettings",
+    "Models",
     "OpenAIModel",
     "Phase",
     "Price",
     "Request",
     "Response",
     "RetryPolicy",
+    "RoleBudget",
+    "RoleModel",
     "Rule",
-    "ScriptedModel",
     "StoppedError",
     "Timeouts",
     "Timing",
     "Totals",
     "Usage",
+    "Workload",
     "check_endpoint",
     "complete_json",
-    "estimate",
+    "estimate_learning",
+    "estimate_phases",
     "find_json",
     "find_price",
+    "open_models",
     "parse_json",
     "parse_price",
 ]
 
 _LAZY = {
+    **dict.fromkeys(("Client", "Models", "RoleModel", "open_models"), "combee.model.clients"),
+    **dict.fromkeys(("CallOptions", "ModelSettings"), "combee.model.settings"),
+    **dict.fromkeys(("Estimate", "Phase", "Workload", "estimate_phases", "estimate_learning"), "combee.model.estimate"),
     "Check": "combee.model.doctor",
     "EndpointReport": "combee.model.doctor",
     "LocalModel": "combee.model.local",
     "check_endpoint": "combee.model.doctor",
     "Endpoint": "combee.model.endpoint",
     "OpenAIModel": "combee.model.openai",
-    "Timeouts": "combee.model.endpoint",
+    "Timeouts": "combee.model.http",
 }
 
 

@@ -11,12 +11,13 @@ import asyncio
 import time
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 from combee.errors import BudgetError, UsageError
-from combee.kernel.journal import lost_before
+from combee.kernel.journal import current_purchase
 from combee.model.types import Usage
 
-__all__ = ["Budget", "Reservation"]
+__all__ = ["Budget", "Reservation", "RoleBudget"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,9 @@ class Budget:
         if self._started is None:
             self._started = time.monotonic()
         tokens, price, calls = expected.prompt + expected.completion, cost or 0.0, 1
-        loss = lost_before()
-        if loss is not None:
-            calls += loss.times
+        purchase = current_purchase()
+        if purchase is not None and purchase.lost:
+            calls += purchase.lost
             tokens, price = calls * tokens, calls * price
         while True:
             self._check(tokens, price, calls)
@@ -162,3 +163,39 @@ class Budget:
                 f"the limit of ${self.max_cost:g} is reached: ${self.cost:.4f} is spent, {after} cost ${cost:.4f}",
                 hint=hint,
             )
+
+
+class RoleBudget(Budget):
+    """Limits of one role; see `Budget` for their names. `parent` is the budget of the run.
+
+    Raises:
+        UsageError: A limit is zero or less.
+    """
+
+    def __init__(self, parent: Budget, **limits: Any) -> None:
+        super().__init__(**limits)
+        self._parent = parent
+
+    def refuse_unknown_price(self, model: str, hint: str) -> None:
+        """Raise where a budget in money, its own or the run's, meets a model without a price."""
+        super().refuse_unknown_price(model, hint)
+        self._parent.refuse_unknown_price(model, hint)
+
+    async def reserve(self, expected: Usage, cost: float | None) -> Reservation:
+        """Hold what a call may take, here and in the run.
+
+        Raises:
+            BudgetError: A limit of either is used up.
+        """
+        held = await super().reserve(expected, cost)
+        try:
+            await self._parent.reserve(expected, cost)
+        except BaseException:
+            super().settle(held, None, None, counted=False)
+            raise
+        return held
+
+    def settle(self, held: Reservation, usage: Usage | None, cost: float | None, *, counted: bool = True) -> None:
+        """Turn a reservation into what was really spent, here and in the run."""
+        super().settle(held, usage, cost, counted=counted)
+        self._parent.settle(held, usage, cost, counted=counted)

@@ -8,18 +8,29 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import ssl
+import urllib.parse
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from combee import __version__
 from combee.errors import CallErrorKind, UsageError
+from combee.model.environment import (
+    ProxySetting,
+    authority_of,
+    basic_login,
+    host_name,
+    proxy_for,
+    target_of,
+    tls_context,
+)
+from combee.model.http import HttpError, HttpReply, Pool, Timeouts
 from combee.model.outcome import Fault
 from combee.model.secret import Scrubber, Secret, key_from
-from combee.model.wire import HttpReply, Pool, Proxy, Route, Timeouts, WireError
-from combee.model.wire.environment import ProxySetting, basic_login, proxy_for, tls_context
-from combee.model.wire.head import authority_of, connect_request, get_request, host_name, post_head, target_of
+
+if TYPE_CHECKING:
+    from yarl import URL
 
 __all__ = ["Endpoint", "HttpReply", "Timeouts"]
 
@@ -27,7 +38,10 @@ _LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 - a name to 
 
 _PUBLIC = re.compile(r"(?i)accept.*|user-agent|x-title|(http-)?referer|.*version|.*organization|.*project|.*-beta")
 _SETTING = "the base URL (--base-url, or base_url in combee.toml)"
+_LOGIN = "Put it into the proxy's address: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT (special characters as %XX)."
 _PROXY = "Check HTTPS_PROXY, HTTP_PROXY, NO_PROXY."
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OURS = {"host", "content-length", "transfer-encoding", "connection"}
 _CERTIFICATES = "Point SSL_CERT_FILE at the certificates to trust; check http against https in the base URL."
 
 
@@ -42,10 +56,12 @@ class Endpoint:
         key_header: Header for the key; `Authorization` gets "Bearer " before it (Azure: `api-key`).
         headers: Further headers; their values are treated as secrets, but for what names the caller or a version.
         timeouts: See `Timeouts`.
-        ca_file: Certificates to trust in place of the system's.
+        ca_file: Certificates to trust in place of the system's: a file, or a folder of files.
+        client_cert: A PEM file with a certificate and its key, for endpoints that ask who connects.
 
     Raises:
-        UsageError: No base URL, a URL that is none, or a missing key.
+        UsageError: No base URL, a URL that is none, a missing key, a file that cannot be read, or a header that
+            cannot be sent.
     """
 
     def __init__(
@@ -59,6 +75,7 @@ class Endpoint:
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
         ca_file: Path | None = None,
+        client_cert: Path | None = None,
     ) -> None:
         url = (base_url or os.environ.get(base_url_env, "")).strip()
         parts = _split(url, base_url_env)
@@ -67,40 +84,28 @@ class Endpoint:
         self.timeouts = timeouts or Timeouts()
         self._key_variable = api_key_env
         self._key = key_from(api_key, api_key_env, needed=not self.is_local and api_key_env is not None)
-        login = basic_login(parts.username, parts.password)
-        self._authority = authority_of(self.host, parts.port)
+        login = basic_login(unquote(parts.username or ""), unquote(parts.password or ""))
         self._path = parts.path.rstrip("/").removesuffix("/chat/completions")
         self._query = parts.query
-        self.base_url = urlunsplit((parts.scheme, self._authority, self._path, "", ""))
-        self._headers = {"User-Agent": f"combee/{__version__}", "Accept": "application/json", **(headers or {})}
+        self.base_url = urlunsplit((parts.scheme, authority_of(self.host, parts.port), self._path, "", ""))
+        asked = {"User-Agent": f"combee/{__version__}", "Accept": "application/json", **(headers or {})}
         if self._key is not None:
             bearer = "Bearer " if key_header.lower() == "authorization" else ""
-            self._headers[key_header] = bearer + self._key.reveal()
+            asked[key_header] = bearer + self._key.reveal()
         elif login is not None:
-            self._headers["Authorization"] = login.reveal()
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        proxy = proxy_for(parts.scheme, self.host, port)
-        self._route = self._way(port, tls_context(ca_file) if parts.scheme == "https" else None, proxy)
+            asked["Authorization"] = login.reveal()
+        self._headers = _checked(asked) | {"Host": authority_of(self.host, parts.port)}
+        proxy = proxy_for(parts.scheme, self.host, parts.port or (443 if parts.scheme == "https" else 80))
+        self._tls = None
+        if parts.scheme == "https":
+            self._tls = tls_context(ca_file, client_cert)
+        elif proxy is not None and not proxy.is_socks and proxy.login is not None:
+            self._headers["Proxy-Authorization"] = proxy.login.reveal()  # it reads the requests
+        self._proxy = proxy
         self.scrub = Scrubber(_secrets(self._key, login, parts, headers or {}, proxy))
-        self._heads: dict[str, bytes] = {}
-        self._head("/chat/completions")  # what cannot be sent is said now
+        self._urls: dict[str, URL] = {}
         self._answered = False
         self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
-
-    def _way(self, port: int, tls: ssl.SSLContext | None, proxy: ProxySetting | None) -> Route:
-        """Return where connections go; a proxy that reads the requests gets its login with each of them."""
-        way = None
-        self._origin = ""
-        if proxy is not None:
-            login = {"Proxy-Authorization": proxy.login.reveal()} if proxy.login is not None else {}
-            tunnel = None
-            if tls is not None:
-                tunnel = connect_request(authority_of(self.host, port), login)
-            else:
-                self._headers.update(login)
-                self._origin = f"http://{self._authority}"
-            way = Proxy(proxy.host, proxy.port, tls_context(None) if proxy.is_https else None, tunnel)
-        return Route(self.host, port, tls, way)
 
     def __repr__(self) -> str:
         return f"Endpoint({self.base_url!r})"
@@ -117,51 +122,62 @@ class Endpoint:
         hint = "the variable that holds the key with --api-key-env, or api_key_env in combee.toml."
         return Fault(CallErrorKind.AUTH, said, f"{'Set it, or name' if variable else 'Name'} {hint}", status=status)
 
-    def _head(self, path: str) -> bytes:
-        """Return the prepared head of a POST to `path`."""
-        head = self._heads.get(path)
-        if head is None:
-            headers = {**self._headers, "Content-Type": "application/json"}
-            head = self._heads[path] = post_head(self._target(path), self._authority, headers)
-        return head
-
-    def _target(self, path: str) -> str:
-        return self._origin + target_of(self._path + path, self._query)
-
     async def aclose(self) -> None:
         """Close the connections that this event loop opened."""
         pool = self._pools.pop(asyncio.get_running_loop(), None)
         if pool is not None:
-            pool.close()
-            await asyncio.sleep(0)  # so that the transports can end
+            await pool.aclose()
 
     async def post(self, body: bytes, path: str = "/chat/completions") -> HttpReply | Fault:
-        """Send one prepared JSON body."""
-        request = b"%s%d\r\n\r\n%s" % (self._head(path), len(body), body)
-        del body  # one copy of a long prompt is enough while its call lasts
-        return await self._exchange(request)
+        """Send one prepared JSON body; it is sent once, whatever happens."""
+        return await self._exchange(path, body)
 
     async def get(self, path: str) -> HttpReply | Fault:
         """Fetch one JSON document, like `/models`."""
-        return await self._exchange(get_request(self._target(path), self._authority, self._headers))
+        return await self._exchange(path, None)
 
-    async def _exchange(self, request: bytes) -> HttpReply | Fault:
+    def _url(self, path: str) -> URL:
+        """Return the address of `path`; it is made once."""
+        from yarl import URL
+
+        found = self._urls.get(path)
+        if found is None:
+            base = urlsplit(self.base_url)
+            text = f"{base.scheme}://{base.netloc}{target_of(self._path + path, self._query)}"
+            found = self._urls[path] = URL(text, encoded=True)
+        return found
+
+    async def _exchange(self, path: str, body: bytes | None) -> HttpReply | Fault:
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
         if pool is None:
             for other in [one for one in self._pools.copy() if one.is_closed()]:
-                self._pools.pop(other, None)
-            pool = self._pools[loop] = Pool(self._route, self.timeouts)
+                self._pools.pop(other).forget()
+            pool = self._pools[loop] = Pool(self._headers, self._tls, self._proxy, self.timeouts)
         try:
-            reply = await pool.exchange(request)
-        except WireError as error:
+            reply = await pool.exchange(self._url(path), body)
+        except HttpError as error:
             return self._fault(error)
         self._answered = True
-        return HttpReply(reply.status, reply.fields, self.scrub.body(reply.body))
+        if 300 <= reply.status < 400:
+            return self._redirected(reply)
+        return HttpReply(reply.status, reply.headers, self.scrub.body(reply.body))
 
-    def _fault(self, error: WireError) -> Fault:
+    def _redirected(self, reply: HttpReply) -> Fault:
+        """Return the fault of a redirect. It is not followed: the request holds a key, and paths are set on purpose."""
+        target = urllib.parse.urljoin(self.base_url + "/chat/completions", reply.headers.get("Location", ""))
+        shown = self.scrub(target.partition("?")[0])[:300]
+        return Fault(
+            CallErrorKind.BAD_REQUEST,
+            f"HTTP {reply.status}: the endpoint sends calls on to {shown}",
+            f"If that is where your endpoint is, set the base URL to {shown.removesuffix('/chat/completions')}.",
+            status=reply.status,
+            fatal=True,
+        )
+
+    def _fault(self, error: HttpError) -> Fault:
         """Return what a broken call is to the engine, and to people."""
-        self._answered |= error.stage in {"cut", "not http"}
+        self._answered |= error.stage in {"cut", "alien"}
         new = not self._answered
         said, host = self.scrub(error.reason)[:300], self.host
         broken = CallErrorKind.CONNECTION
@@ -183,13 +199,16 @@ class Endpoint:
                 return Fault(broken, said, _CERTIFICATES, fatal=True, paid="no")
             case "proxy":
                 return Fault(broken, f"no connection through the proxy: {said}", _PROXY, unreached=new, paid="no")
+            case "login":
+                said = f"the proxy asks for a login: {said}"
+                return Fault(CallErrorKind.AUTH, said, _LOGIN, status=407, paid="no")
             case "silent":
                 limits = self.timeouts
                 said = f"no answer from {host} within {min(limits.total, limits.read or limits.total):g} s"
                 return Fault(CallErrorKind.TIMEOUT, said, "Raise the timeout, or lower the concurrency.")
             case "cut":
                 return Fault(CallErrorKind.TRUNCATED_BODY, said)
-            case "not http":
+            case "alien":
                 return Fault(CallErrorKind.NOT_JSON, f"{host} does not speak HTTP as expected: {said}")
             case "broken":
                 return Fault(broken, f"the connection to {host} broke: {said}")
@@ -209,6 +228,18 @@ def _split(url: str, variable: str) -> SplitResult:
             f"{shown!r} is not a base URL", hint="It looks like https://host/v1 or http://127.0.0.1:8000/v1."
         )
     return parts
+
+
+def _checked(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return header fields that can be sent; a later one takes the place of an earlier one, however it is written."""
+    fields: dict[str, tuple[str, str]] = {}
+    for name, value in headers.items():
+        if not _NAME.fullmatch(name) or name.lower() in _OURS:
+            raise UsageError(f"the header {name!r} cannot be given", hint="Take it out of `headers`.")
+        if any((ord(char) < 32 and char != "\t") or ord(char) == 127 for char in value):
+            raise UsageError(f"the value of the header {name} holds a line break", hint="Check what was copied along.")
+        fields[name.lower()] = (name, value.strip())
+    return dict(fields.values())
 
 
 def _secrets(

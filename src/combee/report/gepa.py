@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from combee.report.charts import front_plot, lineage_plot
 from combee.report.html import Html, Piece, cut, el, fold, scrolling, table
-from combee.report.lineage import front_plot, lineage_plot
 from combee.report.page import Section, figures
-from combee.report.scale import number
-from combee.report.search import GepaProposal, Search
-from combee.report.svg import Plot, Series, line_plot
+from combee.report.read import GepaProposal, Search
+from combee.report.svg import Plot, Series, line_plot, number
 
 __all__ = ["search_section"]
 

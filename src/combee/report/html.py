@@ -1,7 +1,9 @@
-"""HTML and SVG as plain strings that are escaped unless they were made here.
+"""HTML and SVG as plain strings that are escaped unless they were made here, and the looks of pages and plots.
 
 Text that is not `Html` is escaped when it becomes part of an element, so no caller can forget to. Characters that no
 page may hold (controls, lone surrogates) become U+FFFD.
+
+The looks: one set of colours for pages and plots, light and dark by what the reader's system asks for.
 """
 
 from __future__ import annotations
@@ -9,7 +11,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = ["Html", "Piece", "cut", "definitions", "el", "escape", "fold", "join", "scrolling", "table"]
+__all__ = [
+    "PAGE",
+    "PLOT",
+    "SERIES",
+    "Html",
+    "Piece",
+    "cut",
+    "definitions",
+    "el",
+    "escape",
+    "fold",
+    "join",
+    "scrolling",
+    "table",
+]
+
 
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
@@ -81,3 +98,98 @@ def definitions(pairs: Iterable[tuple[Piece, Piece]]) -> Html:
 def fold(summary: Piece, *content: Piece, opened: bool = False) -> Html:
     """Return content that shows when its summary is clicked."""
     return el("details", el("summary", summary), *content, open="" if opened else None)
+
+
+# Told apart by people who see colours differently too (after Okabe and Ito), each with a lighter twin for the dark.
+SERIES = 6
+
+_LIGHT = (
+    "--bg:#ffffff;--card:#ffffff;--soft:#f6f3ec;--ink:#1f1d19;--dim:#6b665c;--line:#ded8cb;--grid:#ece7dc;--shade:rgba(31,29,25,.34);"
+    "--accent:#a85f00;--good:#1d7a4f;--bad:#b3261e;"
+    "--s0:#c77700;--s1:#0067a8;--s2:#0a8a63;--s3:#b5508c;--s4:#7a5cc4;--s5:#5f6b73"
+)
+_DARK = (
+    "--bg:#171613;--card:#1e1d19;--soft:#26241f;--ink:#ece8df;--dim:#a39c8e;--line:#3a372f;--grid:#2b2923;--shade:rgba(236,232,223,.3);"
+    "--accent:#f0ab43;--good:#58c795;--bad:#ff8a7d;"
+    "--s0:#f0ab43;--s1:#62b0ee;--s2:#45c79c;--s3:#e58ec0;--s4:#b09af0;--s5:#a7b3bb"
+)
+
+_COLOURS = "".join(f".c{i}{{--c:var(--s{i})}}" for i in range(SERIES))
+
+_FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans','DejaVu Sans',sans-serif"
+
+# A frame that scrolls sideways has a shadow at each side where more is: covers that move with the content hide it.
+_EDGES = (
+    "linear-gradient(90deg,var(--card) 40%,transparent) left/48px 100% no-repeat local,"
+    "linear-gradient(270deg,var(--card) 40%,transparent) right/48px 100% no-repeat local,"
+    "linear-gradient(90deg,var(--shade),transparent) left/20px 100% no-repeat scroll,"
+    "linear-gradient(270deg,var(--shade),transparent) right/20px 100% no-repeat scroll"
+)
+
+# Rules that plots need, inside a page or alone.
+_DRAWING = (
+    f"svg text{{font-family:{_FONT};font-size:12px;fill:var(--dim)}}"
+    "svg .title{font-size:13px;font-weight:600;fill:var(--ink)}svg .label{fill:var(--ink)}"
+    "svg .small{font-size:11px}svg .end{text-anchor:end}svg .mid{text-anchor:middle}"
+    "svg .bad{fill:var(--bad);font-weight:600}"
+    ".ground{fill:var(--card)}.grid{stroke:var(--grid);stroke-width:1}.axis{stroke:var(--line);stroke-width:1}"
+    ".mark{stroke:var(--dim);stroke-width:1;stroke-dasharray:2 3}"
+    ".path{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round;stroke-linecap:round}"
+    ".dash{stroke-dasharray:6 4}.dot{fill:var(--c);stroke:var(--card);stroke-width:1}"
+    ".band{fill:var(--c);opacity:.16}.bar{fill:var(--c)}.whisker{stroke:var(--ink);stroke-width:1.2}"
+    ".box{fill:var(--soft);stroke:var(--line)}.fill{fill:var(--good);opacity:.2}.box.lossy{stroke:var(--s0)}"
+    ".fill.lossy{fill:var(--s0);opacity:.25}.box.failed{stroke:var(--bad)}"
+    ".box.front{stroke:var(--s1);stroke-width:1.6}.box.best{stroke:var(--good);stroke-width:2.6}"
+    ".cell{fill:var(--s1)}.edge{fill:none;stroke:var(--line)}"
+)
+
+PLOT = f"svg{{{_LIGHT};background:var(--card)}}@media (prefers-color-scheme:dark){{svg{{{_DARK}}}}}{_COLOURS}{_DRAWING}"
+
+PAGE = (
+    f":root{{{_LIGHT};color-scheme:light dark}}@media (prefers-color-scheme:dark){{:root{{{_DARK}}}}}"
+    "*{box-sizing:border-box}html{-webkit-text-size-adjust:100%}"
+    f"body{{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 {_FONT}}}"
+    "main{max-width:1080px;margin:0 auto;padding:24px 20px 64px}"
+    "h1{font-size:26px;line-height:1.25;margin:0 0 4px;overflow-wrap:anywhere}"
+    "h2{font-size:18px;margin:36px 0 10px;padding-top:14px;border-top:1px solid var(--line)}"
+    "h3{font-size:15px;margin:20px 0 6px}p{margin:6px 0;max-width:75ch;overflow-wrap:anywhere}"
+    "a{color:var(--accent)}.dim{color:var(--dim);font-size:13px}"
+    "nav{display:flex;flex-wrap:wrap;gap:4px 14px;margin:12px 0 0;font-size:14px}"
+    "header .state{display:inline-block;border:1px solid var(--line);border-radius:99px;padding:1px 10px;"
+    "font-size:13px;font-weight:600;background:var(--soft)}"
+    ".state.good{color:var(--good);border-color:var(--good)}.state.bad{color:var(--bad);border-color:var(--bad)}"
+    ".facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:10px;margin:18px 0}"
+    ".facts>div{border:1px solid var(--line);border-radius:8px;background:var(--card);padding:10px 12px}"
+    ".facts b{display:block;font-size:21px;line-height:1.3;font-variant-numeric:tabular-nums}"
+    ".facts span{color:var(--dim);font-size:13px}"
+    ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:14px}"
+    "figure{margin:0;min-width:0}.plots figure{border:1px solid var(--line);border-radius:8px;padding:10px;"
+    "background:var(--card)}.plots svg{display:block;width:100%;height:auto;max-width:620px;margin:0 auto}"
+    ".scroll{overflow-x:auto;max-width:100%;border:1px solid var(--line);border-radius:8px;margin:8px 0}"
+    f".scroll{{background:{_EDGES};background-color:var(--card)}}.scroll::-webkit-scrollbar{{height:8px}}"
+    ".scroll::-webkit-scrollbar-thumb{background:var(--line);border-radius:8px}.scroll svg{display:block}"
+    "table{border-collapse:collapse;width:100%;font-size:14px}"
+    "th{text-align:left;font-weight:600;color:var(--dim);font-size:13px;white-space:nowrap}"
+    "th,td{padding:6px 10px;border-bottom:1px solid var(--line);vertical-align:top}tr:last-child td{border-bottom:0}"
+    "td{overflow-wrap:break-word;max-width:34em}td>div{min-width:16em}.n{text-align:right;white-space:nowrap;"
+    "font-variant-numeric:tabular-nums}"
+    ".key{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:12.5px;"
+    "overflow-wrap:anywhere}"
+    "td .key{display:inline-block;min-width:9em}"
+    "dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,300px),1fr));gap:0 24px;margin:8px 0}"
+    "dl>div{display:flex;justify-content:space-between;gap:12px;border-bottom:1px solid var(--grid);padding:4px 0}"
+    "dt{color:var(--dim)}dd{margin:0;text-align:right;overflow-wrap:anywhere;min-width:0}"
+    "dd strong{color:var(--accent)}"
+    "details{border:1px solid var(--line);border-radius:8px;margin:8px 0;padding:0 12px;background:var(--card)}"
+    "summary{cursor:pointer;padding:8px 0;overflow-wrap:anywhere}details[open]>summary{border-bottom:1px solid "
+    "var(--grid);margin-bottom:8px}details>*:last-child{margin-bottom:12px}details details{border-style:dashed}"
+    "ol.book{list-style:none;margin:0;padding:0}ol.book li{padding:8px 0;border-bottom:1px solid var(--grid)}"
+    "ol.book p{max-width:none;white-space:pre-wrap;margin:0}"
+    ".meta{color:var(--dim);font-size:12.5px}.up{color:var(--good)}.down{color:var(--bad)}.bad{color:var(--bad)}"
+    "ul{padding-left:20px;margin:6px 0}li{overflow-wrap:anywhere}"
+    "footer{margin-top:40px;color:var(--dim);font-size:13px}"
+    "@media (max-width:520px){main{padding:16px 12px 48px}h1{font-size:21px}body{font-size:14.5px}"
+    ".facts{grid-template-columns:repeat(2,1fr)}}"
+    "@media print{details{break-inside:avoid}.scroll{overflow:visible}}"
+    f"{_COLOURS}{_DRAWING}"
+)

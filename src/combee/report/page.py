@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from combee import __version__
-from combee.report.html import Html, Piece, el, join
-from combee.report.style import PAGE
+from combee.report.html import PAGE, Html, Piece, el, join
 from combee.report.svg import Plot
 
 __all__ = ["Section", "facts", "figures", "page", "when"]

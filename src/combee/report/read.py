@@ -1,13 +1,19 @@
-"""What a report shows, read from a run's journal and from nothing else, beside a process that may be writing to it.
+"""What a report shows, read from a run's journal alone, beside a process that may be writing to it.
 
 An event of another version of Combee that lacks something is counted and left out, never guessed.
+
+Lessons lost, and where: for each reflection that no step took in, the node it was lost at and the reason.
+
+A search of gepa as its recorder told it: candidates, proposals, skips and errors, in the order they came. The classes
+have the names and fields of the events in the journal; the page must not need gepa to be installed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -18,7 +24,7 @@ from combee.kernel.journal import JSON, Journal, Version
 from combee.kernel.learn import (
     Alerted,
     BatchChosen,
-    GuardSpoke,
+    GuardJudged,
     LearnConfig,
     ReduceFailed,
     RunFinished,
@@ -32,23 +38,135 @@ from combee.kernel.learn import (
 from combee.kernel.playbook import Playbook, from_json
 from combee.model.ledger import CallRow, Totals
 from combee.model.types import Usage
-from combee.report.search import (
-    GepaCandidate,
-    GepaError,
-    GepaFinished,
-    GepaFront,
-    GepaIteration,
-    GepaProposal,
-    GepaSkipped,
-    GepaStarted,
-    Search,
-)
 
-__all__ = ["RunRecord", "ScanTree", "read_run"]
+__all__ = [
+    "GepaCandidate",
+    "GepaError",
+    "GepaFinished",
+    "GepaFront",
+    "GepaIteration",
+    "GepaProposal",
+    "GepaSkipped",
+    "GepaStarted",
+    "Loss",
+    "RunRecord",
+    "ScanTree",
+    "Search",
+    "losses",
+    "read_run",
+]
 
 T = TypeVar("T")
 
 _FAILED = "failed/"  # decisions of the loop begin so, followed by the sample
+
+
+@dataclass(frozen=True, slots=True)
+class GepaStarted:
+    """The search began; `trainset` and `valset` are numbers of records."""
+
+    components: tuple[str, ...]
+    trainset: int
+    valset: int
+
+
+@dataclass(frozen=True, slots=True)
+class GepaCandidate:
+    """A candidate with its `score`, the mean of `scores` by validation record, and metric calls made until then.
+
+    `texts` holds of each component {"text": ...}, or {"version": digest} of a playbook in the journal.
+    """
+
+    iteration: int
+    index: int
+    parents: tuple[int, ...]
+    score: float
+    scores: Mapping[str, float]
+    metric_calls: int
+    texts: Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class GepaProposal:
+    """What became of a proposal. `before` and `after` are scores by record of the minibatch, or their sum alone."""
+
+    iteration: int
+    status: str
+    reason: str
+    candidate: int | None
+    parents: tuple[int, ...]
+    before: tuple[float, ...] | float | None
+    after: tuple[float, ...] | float
+    components: Mapping[str, Mapping[str, JSON]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GepaFront:
+    """The candidates that are among the best at some validation record."""
+
+    front: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GepaIteration:
+    """An iteration ended; `metric_calls` counts from the start of the search."""
+
+    iteration: int
+    metric_calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class GepaSkipped:
+    """A parent gave nothing to reflect on."""
+
+    iteration: int
+    parent: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GepaError:
+    """An iteration ended with an error of this type."""
+
+    iteration: int
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class GepaFinished:
+    """The search ended."""
+
+    metric_calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search as far as it went; `candidates` by index."""
+
+    started: GepaStarted | None
+    candidates: tuple[GepaCandidate, ...]
+    proposals: tuple[GepaProposal, ...]
+    front: frozenset[int]
+    iterations: tuple[GepaIteration, ...]
+    skipped: tuple[GepaSkipped, ...]
+    errors: tuple[GepaError, ...]
+    finished: GepaFinished | None
+
+    @property
+    def best(self) -> GepaCandidate | None:
+        """The candidate with the best mean score; the earliest of equals, as gepa has it."""
+        return max(self.candidates, key=lambda one: one.score, default=None)
+
+    def wins(self) -> Counter[int]:
+        """Return at how many validation records each candidate is among the best."""
+        tops: dict[str, float] = {}
+        for one in self.candidates:
+            for name, score in one.scores.items():
+                tops[name] = max(score, tops.get(name, score))
+        return Counter(
+            one.index for one in self.candidates for name, score in one.scores.items() if score == tops[name]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +203,7 @@ class RunRecord:
     begun_steps: tuple[StepStarted, ...] = ()
     steps: tuple[StepFinished, ...] = ()
     validations: tuple[Validated, ...] = ()
-    verdicts: tuple[GuardSpoke, ...] = ()
+    verdicts: tuple[GuardJudged, ...] = ()
     refused: tuple[SampleRefused, ...] = ()
     scans: tuple[ScanTree, ...] = ()
     choices: tuple[BatchChosen, ...] = ()
@@ -142,7 +260,7 @@ def _read(journal: Journal, name: str) -> RunRecord:
         begun_steps=events.all(StepStarted),
         steps=events.all(StepFinished),
         validations=events.all(Validated),
-        verdicts=events.all(GuardSpoke),
+        verdicts=events.all(GuardJudged),
         refused=events.all(SampleRefused),
         scans=scans,
         choices=events.all(BatchChosen),
@@ -171,7 +289,7 @@ class _Events:
             StepStarted,
             StepFinished,
             Validated,
-            GuardSpoke,
+            GuardJudged,
             SampleRefused,
             BatchChosen,
             Alerted,
@@ -298,3 +416,60 @@ def _lessons(journal: Journal, missing: set[str]) -> dict[str, tuple[str, ...]]:
         if name in missing and isinstance(value, dict) and isinstance(value.get("lessons"), list):
             found[name] = tuple(str(lesson) for lesson in cast("list[JSON]", value["lessons"]))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A reflection whose content is not in the step's delta. `node` is the node it was lost at, "" for none."""
+
+    step: int
+    key: str
+    node: str
+    reason: str
+
+
+def losses(record: RunRecord) -> Iterator[Loss]:
+    """Yield every loss of the run in the order of steps (last attempts only: a retried step lost nothing)."""
+    for scan in record.last_scans:
+        yield from _losses_of(scan)
+
+
+def _losses_of(scan: ScanTree) -> Iterator[Loss]:
+    wanted = set(scan.uncovered)
+    if not wanted:
+        return
+    readers: dict[str, list[Node]] = {key: [] for key in wanted}
+    losers: dict[str, list[Node]] = {key: [] for key in wanted}
+    for node in scan.nodes:
+        if node.level == 0:
+            for key in wanted.intersection(node.inputs):
+                readers[key].append(node)
+        for key in wanted.intersection(node.lost):
+            losers[key].append(node)
+    failed = set(scan.failed)
+    for key in scan.uncovered:
+        where, reason = _explain(readers[key], losers[key], failed=key in failed)
+        yield Loss(scan.step, key, where, reason)
+
+
+def _explain(readers: Sequence[Node], losers: Sequence[Node], *, failed: bool) -> tuple[str, str]:
+    if failed:
+        broken = next((node for node in reversed(readers) if node.error), None)
+        if broken is None:
+            return "", "No call that answered had read it."
+        return broken.name, f"No call that read it answered: {broken.error}"
+    if not readers:
+        return "", "It was left out before the aggregation: no call read it."
+    above = [node for node in losers if node.level > 0]
+    if above:
+        last = max(above, key=lambda node: (node.level, node.round))
+        why = f" ({last.error})" if last.error else ""
+        return last.name, f"It came in and was not in what came out{why}."
+    wrote = [node for node in losers if node.error is None]
+    if wrote:
+        return wrote[-1].name, f"{_times(len(wrote))} and no lesson that was written holds its numbers and terms."
+    return "", "Its numbers and terms are not in the final delta."
+
+
+def _times(count: int) -> str:
+    return "It was read" if count == 1 else f"It was read {count} times"

@@ -10,7 +10,7 @@ from combee.model.ledger import LOST
 from combee.run.words import counted
 
 if TYPE_CHECKING:
-    from combee.ace import Models
+    from combee.model import Models
 
 __all__ = ["faults_of", "in_flight", "maybe_paid", "spent", "spent_lines"]
 

@@ -22,8 +22,8 @@ from combee.run.spent import maybe_paid
 from combee.run.words import counted
 
 if TYPE_CHECKING:
-    from combee.ace import Models
     from combee.kernel.learn import Task
+    from combee.model import Models
     from combee.run.spec import Prepared
 
 __all__ = ["UNFINISHED", "Answers", "kept_until_the_end", "scores_kept", "told_what_is_kept"]
@@ -146,7 +146,7 @@ def _without_pace(model: JSON) -> JSON:
 
 
 def _names(models: Models) -> JSON:
-    from combee.ace.clients import place_of
+    from combee.model.clients import place_of
 
     return [[role, model.name, place_of(model.inner)] for role, model in sorted(models.by_role.items())]
 

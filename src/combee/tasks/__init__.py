@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from combee.tasks.embedded import tag_names, tag_set
-from combee.tasks.finer import Question, finer_context, finer_options, finer_questions
-from combee.tasks.formula import Formula, formula_row
 from combee.tasks.load import DATA_VARIABLE, NAMES, load
 from combee.tasks.model import Fields, Fractions, Sizes, TaskSet
 from combee.tasks.scorers import Exact, FormulaNumber, Number, TagList, scorer
+from combee.tasks.shape import Formula, Question, finer_context, finer_options, finer_questions, formula_row
 
 __all__ = [
     "DATA_VARIABLE",

@@ -13,12 +13,11 @@ from pathlib import Path
 from combee.errors import DataError, UsageError, did_you_mean
 from combee.kernel.learn.roles import Scorer
 from combee.tasks.embedded import tag_set
-from combee.tasks.files import Parts, read_parts
+from combee.tasks.files import Parts, check_fractions, check_sizes, read_parts
 from combee.tasks.model import Fields, Fractions, Sizes, TaskSet
+from combee.tasks.rows import is_folder
 from combee.tasks.scorers import scorer as scorer_of
 from combee.tasks.shape import SCORERS, tags_offered
-from combee.tasks.split import check_fractions, check_sizes
-from combee.tasks.text import is_folder
 
 __all__ = ["DATA_VARIABLE", "NAMES", "load"]
 

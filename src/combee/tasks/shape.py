@@ -1,21 +1,184 @@
-"""Items of a file become tasks of the shape they have: FiNER, Formula or plain rows; each knows the questions it asks.
+"""Rows become items, and items tasks of the shape they have: FiNER, Formula or plain rows.
 
 The shape decides what the agent sees, how answers are scored, and what counts as the same question.
+
+FiNER rows (ACE, arXiv 2510.04618, section 4): a list of tags, then numbered questions, each for one number. `What is
+best tag for entity "E" in sentence: "S?"` is the shape; the embedded set `tags` has it too, so that one parser reads
+both.
+
+Formula rows: a named financial formula, its definition, and a question whose answer is one number. As in ACE (arXiv
+2510.04618, section 4) the definition is dropped from what the agent sees: it must know the formula.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from combee.errors import DataError
+from combee.errors import DataError, UsageError, did_you_mean
 from combee.kernel.learn.roles import Task
-from combee.tasks.fields import Item
-from combee.tasks.finer import finer_context, finer_options, finer_questions
-from combee.tasks.formula import formula_row
+from combee.tasks.model import Fields
+from combee.tasks.rows import Cell, NumberText, Row, Table, clean
 
-__all__ = ["SCORERS", "Shaped", "rows_of", "shape_of", "shaped", "tags_offered", "unique"]
+__all__ = [
+    "ANSWERS",
+    "IDS",
+    "QUESTIONS",
+    "SCORERS",
+    "Formula",
+    "Item",
+    "Question",
+    "Shaped",
+    "find_fields",
+    "finer_context",
+    "finer_options",
+    "finer_questions",
+    "formula_row",
+    "items_of",
+    "rows_of",
+    "shape_of",
+    "shaped",
+    "tags_offered",
+    "unique",
+]
+
+QUESTIONS = ("question", "context", "input", "prompt", "query")
+
+
+ANSWERS = ("target", "answer", "output", "label", "expected")
+
+
+IDS = ("id", "task_id", "question_id", "qid", "uid")
+
+
+LABELS = ("tenant", "clearance")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One row that can become a task; `line` is where it stood."""
+
+    id: str
+    question: str
+    target: str
+    line: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def find_fields(table: Table, fields: Fields) -> Fields:
+    """Return the names of the columns; the id may stay None.
+
+    Raises:
+        UsageError: a named column is not there, none has a usual name, or several have.
+    """
+    return Fields(
+        question=_column(table, fields.question, QUESTIONS, "--question"),
+        answer=_column(table, fields.answer, ANSWERS, "--answer", taken=fields.question),
+        id=_id_column(table, fields.id),
+    )
+
+
+def items_of(table: Table, fields: Fields) -> tuple[Item, ...]:
+    """Return the rows as items.
+
+    Raises:
+        DataError: a question or answer is missing, empty or no text, or an id stands twice (the line is named).
+        UsageError: as `find_fields`.
+    """
+    columns = find_fields(table, fields)
+    stem = re.sub(r"[^\w.-]+", "_", table.path.stem) or "row"
+    items = [_item(table, row, columns, stem) for row in table.rows]
+    if len({item.id for item in items}) < len(items):
+        first: dict[str, int] = {}
+        for item in items:
+            if item.id in first:
+                raise DataError(
+                    f"id {item.id!r} stands at {table.unit} {first[item.id]} too",
+                    path=table.path,
+                    line=item.line,
+                    hint="Ids must differ; without the column the place in the file is used.",
+                )
+            first[item.id] = item.line
+    return tuple(items)
+
+
+def _column(table: Table, named: str | None, usual: Sequence[str], option: str, taken: str | None = None) -> str:
+    listed = ", ".join(table.columns) or "none"
+    if named is not None:
+        if named not in table.columns:
+            raise UsageError(
+                f"{table.path}: no column {named!r}; there are: {listed}", hint=did_you_mean(named, table.columns)
+            )
+        return named
+    found = [name for name in table.columns if name.strip().lower() in usual and name != taken]
+    if len(found) == 1:
+        return found[0]
+    what = option.removeprefix("--")
+    if found:
+        raise UsageError(
+            f"{table.path}: {' and '.join(found)} could each be the {what}; columns: {listed}",
+            hint=f"Say which: {option} {found[0]}.",
+        )
+    raise UsageError(
+        f"{table.path}: no column is called {', '.join(usual[:-1])} or {usual[-1]}; columns: {listed}",
+        hint=f"Say which column holds the {what}: {option} NAME.",
+    )
+
+
+def _id_column(table: Table, named: str | None) -> str | None:
+    if named is not None:
+        return _column(table, named, IDS, "--id")
+    everywhere = [name for name in table.columns if name.strip().lower() in IDS]
+    # A guess must hold for every row; a column that some rows lack, or that repeats, is no id.
+    for name in everywhere:
+        values = [_text(row.cells.get(name), numbers=True) for row in table.rows]
+        if all(values) and len(set(values)) == len(values):
+            return name
+    return None
+
+
+def _item(table: Table, row: Row, columns: Fields, stem: str) -> Item:
+    question = _needed(table, row, columns.question or "", "question", numbers=False)
+    target = _needed(table, row, columns.answer or "", "answer", numbers=True)
+    # Labels decide which playbook a row may reach; a column that holds a question or an answer is no label.
+    names = [name for name in LABELS if name not in {columns.question, columns.answer, columns.id}]
+    labels = {name: text for name in names if (text := _text(row.cells.get(name), numbers=True))}
+    if columns.id is None:
+        return Item(f"{stem}-{row.line}", question, target, row.line, labels)
+    return Item(_needed(table, row, columns.id, "id", numbers=True), question, target, row.line, labels)
+
+
+def _needed(table: Table, row: Row, column: str, what: str, *, numbers: bool) -> str:
+    value = row.cells.get(column)
+    text = _text(value, numbers=numbers)
+    if text:
+        return text
+    if value is None or isinstance(value, str):
+        if isinstance(value, NumberText):
+            problem = f"{column!r} is a number where text is needed"
+        else:
+            problem = f"no {what}: {column!r} is {'missing' if column not in row.cells else 'empty'}"
+        hint = f"Fill it in or take the row out; another column: --{what} NAME."
+    else:
+        kind = {list: "a list", dict: "an object", bool: "true or false"}.get(type(value), type(value).__name__)
+        problem = f"{column!r} is {kind} where text{' or a number' if numbers else ''} is needed"
+        hint = "Write it as one text, for tags with commas between them."
+    where = f"row {row.line}: " if table.unit == "row" else ""
+    raise DataError(where + problem, path=table.path, line=row.line if table.unit == "line" else None, hint=hint)
+
+
+def _text(value: Cell, *, numbers: bool) -> str:
+    """Return the text of a cell; empty where it is none. True and false are answers, so they count with the numbers."""
+    if isinstance(value, NumberText):
+        return str.__str__(value) if numbers else ""
+    if isinstance(value, str):
+        return "" if not value or value.isspace() else clean(value)
+    if isinstance(value, bool):
+        return str(value).lower() if numbers else ""
+    return ""
+
 
 SCORERS: Mapping[str, str] = {"finer": "tags", "formula": "formula", "rows": "exact", "tags": "tags"}
 
@@ -137,3 +300,89 @@ def unique(tasks: Sequence[Shaped], where: str) -> tuple[list[Shaped], list[str]
 def rows_of(count: int) -> str:
     """Return the count with its noun."""
     return f"{count} row{'' if count == 1 else 's'}"
+
+
+_START = re.compile(r'^[ \t]*(?:\d+[.)][ \t]*)?What is (?:the )?best tag for entity "', re.MULTILINE)
+_MIDDLE = '" in sentence: "'
+_OPTIONS = re.compile(r"tags? options:([^.]*)")  # a sentence ends the list: no tag holds a full stop
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One tagging question: which tag fits `entity` as it stands in `sentence`?"""
+
+    entity: str
+    sentence: str
+
+
+def finer_questions(context: str) -> tuple[Question, ...]:
+    """Return the questions of a row in their order; empty where the text has another shape."""
+    starts = [(match.start(), match.end()) for match in _START.finditer(context)]
+    found: list[Question] = []
+    for place, (_, begin) in enumerate(starts):
+        end = starts[place + 1][0] if place + 1 < len(starts) else len(context)
+        entity, middle, rest = context[begin:end].partition(_MIDDLE)
+        close = rest.rfind('"')  # the sentence may hold quotes of its own: the last one closes it
+        if not middle or close < 0:
+            return ()
+        found.append(Question(entity.strip(), rest[:close].removesuffix("?").strip()))
+    return tuple(found)
+
+
+def finer_options(context: str) -> tuple[str, ...]:
+    """Return the tags that a row offers, in its order, each once; empty where it offers none."""
+    match = _OPTIONS.search(context)
+    if match is None:
+        return ()
+    return tuple(dict.fromkeys(name for part in match[1].split(",") if (name := part.strip())))
+
+
+def finer_context(questions: Sequence[Question], options: Sequence[str] = ()) -> str:
+    """Write questions in the shape that `finer_questions` reads, after the list of tags where one is given."""
+    lines = [
+        f'{number}. What is best tag for entity "{question.entity}" in sentence: "{question.sentence}?"'
+        for number, question in enumerate(questions, 1)
+    ]
+    if options:
+        count = len(questions)
+        one = "question with one tag and nothing else"
+        many = f"{count} questions with {count} tags in their order, separated by commas, and nothing else"
+        ask = f"Answer the following {one if count == 1 else many}."
+        lines.insert(0, f"US GAAP tags options: {', '.join(options)}. {ask}")
+    return "\n".join(lines)
+
+
+_ROW = re.compile(
+    r"Use formula (?P<name>.+?) to answer the question\.(?P<rule>.*?)"
+    r"\s*Formula:\s*(?P<definition>.*?),\s*Explanation:\s*(?P<explanation>.*?)"
+    r"\s*Question:\s*(?P<question>.*?)\s*\.?\s*Answer:\s*$",
+    re.DOTALL,
+)
+_QUOTES = '"\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}'
+_ASK = "Answer with one plain number, rounded to 2 decimal places, and nothing else (5 million is 5000000.0)."
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """The parts of one row."""
+
+    name: str
+    definition: str
+    explanation: str
+    question: str
+
+    def ask(self, *, definition: bool = False) -> str:
+        """Return what the agent is asked; with `definition` the formula stands before it."""
+        shown = f"Formula: {self.definition}, Explanation: {self.explanation}\n" if definition else ""
+        return f"{shown}{self.question}\n{_ASK}"
+
+
+def formula_row(context: str) -> Formula | None:
+    """Take a row apart, or return None where it has another shape."""
+    match = _ROW.search(context)
+    if match is None:
+        return None
+    question = match["question"].strip().rstrip(".").strip().strip(_QUOTES).strip()
+    return Formula(
+        match["name"].strip(), match["definition"].strip(), match["explanation"].strip().rstrip("."), question
+    )

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from benchmarks.simulate import SimulatedMethod
 from combee.errors import CallError, CallErrorKind, RunError, UsageError
-from combee.kernel.aggregate import BASELINES, Retention, Scan, SimulatedMethod, aggregate, plan
+from combee.kernel.aggregate import BASELINES, Retention, Scan, aggregate, plan
 from combee.kernel.journal import MemoryScope
 
 Facts = frozenset[str]

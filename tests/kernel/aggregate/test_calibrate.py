@@ -13,18 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.simulate import SimulatedMethod
 from combee.errors import CallError, CallErrorKind, RunError, UsageError
-from combee.kernel.aggregate import (
-    SIZES,
-    Calibration,
-    Retention,
-    SimulatedMethod,
-    calibrate,
-    calibration_price,
-    fit_retention,
-    recommend,
-)
-from combee.kernel.aggregate.fit import fit_counts
+from combee.kernel.aggregate import SIZES, Calibration, Retention, calibrate, calibration_price
+from combee.kernel.aggregate.calibrate import fit_counts, fit_retention, recommend
 from combee.kernel.journal import MemoryScope
 
 

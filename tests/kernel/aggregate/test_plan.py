@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from combee.errors import UsageError
-from combee.kernel.aggregate import Cost, Paper, Retention, best_fan_in, best_tree, plan, tree_seconds
-from combee.kernel.aggregate.cost import groups_of, least_levels
+from combee.kernel.aggregate import CallCost, Paper, Retention, plan
+from combee.kernel.aggregate.cost import best_tree, groups_of, least_levels, tree_seconds
 
-MEASURED = Cost(alpha=10.9, beta=0.06, concurrency=512)  # h = α/β = 182
+MEASURED = CallCost(alpha=10.9, beta=0.06, concurrency=512)  # h = α/β = 182
 
 # n, seconds of the preset, of the best tree, its levels, of the best tree with at most 64 inputs a call, its levels
 TABLE = [
@@ -46,7 +46,7 @@ def test_the_table_of_tree_optima(  # noqa: PLR0917 - one parameter a column
 
 
 def test_two_levels_beat_one_and_three_beat_two_where_the_formulas_say() -> None:
-    unlimited = Cost(10.9, 0.06)
+    unlimited = CallCost(10.9, 0.06)
     h = unlimited.alpha / unlimited.beta
     first = math.ceil((1 + math.sqrt(1 + h)) ** 2)
     assert len(best_tree(first - 10, cost=unlimited)) == 1
@@ -56,24 +56,37 @@ def test_two_levels_beat_one_and_three_beat_two_where_the_formulas_say() -> None
     assert len(best_tree(second + 400, cost=unlimited)) == 3
 
 
-@pytest.mark.parametrize(("alpha", "beta"), [(10.9, 0.06), (1.0, 1.0), (0.0, 1.0), (300.0, 0.01)])
-def test_the_best_fan_in_solves_its_equation(alpha: float, beta: float) -> None:
-    m = best_fan_in(Cost(alpha, beta))
-    assert m * (math.log(m) - 1) == pytest.approx(alpha / beta, rel=1e-9, abs=1e-6)
+def best_fan_in(h: float) -> float:
+    """Return m ≥ e with m(ln m − 1) = h, the best fan-in of an endless tree."""
+    low, high = math.e, math.e + h + 1
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if middle * (math.log(middle) - 1) < h else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize(("n", "alpha", "beta"), [(100_000, 10.9, 0.06), (60, 1.0, 1.0), (1_000_000, 300.0, 0.01)])
+def test_the_solver_comes_near_the_closed_form_of_a_tree_with_any_number_of_levels(
+    n: int, alpha: float, beta: float
+) -> None:
+    cost, m = CallCost(alpha, beta), best_fan_in(alpha / beta)
+    bound = math.log(n) / math.log(m) * cost.seconds(m)
+    assert bound <= tree_seconds(n, best_tree(n, cost=cost), cost) <= 1.1 * bound
 
 
 def test_retention_lowers_the_best_fan_in_as_the_formula_says() -> None:
-    cost, retention = Cost(10.9, 0.06), Retention(delta=0.1, m0=40.0, price=60.0)
-    m = best_fan_in(cost, retention)
-    assert m * (math.log(m) - 1) == pytest.approx((10.9 + 60 * 0.1) / (0.06 + 60 / 40), rel=1e-9)
-    assert m < best_fan_in(cost)
-    assert best_fan_in(Cost(1.0, 0.0)) == math.inf
+    n, cost, retention = 2_000, CallCost(10.9, 0.06), Retention(delta=0.1, m0=40.0, price=60.0)
+    m = best_fan_in((10.9 + 60 * 0.1) / (0.06 + 60 / 40))
+    bound = math.log(n) / math.log(m) * (cost.seconds(m) + 60 * retention.loss(m))
+    fan_ins = best_tree(n, cost=cost, retention=retention)
+    assert max(fan_ins) < min(best_tree(n, cost=cost))
+    assert bound <= sum(cost.seconds(size) + 60 * retention.loss(size) for size in fan_ins) <= 1.1 * bound
 
 
 @given(st.integers(2, 5_000), st.integers(2, 70), st.one_of(st.none(), st.integers(1, 600)))
 @settings(max_examples=60)
 def test_the_solver_is_never_worse_than_any_equal_tree(n: int, cap: int, concurrency: int | None) -> None:
-    cost = Cost(10.9, 0.06, concurrency)
+    cost = CallCost(10.9, 0.06, concurrency)
     fan_ins = best_tree(n, cost=cost, cap=cap)
     count = n
     for fan_in in fan_ins:
@@ -130,7 +143,7 @@ def test_a_method_that_combines_by_model_gets_levels_under_the_cap() -> None:
     made = plan(10_000, max_items=64, combine_calls_model=True)
     assert len(made.fan_ins) == 3
     assert max(made.fan_ins) <= 64
-    timed = plan(10_000, max_items=64, combine_calls_model=True, cost=Cost(10.9, 0.06, 512))
+    timed = plan(10_000, max_items=64, combine_calls_model=True, cost=CallCost(10.9, 0.06, 512))
     assert timed.seconds is not None
     assert made.resized(10_000, weights=None, combine_calls_model=True) == made
     careful = plan(10_000, max_items=64, combine_calls_model=True, retention=Retention(0.0, 10.0))
@@ -174,7 +187,7 @@ def test_a_wrong_argument_is_named_with_what_to_do(wrong: dict[str, Any]) -> Non
 @pytest.mark.parametrize(("alpha", "beta", "concurrency"), [(-1.0, 0.0, None), (math.nan, 0.0, None), (1.0, 1.0, 0)])
 def test_a_cost_that_makes_no_sense_is_refused(alpha: float, beta: float, concurrency: int | None) -> None:
     with pytest.raises(UsageError):
-        Cost(alpha, beta, concurrency)
+        CallCost(alpha, beta, concurrency)
 
 
 @pytest.mark.parametrize(("delta", "m0"), [(-0.1, 40.0), (0.0, 0.0), (math.inf, 1.0), (math.nan, 1.0)])

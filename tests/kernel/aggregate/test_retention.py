@@ -7,7 +7,8 @@ import statistics
 
 import pytest
 
-from combee.kernel.aggregate import Retention, SimulatedMethod, expected, plan, scan
+from benchmarks.simulate import SimulatedMethod
+from combee.kernel.aggregate import Retention, expected, plan, scan
 
 FORGETFUL = Retention(0.0, 40.0)
 

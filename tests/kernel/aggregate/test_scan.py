@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.simulate import SimulatedMethod, simulated_time
 from combee.errors import BudgetError, CallError, CallErrorKind, RunError, UsageError
-from combee.kernel.aggregate import Cost, Plan, Retention, Scan, SimulatedMethod, plan, scan, simulated_time
+from combee.kernel.aggregate import CallCost, Plan, Retention, Scan, plan, scan
 from combee.kernel.journal import JSONLike, MemoryScope, hash_json
 from combee.kernel.runner import LocalRunner
 
@@ -68,7 +69,7 @@ async def test_the_preset_is_one_call_below_nine_items(n: int) -> None:
 def test_a_tree_of_one_second_calls_takes_two_seconds() -> None:
     """36 items in 6 groups, once each, every call 1 s: 2 s, where one call after the other takes 7."""
     for n, copies in ((36, 1), (36, 2), (100, 1)):
-        method = SimulatedMethod(cost=Cost(1.0, 0.0))
+        method = SimulatedMethod(cost=CallCost(1.0, 0.0))
         result, seconds = simulated_time(scan(keys(n), method, plan(n, preset="paper", copies=copies)))
         assert seconds == pytest.approx(2.0)
         assert result.depth == 2
@@ -359,32 +360,6 @@ def test_a_retry_in_smaller_groups_does_not_meet_the_decisions_of_the_first_try(
     again = asyncio.run(scan(keys(32), SimulatedMethod(fault=fault), plan(32, max_items=4), scope=scope))
     assert first.calls > again.calls == 8
     assert all(node.error is None for node in again.nodes)
-
-
-def test_a_quorum_leaves_stragglers_to_the_next_step_and_replays_who_was_in() -> None:
-    def run(scope: MemoryScope, sigma: float, quorum: float) -> tuple[Scan[Facts], float]:
-        method = SimulatedMethod(cost=Cost(1.0, 0.0), spread=sigma)
-        return simulated_time(scan(keys(1000), method, plan(1000), scope=scope, quorum=quorum))
-
-    scope = MemoryScope()
-    whole, slow = run(MemoryScope(), 0.6, 1.0)
-    most, fast = run(scope, 0.6, 0.95)
-    assert whole.late == ()
-    assert fast < 0.8 * slow
-    assert 0 < len(most.late) <= 50
-    assert set(most.late) | most.covered == set(keys(1000))
-    assert not set(most.uncovered) & set(most.late)
-    # Another timing, the same journal: the decision stands.
-    replayed, _ = simulated_time(
-        scan(keys(1000), SimulatedMethod(cost=Cost(1.0, 0.5)), plan(1000), scope=scope, quorum=0.95)
-    )
-    assert bytes_of(replayed) == bytes_of(most)
-
-
-@pytest.mark.parametrize("quorum", [0.0, -0.1, 1.01])
-async def test_a_quorum_that_is_no_share_is_refused(quorum: float) -> None:
-    with pytest.raises(UsageError, match="quorum"):
-        await scan(keys(3), SimulatedMethod(), plan(3), quorum=quorum)
 
 
 async def test_the_token_cap_holds_in_every_leaf_and_a_heavy_item_stands_alone() -> None:

@@ -11,18 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.simulate import SimulatedMethod, simulated_time
 from combee.errors import CallError, CallErrorKind, UsageError
-from combee.kernel.aggregate import (
-    Absent,
-    Cost,
-    Retention,
-    Scan,
-    SimulatedMethod,
-    plan,
-    scan,
-    scan_stream,
-    simulated_time,
-)
+from combee.kernel.aggregate import Absent, CallCost, Retention, Scan, plan, scan, scan_stream
 from combee.kernel.journal import MemoryScope
 
 Facts = frozenset[str]
@@ -69,7 +60,7 @@ def test_the_preset_streams_too() -> None:
 
 @pytest.mark.parametrize("sigma", [0.3, 0.6, 1.0])
 def test_leaves_that_start_early_save_time_under_stragglers(sigma: float) -> None:
-    method = SimulatedMethod(cost=Cost(0.5, 0.0), retention=FORGETFUL, spread=sigma)
+    method = SimulatedMethod(cost=CallCost(0.5, 0.0), retention=FORGETFUL, spread=sigma)
     shape = plan(640)
 
     async def barrier() -> Scan[Facts]:
@@ -85,7 +76,7 @@ def test_leaves_that_start_early_save_time_under_stragglers(sigma: float) -> Non
 def test_a_quorum_seals_blocks_and_a_resumed_run_repeats_them() -> None:
     def run(scope: MemoryScope, seed: int, quorum: float) -> tuple[Scan[Facts], float]:
         source = mapped(keys(200), random.Random(seed), 1.0)
-        method = SimulatedMethod(cost=Cost(0.1, 0.0))
+        method = SimulatedMethod(cost=CallCost(0.1, 0.0))
         return simulated_time(scan_stream(source, keys(200), method, plan(200), scope=scope, quorum=quorum))
 
     scope = MemoryScope()
@@ -174,3 +165,9 @@ def test_errors_of_the_source_and_unknown_keys_come_through() -> None:
         asyncio.run(scan_stream(arriving(["stranger"]), keys(5), SimulatedMethod(), plan(5)))
     with pytest.raises(UsageError, match="nothing to aggregate"):
         asyncio.run(scan_stream(arriving([]), [], SimulatedMethod(), plan(5)))
+
+
+@pytest.mark.parametrize("quorum", [0.0, -0.1, 1.01])
+def test_a_quorum_that_is_no_share_is_refused(quorum: float) -> None:
+    with pytest.raises(UsageError, match="quorum"):
+        asyncio.run(scan_stream(arriving(keys(3)), keys(3), SimulatedMethod(), plan(3), quorum=quorum))

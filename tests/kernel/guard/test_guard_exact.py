@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from combee.errors import UsageError
 from combee.kernel.guard import Spending, Trial, compare
-from combee.kernel.guard.exact import p_not_above, smallest_drop
+from combee.kernel.guard.regression import p_not_above, smallest_drop
 
 
 @given(st.lists(st.integers(-4, 4), max_size=9))

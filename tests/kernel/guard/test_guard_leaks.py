@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from combee.kernel.guard import Evidence, GuardState, HeldOut, LeakIndex, Limits, judge, screen
+from combee.kernel.guard import Evidence, GuardLimits, GuardState, HeldOut, LeakIndex, judge, screen
 from combee.kernel.guard.leaks import distinctive
 from combee.kernel.playbook import Add, Delta, Operation, Remove, Update, delta_of
 from combee.redaction import find_secrets
@@ -141,7 +141,7 @@ def test_no_verdict_ever_lets_a_secret_through(
     seen = Evidence(
         0, items, Delta((bad, Add("OTHERS", "use 1234 here", ("r2",)), Remove("x", ("r2",)))), attempt=attempt
     )
-    verdict = judge(seen, GuardState(), Limits(allow_leaks=allow, find_secrets=find_secrets), index=INDEX)
+    verdict = judge(seen, GuardState(), GuardLimits(allow_leaks=allow, find_secrets=find_secrets), index=INDEX)
     for operation in verdict.delta:
         said = f"{getattr(operation, 'section', '')} {getattr(operation, 'text', '')}"
         assert secret not in said

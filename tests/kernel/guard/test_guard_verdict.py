@@ -12,10 +12,10 @@ import pytest
 from combee.errors import DataError
 from combee.kernel.guard import (
     Evidence,
+    GuardLimits,
     GuardState,
     HeldOut,
     LeakIndex,
-    Limits,
     Trial,
     after,
     alert_payload,
@@ -23,8 +23,7 @@ from combee.kernel.guard import (
     judge,
     to_json,
 )
-from combee.kernel.guard.history import Yield
-from combee.kernel.guard.specific import count_specific, specific_terms
+from combee.kernel.guard.checks import Yield, count_specific, specific_terms
 from combee.kernel.playbook import Add, Delta, Remove, Update
 
 USUAL = GuardState(usual=tuple(Yield(40, 36 + i % 3, 36, 36) for i in range(6)))
@@ -142,7 +141,7 @@ def test_retries_are_bounded_and_end_at_one_item(world: ModuleType) -> None:
     seen = step(world, 40, 2)
     assert judge(replace(seen, max_items=2), GuardState()).max_items == 1
     assert judge(replace(seen, max_items=1), GuardState()).action == "alert"
-    assert judge(seen, GuardState(), Limits(retries=0)).action == "alert"
+    assert judge(seen, GuardState(), GuardLimits(retries=0)).action == "alert"
     assert judge(replace(seen, max_items=None), GuardState()).max_items == 20
 
 

@@ -69,8 +69,8 @@ async def test_names_inside_a_sub_scope_never_meet_those_outside(scope: Scope) -
     inner = scope.sub("retry").sub("half")
     await scope.once("r", "a", None, shop("outer"))
     await inner.once("r", "a", None, shop("inner"))
-    assert scope.decide("size", lambda: 1) == 1
-    assert inner.decide("size", lambda: 2) == 2
+    assert scope.decide("size", 1) == 1
+    assert inner.decide("size", 2) == 2
     assert shop.made == ["outer", "inner"]
     assert scope.address == "seed 1/epoch 2/step 3"
     assert inner.address == "seed 1/epoch 2/step 3/retry/half"
@@ -149,7 +149,7 @@ async def test_addresses_and_names_with_any_characters_work(scope: Scope) -> Non
     for role, item in [("", ""), ("a/b", "c"), ("a", "b/c"), ("r\ud800", "i\x00"), ("1:a", "2")]:
         await scope.once(role, item, None, shop(role + item))
         await scope.once(role, item, None, shop("again"))
-        assert scope.decide(role + item, lambda: 7) == 7
+        assert scope.decide(role + item, 7) == 7
     assert len(shop.made) == 5
     assert "again" not in shop.made
 
@@ -164,23 +164,26 @@ async def test_a_result_that_is_not_json_is_refused_and_not_stored(scope: Scope)
 
 
 def test_a_decision_is_made_once(scope: Scope) -> None:
-    assert scope.decide("batch", lambda: {"size": 40}) == {"size": 40}
-    assert scope.decide("batch", lambda: {"size": 50}) == {"size": 40}
-    assert scope.decide("none", lambda: None) is None
-
-    def never() -> JSON:
-        raise AssertionError
-
-    assert scope.decide("none", never) is None
+    assert scope.decide("batch", {"size": 40}) == {"size": 40}
+    assert scope.decide("batch", {"size": 50}) == {"size": 40}
+    assert scope.decide("none", None) is None
+    assert scope.decide("none", 1) is None
 
 
-def test_threads_agree_on_a_decision_and_a_decision_may_ask_for_another(scope: Scope) -> None:
+def test_a_look_at_a_decision_makes_none(scope: Scope) -> None:
+    assert scope.peek("batch") is None
+    assert scope.decide("batch", [40]) == [40]
+    assert scope.peek("batch") == [40]
+    assert scope.sub("inner").peek("batch") is None
+
+
+def test_threads_agree_on_a_decision(scope: Scope) -> None:
     together = threading.Barrier(4)
     answers: list[JSON] = []
 
     def ask(number: int) -> None:
         together.wait()
-        answers.append(scope.decide("outer", lambda: [number, scope.decide("inner", lambda: number)]))
+        answers.append(scope.decide("outer", [number, scope.decide("inner", number)]))
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
     for thread in threads:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from combee.errors import UsageError
 from combee.kernel.journal import JOURNAL_NAME, Journal
-from combee.kernel.journal.patch import make_patch, use_patch
+from combee.kernel.journal.versions import make_patch, use_patch
 
 
 def digest_of(text: str) -> str:

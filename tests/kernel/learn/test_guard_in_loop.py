@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from combee.kernel.aggregate import Method
-from combee.kernel.guard import HeldOut, LeakIndex, Policy, check_book, notify
+from combee.kernel.guard import HeldOut, LeakIndex, Policy, check_book
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import (
     Alerted,
     Event,
-    GuardSpoke,
+    GuardJudged,
     Judge,
     LearnConfig,
     LearnResult,
@@ -47,6 +47,7 @@ from combee.kernel.playbook import (
 from combee.kernel.runner import run_sync
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.lexical.curator import LexicalMethod
+from combee.run.notify import notify
 from combee.tasks import TaskSet, load
 
 Change = Callable[[Delta, Sequence[Reflection], int], Delta]
@@ -135,8 +136,8 @@ def learned(many: TaskSet) -> Playbook:
     return run_sync(learn(many.train[:360], live, LexicalCurator(), config=LearnConfig(batch=90))).last
 
 
-def spoken(events: Sequence[Event]) -> list[GuardSpoke]:
-    return [event for event in events if isinstance(event, GuardSpoke)]
+def spoken(events: Sequence[Event]) -> list[GuardJudged]:
+    return [event for event in events if isinstance(event, GuardJudged)]
 
 
 @pytest.mark.parametrize("step", [0, 2])

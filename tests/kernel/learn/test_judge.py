@@ -16,12 +16,12 @@ def test_a_judge_goes_on_from_the_state_of_another() -> None:
     one, other = Judge(), Judge()
     one.begin(BOOK)
     collapsed = Evidence(0, {f"r{n}": f"part XK-{n}" for n in range(16)}, Delta(), max_items=4, attempt=2)
-    one.settle(collapsed, one.on_evidence(collapsed), BOOK, leafwise=True)
+    one.remember(collapsed, one.on_evidence(collapsed), BOOK, leafwise=True)
     other.set_state(json.loads(json.dumps(one.get_state())))
     assert (other.stable, other.ceiling) == (BOOK, 4)
     for _ in range(20):
         for judge in (one, other):
-            judge.settle(Evidence(1, {}, Delta()), judge.on_evidence(Evidence(1, {}, Delta())), BOOK, leafwise=True)
+            judge.remember(Evidence(1, {}, Delta()), judge.on_evidence(Evidence(1, {}, Delta())), BOOK, leafwise=True)
         assert other.get_state() == one.get_state()
     assert one.ceiling is not None
     assert one.ceiling > 4

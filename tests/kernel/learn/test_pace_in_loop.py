@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from combee.kernel.aggregate import Method, simulated_time
+from benchmarks.simulate import simulated_time
+from combee.kernel.aggregate import Method
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import BatchChosen, Event, LearnConfig, LiveTasks, Reflection, learn
 from combee.kernel.playbook import Delta, Playbook

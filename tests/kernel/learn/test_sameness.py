@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.scripted_models import ScriptedModel
 from combee.ace import AceGenerator
 from combee.errors import BudgetError, CallError, CallErrorKind, RunError, UsageError
 from combee.kernel.journal import Journal, Scope
@@ -16,7 +17,6 @@ from combee.kernel.learn import LearnConfig, LearnResult, LiveTasks, Rollout, Ta
 from combee.kernel.learn.sameness import named_part
 from combee.kernel.playbook import Playbook, digest, from_text
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
-from combee.model import ScriptedModel
 from combee.redaction import find_secrets
 from combee.tasks import TaskSet, load
 

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.errors import UsageError
-from combee.kernel.pace import Delay, Fit, curve, explain
+from combee.kernel.pace import Delay, DelayLaw, curve, explain
 from combee.kernel.pace.choose import choose, clean_candidates
 from combee.kernel.pace.fit import fit_curve, fit_delays
 
 CASE_26 = fit_curve([2, 4, 8, 16, 32], [100 / b for b in (2, 4, 8, 16, 32)])
 
 
-def power(alpha: float, sizes: tuple[int, ...] = (2, 4, 8, 16, 32)) -> Fit:
+def power(alpha: float, sizes: tuple[int, ...] = (2, 4, 8, 16, 32)) -> DelayLaw:
     law = fit_curve(sizes, [100 * b**-alpha for b in sizes])
-    assert isinstance(law, Fit)
+    assert isinstance(law, DelayLaw)
     return law
 
 

@@ -5,7 +5,6 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kernel.playbook.strategies import OPERATIONS, VOTES, books
 
 from combee.errors import UsageError
 from combee.kernel.playbook import (
@@ -28,7 +27,8 @@ from combee.kernel.playbook import (
     to_text,
     tokens,
 )
-from combee.kernel.playbook.ids import number_of
+from combee.kernel.playbook.sections import number_of
+from tests.kernel.playbook.strategies import OPERATIONS, VOTES, books
 
 HELPFUL, HARMFUL = VoteKind.HELPFUL, VoteKind.HARMFUL
 

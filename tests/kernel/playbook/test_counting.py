@@ -4,10 +4,10 @@ import importlib.util
 
 import pytest
 from hypothesis import given
-from tests.kernel.playbook.strategies import ANY_TEXT, books
 
 from combee.errors import UsageError
 from combee.kernel.playbook import Bullet, Playbook, count_tokens, to_text, tokens
+from tests.kernel.playbook.strategies import ANY_TEXT, books
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from hypothesis import given
-from tests.kernel.playbook.strategies import OPERATIONS
 
 from combee.kernel.playbook import Add, Delta, Merge, Operation, Remove, Update, delta_of, merge
+from tests.kernel.playbook.strategies import OPERATIONS
 
 
 @given(OPERATIONS, OPERATIONS, OPERATIONS)

@@ -5,18 +5,17 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kernel.playbook.strategies import ANY_TEXT, books
 
 from combee.errors import UsageError
 from combee.kernel.playbook import (
     Bullet,
     Playbook,
     deduplicate,
-    fold_duplicates,
     near_duplicates,
     same_lesson,
     similarity,
 )
+from tests.kernel.playbook.strategies import ANY_TEXT, books
 
 
 def book_of(*texts: str) -> Playbook:
@@ -27,10 +26,7 @@ def test_two_identical_bullets_become_one_with_all_counters_and_sources() -> Non
     book = Playbook(
         (Bullet("misc-00001", "OTHERS", "x", 2, 1, ("a",)), Bullet("misc-00002", "OTHERS", "x", 3, 0, ("b",)))
     )
-    folded = fold_duplicates(book)
-    assert [(b.helpful, b.harmful, b.sources) for b in folded.playbook] == [(5, 1, ("a", "b"))]
-    assert folded.merged == {"misc-00001": "misc-00002"}
-    assert deduplicate(book) == folded.playbook
+    assert [(b.id, b.helpful, b.harmful, b.sources) for b in deduplicate(book)] == [("misc-00002", 5, 1, ("a", "b"))]
 
 
 def test_near_duplicates_need_not_be_transitive_for_counters_to_be_conserved() -> None:
@@ -51,13 +47,12 @@ def test_near_duplicates_need_not_be_transitive_for_counters_to_be_conserved() -
 
 @given(books(), st.sampled_from([0.3, 0.7, 1.0]))
 def test_folding_conserves_counters_and_sources_and_is_done_once(book: Playbook, threshold: float) -> None:
-    folded = fold_duplicates(book, threshold)
-    after = folded.playbook
+    after = deduplicate(book, threshold)
     assert sum(bullet.helpful for bullet in after) == sum(bullet.helpful for bullet in book)
     assert sum(bullet.harmful for bullet in after) == sum(bullet.harmful for bullet in book)
     assert {s for bullet in after for s in bullet.sources} == {s for bullet in book for s in bullet.sources}
-    assert {bullet.id for bullet in book} == {bullet.id for bullet in after} | set(folded.merged)
-    assert fold_duplicates(after, threshold).merged == {}
+    assert {bullet.id for bullet in after} <= {bullet.id for bullet in book}
+    assert deduplicate(after, threshold) == after
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from typing import Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kernel.playbook.strategies import ANY_TEXT, books
 
 from combee.errors import DataError, UsageError
 from combee.kernel.playbook import (
@@ -21,6 +20,7 @@ from combee.kernel.playbook import (
     to_text,
 )
 from combee.kernel.playbook.textform import escape, unescape
+from tests.kernel.playbook.strategies import ANY_TEXT, books
 
 STYLES: list[Literal["ace", "appworld"]] = ["ace", "appworld"]
 TRICKY = [

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kernel.playbook.strategies import OPERATIONS, VOTES, books
 
 from combee.kernel.playbook import (
     Add,
@@ -19,6 +18,7 @@ from combee.kernel.playbook import (
     delta_of,
     replay,
 )
+from tests.kernel.playbook.strategies import OPERATIONS, VOTES, books
 
 REVISIONS = st.lists(
     st.builds(

@@ -5,9 +5,9 @@ import unicodedata
 
 import pytest
 from hypothesis import given
-from tests.kernel.playbook.strategies import ANY_TEXT
 
 from combee.kernel.playbook import Bullet, count_lone_surrogates, normalize
+from tests.kernel.playbook.strategies import ANY_TEXT
 
 
 @pytest.mark.parametrize("text", ["a\r\nb", "a\rb", "a\nb", "a\u2028b", "a\x85b", "a\x0bb"])

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kernel.playbook.strategies import ANY_TEXT, books
 
 from combee.errors import UsageError
 from combee.kernel.playbook import Bullet, Playbook, diff, tokens, view
+from tests.kernel.playbook.strategies import ANY_TEXT, books
 
 BOOK = Playbook(
     (

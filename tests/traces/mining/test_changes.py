@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.traces.mining.runs import lessons, recorded
 
 from combee.redaction import Step, ToolCall, Trace
+from tests.traces.mining.runs import lessons, recorded
 
 TRACED = "Traceback:\n  File \"/app/solve.py\", line 3, in <module>\nModuleNotFoundError: No module named 'numpy'"
 WITHOUT = (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.traces.mining.runs import lessons, recorded, talk
 
 from combee.redaction import Step, ToolCall, Trace
 from combee.traces.mining import findings
+from tests.traces.mining.runs import lessons, recorded, talk
 
 KILLED = "The last command <command>x</command> timed out and has been killed."
 

@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from tests.traces.mining.runs import recorded
 
 from combee.traces.mining import survey
+from tests.traces.mining.runs import recorded
 
 HELP = [f"Step {number}: look at the table." for number in range(60)]
 TEXTS = {

@@ -7,12 +7,12 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.traces.mining.runs import recorded
 
 from combee.redaction import Step, ToolCall, Trace
 from combee.traces.mining import failed_calls, survey
 from combee.traces.mining.attempts import attempts
 from combee.traces.mining.faults import fault_of, reply_error, unwrapped
+from tests.traces.mining.runs import recorded
 
 
 def asked(result: str, tool: str = "query", name: str = "t", page: int = 0) -> Trace:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.traces.mining.runs import recorded
 
 from combee.kernel.journal import MemoryScope
 from combee.kernel.learn import LearnConfig, RecordedTraces, learn
@@ -24,6 +23,7 @@ from combee.traces.mining import (
     survey,
     vote_trace,
 )
+from tests.traces.mining.runs import recorded
 
 MISSING = [
     ("python3 a.py", "ModuleNotFoundError: No module named 'six'", 1),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.traces.mining.runs import lessons, recorded
 
 from combee.traces.mining import survey
 from combee.traces.mining.shell import core, parts, same_call
+from tests.traces.mining.runs import lessons, recorded
 
 DENIED = "bash: ./deploy.sh: Permission denied"
 REFUSED = "psql: error: could not connect to server"

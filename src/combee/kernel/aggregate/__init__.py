@@ -10,17 +10,12 @@ from combee.kernel.aggregate.calibrate import (
     Measured,
     calibrate,
     calibration_price,
-    recommend,
 )
-from combee.kernel.aggregate.cost import Cost, Retention, best_fan_in, best_tree, tree_seconds
-from combee.kernel.aggregate.fit import Fit, fit_retention
-from combee.kernel.aggregate.plan import Paper, Plan, plan
-from combee.kernel.aggregate.protocol import Method
-from combee.kernel.aggregate.result import Node, Scan
-from combee.kernel.aggregate.retention import Expected, expected
-from combee.kernel.aggregate.scan import scan
-from combee.kernel.aggregate.simulate import SimulatedMethod, simulated_time
-from combee.kernel.aggregate.stream import Absent, scan_stream
+from combee.kernel.aggregate.cost import CallCost, Retention
+from combee.kernel.aggregate.method import Method
+from combee.kernel.aggregate.plan import Expected, Paper, Plan, expected, plan
+from combee.kernel.aggregate.scan import Absent, scan, scan_stream
+from combee.kernel.aggregate.tree import Node, Scan
 
 __all__ = [
     "BASELINES",
@@ -28,9 +23,8 @@ __all__ = [
     "Absent",
     "Calibration",
     "CalibrationPrice",
-    "Cost",
+    "CallCost",
     "Expected",
-    "Fit",
     "Measured",
     "Method",
     "Node",
@@ -38,18 +32,11 @@ __all__ = [
     "Plan",
     "Retention",
     "Scan",
-    "SimulatedMethod",
     "aggregate",
-    "best_fan_in",
-    "best_tree",
     "calibrate",
     "calibration_price",
     "expected",
-    "fit_retention",
     "plan",
-    "recommend",
     "scan",
     "scan_stream",
-    "simulated_time",
-    "tree_seconds",
 ]

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from combee.errors import NothingReadError, UsageError, did_you_mean
-from combee.kernel.aggregate.hooks import covered_keys, similarity_of, summarize, with_limit
+from combee.kernel.aggregate.method import Method, covered_keys, similarity_of, summarize, with_limit
 from combee.kernel.aggregate.plan import Plan, plan
-from combee.kernel.aggregate.protocol import Method
-from combee.kernel.aggregate.result import Node, Scan
 from combee.kernel.aggregate.scan import scan, unique
+from combee.kernel.aggregate.tree import Node, Scan
 from combee.kernel.journal import Scope
 from combee.kernel.runner import LocalRunner, Runner
 

@@ -12,12 +12,12 @@ from functools import cache
 
 from combee.errors import UsageError
 
-__all__ = ["Cost", "Retention", "best_fan_in", "best_tree", "least_levels", "tree_seconds"]
+__all__ = ["CallCost", "Retention", "best_tree", "least_levels", "tree_seconds"]
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """What a call over m inputs costs in time.
+class CallCost:
+    """What a call over m inputs costs in time: alpha + beta·m seconds.
 
     Attributes:
         alpha: Seconds per call, whatever is in it.
@@ -70,26 +70,6 @@ class Retention:
         return math.exp(-self.loss(size))
 
 
-def best_fan_in(cost: Cost, retention: Retention | None = None) -> float:
-    """Return the fan-in m ≥ e at which a deep tree is best: m(ln m − 1) = h (no cap, no limit on concurrency).
-
-    Infinite when more inputs cost nothing (β = 0 and no retention).
-    """
-    price = retention.price if retention else 0.0
-    top = cost.alpha + (price * retention.delta if retention else 0.0)
-    below = cost.beta + (price / retention.m0 if retention else 0.0)
-    if below == 0:
-        return math.inf
-    h = top / below
-    m = max(math.e, h / max(1.0, math.log(h + 1)))
-    for _ in range(60):  # Newton on a convex function: the derivative of m(ln m − 1) is ln m
-        step = (m * (math.log(m) - 1) - h) / max(math.log(m), 1e-9)
-        m = max(math.e, m - step)
-        if abs(step) < 1e-12 * m:
-            break
-    return m
-
-
 def least_levels(inputs: int, cap: int) -> int:
     """Return the smallest L with cap^L ≥ inputs: L ≥ ln N / ln M, in whole numbers. At least 1; `cap` is 2 or more."""
     levels, reach = 1, cap
@@ -103,7 +83,7 @@ def groups_of(inputs: int, fan_in: int) -> int:
     return -(-inputs // fan_in)
 
 
-def tree_seconds(inputs: int, fan_ins: tuple[int, ...], cost: Cost) -> float:
+def tree_seconds(inputs: int, fan_ins: tuple[int, ...], cost: CallCost) -> float:
     """Return the seconds of a tree whose levels have these fan-ins, leaves first, with evenly filled groups."""
     total = 0.0
     for fan_in in fan_ins:
@@ -115,7 +95,7 @@ def tree_seconds(inputs: int, fan_ins: tuple[int, ...], cost: Cost) -> float:
 def best_tree(
     inputs: int,
     *,
-    cost: Cost,
+    cost: CallCost,
     retention: Retention | None = None,
     cap: int | None = None,
     leaf_cap: int | None = None,
@@ -149,7 +129,7 @@ def best_tree(
     return min(found)[1]
 
 
-def _level(count: int, fan_in: int, cost: Cost, retention: Retention | None) -> float:
+def _level(count: int, fan_in: int, cost: CallCost, retention: Retention | None) -> float:
     groups = groups_of(count, fan_in)
     size = groups_of(count, groups)
     rounds = 1 if cost.concurrency is None else groups_of(groups, cost.concurrency)

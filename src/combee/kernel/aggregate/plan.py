@@ -1,7 +1,9 @@
 """The plan of an aggregation: group sizes, copies, levels and second chances, chosen before anything is paid.
 
 Three shapes: the preset "paper" (arXiv 2604.04247, section 3); our default, leaves under caps and a merge by code; and
-a tree of model calls for methods that cannot merge by code. `Plan.explain` says in words what was chosen and why.
+a tree of model calls for methods that cannot merge by code. `Plan.explain` says in words what was chosen and why, and
+`expected` what a plan keeps and reads when every call forgets. That is a model, not a law: a lesson that enters a call
+over m inputs leaves it with probability exp(−δ − m/m0), each time anew.
 """
 
 from __future__ import annotations
@@ -12,11 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from combee.errors import UsageError, did_you_mean
-from combee.kernel.aggregate.cost import Cost, Retention, best_tree, groups_of, least_levels, tree_seconds
-from combee.kernel.aggregate.retention import expected
+from combee.kernel.aggregate.cost import CallCost, Retention, best_tree, groups_of, least_levels, tree_seconds
 from combee.kernel.aggregate.shuffle import blocks_even, blocks_filled
 
-__all__ = ["Paper", "Plan", "plan"]
+__all__ = ["Expected", "Paper", "Plan", "expected", "plan"]
 
 _MOST_COPIES = 1000  # far above any use; a slip of the keyboard must not become a run that never ends
 PAPER_FEWEST = 9  # below this ⌊√n⌋ is 2 or less: the preset makes one call
@@ -64,7 +65,7 @@ class Plan:
     max_tokens: int | None = None
     preset: Literal["paper"] | None = None
     second_chances: int = 1
-    cost: Cost | None = None
+    cost: CallCost | None = None
     retention: Retention | None = None
     combine_calls_model: bool = False
     paper: Paper = Paper()
@@ -135,7 +136,7 @@ def plan(
     max_tokens: int | None = None,
     preset: Literal["paper"] | Paper | None = None,
     second_chances: int | None = None,
-    cost: Cost | None = None,
+    cost: CallCost | None = None,
     retention: Retention | None = None,
     combine_calls_model: bool = False,
 ) -> Plan:
@@ -246,7 +247,7 @@ def _filled(made: Plan, weights: Sequence[int] | None) -> _Shape:
 def _levels(made: Plan, reads: int, leaf_cap: int) -> tuple[int, ...]:
     cap = made.max_items
     if made.cost is not None or made.retention is not None:
-        cost = made.cost or Cost(0.0, 0.0)
+        cost = made.cost or CallCost(0.0, 0.0)
         return best_tree(
             reads, cost=cost, retention=made.retention, cap=cap, leaf_cap=leaf_cap, least=2 if made.copies > 1 else 1
         )
@@ -294,3 +295,42 @@ def _check(made: Plan, weights: Sequence[int] | None) -> None:
         raise UsageError(f"{len(weights)} weights for {made.n} items", hint="Give one weight an item.")
     if weights is not None and not all(weight >= 0 for weight in weights):  # false for NaN too
         raise UsageError("a weight is below 0 or no number", hint="Give the tokens of each item, 0 or more.")
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a plan does on average.
+
+    Attributes:
+        kept: Share of the items whose lesson is in the result, 0 to 1.
+        reads: Reads of an item, first round and second chances.
+    """
+
+    kept: float
+    reads: float
+
+
+def expected(plan: Plan, retention: Retention) -> Expected:
+    """Return the expected share kept and the reads of an item.
+
+    A model call above the leaves counts updates as its inputs. Second chances are counted where deltas are merged by
+    code; where a model combines, they add calls that forget again, and the engine keeps the better of the results.
+    """
+    missed = (1.0 - retention.kept(plan.reads / plan.groups)) ** plan.times
+    reads = float(plan.times)
+    if len(plan.fan_ins) > 1:
+        return Expected((1.0 - missed) * _above(plan, retention), reads)
+    for _ in range(plan.second_chances):
+        reads += missed
+        again = max(1, round(missed * plan.n))
+        missed *= 1.0 - retention.kept(again / groups_of(again, plan.fan_ins[0]))
+    return Expected(1.0 - missed, reads)
+
+
+def _above(plan: Plan, retention: Retention) -> float:
+    kept, count = 1.0, plan.groups
+    for fan_in in plan.fan_ins[1:]:
+        groups = groups_of(count, fan_in)
+        kept *= retention.kept(count / groups)
+        count = groups
+    return kept

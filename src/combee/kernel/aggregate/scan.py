@@ -1,27 +1,29 @@
 """The parallel scan (arXiv 2604.04247, section 3.1): items in, one delta and the whole truth about its coverage out.
 
 The result depends on the items, the plan, the seed and the replies, never on the order of the input or of completion:
-items are sorted by key before they are shuffled, and nodes are put together in the order of the plan.
+items are sorted by key before they are shuffled, and nodes are put together in the order of the plan. `scan_stream`
+does the same while the map still runs: a leaf starts as soon as its block of the dispatch order is in. A quorum leaves
+stragglers to the next step; who was in each block is a journalled decision, repeated when the run is resumed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+import math
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from combee.errors import NothingReadError, UsageError
-from combee.kernel.aggregate.hooks import combine_by_model
-from combee.kernel.aggregate.journaled import Kept
-from combee.kernel.aggregate.parts import Built, Group, StopScanError
+from combee.kernel.aggregate.method import Method, combine_by_model
 from combee.kernel.aggregate.plan import Plan
-from combee.kernel.aggregate.protocol import Method
-from combee.kernel.aggregate.result import Scan
-from combee.kernel.aggregate.tree import Tree
+from combee.kernel.aggregate.shuffle import cut
+from combee.kernel.aggregate.tree import Built, CallGroup, Scan, ScanJournal, StopScanError, Tree
 from combee.kernel.journal import Scope
 from combee.kernel.runner import LocalRunner, Runner
 
-__all__ = ["scan"]
+__all__ = ["Absent", "scan", "scan_stream"]
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -35,7 +37,6 @@ async def scan(
     scope: Scope | None = None,
     runner: Runner | None = None,
     seed: int = 0,
-    quorum: float = 1.0,
 ) -> Scan[D]:
     """Aggregate the items.
 
@@ -48,32 +49,24 @@ async def scan(
         scope: Journal scope; calls and decisions kept in it are not bought or made again. None keeps nothing.
         runner: Runs the calls; default `LocalRunner()`.
         seed: What the shuffle depends on.
-        quorum: Share of the items to wait for in the first round; the rest is cancelled and returned as `late`.
 
     Raises:
-        UsageError: No items, two different items with one key, or a quorum out of range.
+        UsageError: No items, or two different items with one key.
         NothingReadError: Not one group could be read.
         CallError: Access denied or no such model: no smaller group would help.
         BudgetError: The budget of the calls is used up.
     """
-    check_quorum(quorum)
     by_key = unique(items, method)
     keys = sorted(by_key)
     weights = [method.weight(by_key[key]) for key in keys] if plan.max_tokens is not None else None
     plan = fitted(plan, len(keys), weights, method)
-    tree = Tree(method, by_key, Kept(place(scope, plan, keys, seed), method), runner or LocalRunner())
+    tree = Tree(method, by_key, ScanJournal(place(scope, plan, keys, seed), method), runner or LocalRunner())
     groups = leaf_groups(plan, keys, f"{seed}/round 0", 0, weights=weights)
     try:
-        built = await tree.leaves(groups, 0, quorum=quorum)
+        built = await tree.leaves(groups, 0)
         return await finish(tree, plan, keys, built, seed)
     except StopScanError as stop:
         raise stop.error from stop
-
-
-def check_quorum(quorum: float) -> None:
-    """Refuse a quorum that is no share."""
-    if not 0.0 < quorum <= 1.0:
-        raise UsageError(f"quorum is {quorum}", hint="Give a share of the items: more than 0, at most 1.")
 
 
 def unique(items: Iterable[T], method: Method[T, D]) -> dict[str, T]:
@@ -110,10 +103,10 @@ def place(scope: Scope | None, plan: Plan, keys: Sequence[str], seed: int) -> Sc
 
 def leaf_groups(
     plan: Plan, keys: Sequence[str], seed: str, turn: int, *, weights: Sequence[int] | None = None, before: int = 0
-) -> list[Group[str]]:
+) -> list[CallGroup[str]]:
     """Return the leaf groups of one round in dispatch order."""
     return [
-        Group(f"r{turn}/l0/g{index}", tuple(keys[item] for item in block), (index,), before)
+        CallGroup(f"r{turn}/l0/g{index}", tuple(keys[item] for item in block), (index,), before)
         for index, block in enumerate(plan.blocks(seed, weights))
     ]
 
@@ -201,3 +194,162 @@ def _counted(tree: Tree[T, D], root: Built[D], keys: Sequence[str], late: set[st
         late=tuple(sorted(late)),
         notes=tuple(tree.notes),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Says that no item will come for the key (its rollout failed), so that its block need not wait."""
+
+    key: str
+
+
+async def scan_stream(
+    source: AsyncIterable[T | Absent],
+    keys: Sequence[str],
+    method: Method[T, D],
+    plan: Plan,
+    *,
+    scope: Scope | None = None,
+    runner: Runner | None = None,
+    seed: int = 0,
+    quorum: float = 1.0,
+    limit: int = 64,
+) -> Scan[D]:
+    """Aggregate items as they come. Without `max_tokens` the result is that of `scan` over the same items.
+
+    Args:
+        source: Items and `Absent` marks in any order. It is not read further once the quorum is in, and never closed.
+        keys: The keys of all items that may come.
+        method: How items become deltas.
+        plan: The shape of the tree. Blocks are cut further where they turn out heavier than `max_tokens`.
+        scope: Journal scope, or None.
+        runner: Runs the calls; default `LocalRunner()`.
+        seed: What the shuffle depends on.
+        quorum: Share of the keys to wait for; keys that have not come by then are `late`.
+        limit: Most blocks that are read at once.
+
+    Raises:
+        UsageError: No keys, an item whose key was not announced, two different items with one key, or a quorum out of
+            range.
+        NothingReadError: Not one group could be read.
+        CallError: Access denied or no such model.
+        BudgetError: The budget of the calls is used up.
+    """
+    if not 0.0 < quorum <= 1.0:
+        raise UsageError(f"quorum is {quorum}", hint="Give a share of the items: more than 0, at most 1.")
+    order = sorted(set(keys))
+    if not order:
+        raise UsageError("there is nothing to aggregate", hint="Announce at least one key.")
+    plan = fitted(plan, len(order), None, method)
+    tree = Tree(method, {}, ScanJournal(place(scope, plan, order, seed), method), runner or LocalRunner())
+    blocks = _Blocks(tree, leaf_groups(plan, order, f"{seed}/round 0", 0), plan.max_tokens, asyncio.Semaphore(limit))
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            await blocks.take(source, set(order), math.ceil(quorum * len(order) - 1e-9), tasks)
+        known = [key for key in order if key not in blocks.absent]
+        return await finish(tree, plan, known, blocks.in_order(), seed)
+    except StopScanError as stop:
+        raise stop.error from stop
+    except BaseExceptionGroup as many:
+        first = _first(many)
+        raise (first.error if isinstance(first, StopScanError) else first) from many
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return the first single exception of a group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+class _Blocks(Generic[T, D]):
+    """The blocks of the first round while they fill."""
+
+    def __init__(
+        self, tree: Tree[T, D], groups: Sequence[CallGroup[str]], max_tokens: int | None, slots: asyncio.Semaphore
+    ) -> None:
+        self.absent: set[str] = set()
+        self._tree = tree
+        self._groups = groups
+        self._max_tokens = max_tokens
+        self._slots = slots
+        self._built: dict[int, list[Built[D]]] = {}
+        self._started: set[int] = set()
+        self._recorded = [self._decided(group) for group in groups]
+        self._open: list[set[str]] = []
+        self._where: dict[str, list[int]] = {}
+        for index, (group, recorded) in enumerate(zip(groups, self._recorded, strict=True)):
+            wanted = set(group.members if recorded is None else recorded)
+            self._open.append(wanted)
+            for key in wanted:
+                self._where.setdefault(key, []).append(index)
+
+    def in_order(self) -> list[Built[D]]:
+        """Return what was built, in the order of the blocks."""
+        return [node for index in sorted(self._built) for node in self._built[index]]
+
+    async def take(
+        self, source: AsyncIterable[T | Absent], keys: set[str], need: int, tasks: asyncio.TaskGroup
+    ) -> None:
+        """Read the source until the quorum and all that earlier decisions name are in; start blocks as they fill."""
+        required = {key for recorded in self._recorded if recorded is not None for key in recorded}
+        settled: set[str] = set()
+        async for item in source:
+            key = item.key if isinstance(item, Absent) else self._tree.method.key(item)
+            if key not in keys:
+                raise UsageError(f"an item came with the key {key!r}, which was not announced", hint="Name all keys.")
+            if isinstance(item, Absent):
+                self.absent.add(key)
+            else:
+                self._keep(key, item)
+            if key not in settled:
+                settled.add(key)
+                required.discard(key)
+                for index in self._where.get(key, ()):
+                    self._open[index].discard(key)
+                    if not self._open[index]:
+                        self._start(index, tasks)
+            if len(settled) >= need and not required:
+                break
+        for index in range(len(self._groups)):
+            self._start(index, tasks)
+
+    def _keep(self, key: str, item: T) -> None:
+        known = self._tree.items.setdefault(key, item)
+        if known is not item and known != item:
+            raise UsageError(f"two different items have the key {key!r}", hint="Give every item a key of its own.")
+
+    def _decided(self, group: CallGroup[str]) -> list[str] | None:
+        recorded = self._tree.kept.decided(f"block/{group.name}")
+        return [str(key) for key in recorded] if isinstance(recorded, list) else None
+
+    def _start(self, index: int, tasks: asyncio.TaskGroup) -> None:
+        if index in self._started:
+            return
+        self._started.add(index)
+        group, recorded = self._groups[index], self._recorded[index]
+        items = self._tree.items
+        members = [key for key in (group.members if recorded is None else recorded) if key in items]
+        if recorded is None:
+            self._tree.kept.decide(f"block/{group.name}", list(members))
+        if members:
+            tasks.create_task(self._read(index, self._cut(group, members)))
+
+    def _cut(self, group: CallGroup[str], members: Sequence[str]) -> list[CallGroup[str]]:
+        """Return the block as one group, or as several where it is heavier than the cap."""
+        if self._max_tokens is None:
+            return [CallGroup(group.name, tuple(members), group.order)]
+        weights = [self._tree.method.weight(self._tree.items[key]) for key in members]
+        runs = cut(range(len(members)), weights, max_items=len(members), max_tokens=self._max_tokens)
+        return [
+            CallGroup(
+                group.name if len(runs) == 1 else f"{group.name}c{part}",
+                tuple(members[place] for place in run),
+                (*group.order, part),
+            )
+            for part, run in enumerate(runs)
+        ]
+
+    async def _read(self, index: int, groups: Sequence[CallGroup[str]]) -> None:
+        async with self._slots:
+            self._built[index] = await self._tree.leaves(groups, 0)

@@ -1,32 +1,27 @@
 """The guard: notices loss before users do. After each reduce: checks, a verdict, and who is told.
 
-Pure functions over plain data (`notify` alone starts a program). See `judge`, `gate`, `screen` and `admit`.
+Pure functions over plain data. See `judge`, `screen` and `admit`.
 """
 
 from __future__ import annotations
 
-from combee.kernel.guard.evidence import Evidence, Finding, FindSecrets, Limits, no_secrets
-from combee.kernel.guard.gate import Gate, GateLimits, Metrics, gate
+from combee.kernel.guard.checks import echoed
+from combee.kernel.guard.evidence import Evidence, FindSecrets, GuardFinding, GuardLimits, no_secrets
 from combee.kernel.guard.isolation import Admission, Policy, Violation, admit, check_book, check_delta, readable
 from combee.kernel.guard.leaks import HeldOut, LeakIndex, screen
-from combee.kernel.guard.notify import Notified, notify
 from combee.kernel.guard.regression import Comparison, Rows, Spending, Trial, compare
-from combee.kernel.guard.specific import echoed
-from combee.kernel.guard.verdict import GuardState, Verdict, after, alert_payload, from_json, judge, to_json
+from combee.kernel.guard.verdict import GuardState, Notified, Verdict, after, alert_payload, from_json, judge, to_json
 
 __all__ = [
     "Admission",
     "Comparison",
     "Evidence",
     "FindSecrets",
-    "Finding",
-    "Gate",
-    "GateLimits",
+    "GuardFinding",
+    "GuardLimits",
     "GuardState",
     "HeldOut",
     "LeakIndex",
-    "Limits",
-    "Metrics",
     "Notified",
     "Policy",
     "Rows",
@@ -42,10 +37,8 @@ __all__ = [
     "compare",
     "echoed",
     "from_json",
-    "gate",
     "judge",
     "no_secrets",
-    "notify",
     "readable",
     "screen",
     "to_json",

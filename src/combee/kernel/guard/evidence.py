@@ -8,7 +8,7 @@ from typing import Literal
 
 from combee.kernel.playbook import Add, Delta, Merge, Remove, Update
 
-__all__ = ["Evidence", "FindSecrets", "Finding", "Lesson", "Level", "Limits", "lessons", "no_secrets"]
+__all__ = ["Evidence", "FindSecrets", "GuardFinding", "GuardLimits", "Lesson", "Level", "lessons", "no_secrets"]
 
 Lesson = Add | Update | Merge
 
@@ -36,7 +36,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class GuardFinding:
     """One thing the guard saw. `value` and `expected` are the numbers behind the message, where there are any.
 
     Levels: `note` changes nothing; `alert` tells somebody; `retry` blames the aggregation, not the reflections;
@@ -60,7 +60,7 @@ def no_secrets(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GuardLimits:
     """What is allowed. The defaults are far from what a sound step gives, so a clean run hardly ever trips them."""
 
     min_entries: int = 1

@@ -12,14 +12,13 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, cast
 
 from combee.errors import DataError
-from combee.kernel.guard.checks import check, yield_of
-from combee.kernel.guard.evidence import Evidence, Finding, Limits
-from combee.kernel.guard.history import Yield
+from combee.kernel.guard.checks import Yield, check, yield_of
+from combee.kernel.guard.evidence import Evidence, GuardFinding, GuardLimits
 from combee.kernel.guard.leaks import LeakIndex, screen
 from combee.kernel.guard.regression import Comparison, Spending, Trial, compare
 from combee.kernel.playbook import Add, Delta, Operation
 
-__all__ = ["Action", "GuardState", "Verdict", "after", "alert_payload", "from_json", "judge", "to_json"]
+__all__ = ["Action", "GuardState", "Notified", "Verdict", "after", "alert_payload", "from_json", "judge", "to_json"]
 
 Action = Literal["accept", "retry_smaller", "reject", "alert"]
 KEEP = 64  # accepted steps remembered
@@ -45,7 +44,7 @@ class Verdict:
     action: Action
     delta: Delta
     reasons: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[GuardFinding, ...] = ()
     max_items: int | None = None
     rollback: bool = False
     promote: bool = False
@@ -58,10 +57,19 @@ class Verdict:
         return self.action in {"accept", "alert"}
 
 
+@dataclass(frozen=True, slots=True)
+class Notified:
+    """What became of the user's alert command: `code` is None when it did not start or did not end in time."""
+
+    ok: bool
+    code: int | None
+    detail: str
+
+
 def judge(
     evidence: Evidence,
     state: GuardState,
-    limits: Limits | None = None,
+    limits: GuardLimits | None = None,
     *,
     index: LeakIndex | None = None,
     trials: Sequence[Trial] = (),
@@ -78,9 +86,9 @@ def judge(
     Raises:
         UsageError: a trial's rows do not fit each other.
     """
-    limits = limits or Limits()
+    limits = limits or GuardLimits()
     delta, refused = screen(evidence.delta, index, allow_leaks=limits.allow_leaks, find_secrets=limits.find_secrets)
-    findings = [Finding("leaks", "alert", f"one operation was left out: {reason}") for _, reason in refused]
+    findings = [GuardFinding("leaks", "alert", f"one operation was left out: {reason}") for _, reason in refused]
     findings += check(evidence, state.usual, limits)
     comparisons = tuple(
         compare(trial, state.spending.alpha(look), max_missing=limits.max_missing) for look, trial in enumerate(trials)
@@ -102,16 +110,16 @@ def judge(
     )
 
 
-def _finding(result: Comparison) -> Finding:
+def _finding(result: Comparison) -> GuardFinding:
     check_name = f"score against {result.against}"
     if not result.comparable:
-        return Finding(check_name, "alert", result.explain(), None, None)
+        return GuardFinding(check_name, "alert", result.explain(), None, None)
     level: Literal["reject", "note"] = "reject" if result.worse else "note"
     message = f"worse than {result.against} beyond chance: {result.explain()}" if result.worse else result.explain()
-    return Finding(check_name, level, message, result.new_score, result.old_score)
+    return GuardFinding(check_name, level, message, result.new_score, result.old_score)
 
 
-def _action(evidence: Evidence, findings: Sequence[Finding], limits: Limits) -> tuple[Action, int | None]:
+def _action(evidence: Evidence, findings: Sequence[GuardFinding], limits: GuardLimits) -> tuple[Action, int | None]:
     levels = {finding.level for finding in findings}
     if "reject" in levels:
         return "reject", None

@@ -6,27 +6,96 @@ except calls that were in flight or inside the last commit window (20 ms) when i
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import time
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from combee.errors import CombeeError, UsageError
-from combee.kernel.journal.opening import Parts, open_parts
+from combee.errors import CombeeError, StorageError, UsageError
+from combee.kernel.journal.lock import RunLock
+from combee.kernel.journal.purchases import Purchases, current_purchase
 from combee.kernel.journal.scope import Address, BoundScope, Place, Scope
+from combee.kernel.journal.storage import (
+    Reader,
+    Schema,
+    boundary,
+    connect,
+    connect_read_only,
+    damaged,
+    is_current,
+    migrate,
+    problems,
+)
 from combee.kernel.journal.store import FileStore, Stats
 from combee.kernel.journal.values import JSON, JSONLike, canonical_json, clean_text, parse_json
-from combee.kernel.journal.versions import LabelMove, Version, Versions
+from combee.kernel.journal.versions import Versions
 from combee.kernel.journal.writer import Insert, Writer
 
-__all__ = ["Event", "Journal"]
+__all__ = ["JOURNAL_NAME", "SCHEMA", "Event", "Journal"]
 
 _EVENT = Insert("events", ("key", "kind", "data", "at"), "IGNORE")
 _CALL = Insert("calls", ("row", "at"))
 _META = Insert("meta", ("key", "value"), "REPLACE")
+
+
+JOURNAL_NAME = "journal.sqlite"
+
+# Files up to this size (bytes) are checked whole when opened for writing: about 0.1 s, before anything is paid for.
+_CHECKED = 64 << 20
+
+_PLACE = "run TEXT NOT NULL, seed INTEGER NOT NULL, epoch INTEGER NOT NULL, step INTEGER NOT NULL, path TEXT NOT NULL"
+
+_MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        # `key` stands for address and input hash: the same address with other inputs is another row.
+        (
+            f"CREATE TABLE results (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, {_PLACE},"
+            " role TEXT NOT NULL, item TEXT NOT NULL, attempt INTEGER NOT NULL, inputs TEXT NOT NULL,"
+            " value TEXT NOT NULL, at REAL NOT NULL)"
+        ),
+        (
+            f"CREATE TABLE decisions (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, {_PLACE}, name TEXT NOT NULL,"
+            " value TEXT NOT NULL, at REAL NOT NULL)"
+        ),
+        (
+            "CREATE TABLE events (id INTEGER PRIMARY KEY, key TEXT UNIQUE, kind TEXT NOT NULL, data TEXT NOT NULL,"
+            " at REAL NOT NULL)"
+        ),
+        "CREATE TABLE calls (id INTEGER PRIMARY KEY, row TEXT NOT NULL, at REAL NOT NULL)",
+        # A book is the text of one playbook: whole, or as a patch on the text of `base`; zlib either way.
+        (
+            "CREATE TABLE books (digest TEXT PRIMARY KEY, base TEXT, depth INTEGER NOT NULL, body BLOB NOT NULL,"
+            " sha256 TEXT NOT NULL) WITHOUT ROWID"
+        ),
+        # A version is one step of the history that led to a book; one book may be reached again (rollback).
+        (
+            "CREATE TABLE versions (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, digest TEXT NOT NULL,"
+            " parent TEXT, epoch INTEGER NOT NULL, step INTEGER NOT NULL, delta TEXT NOT NULL,"
+            " data TEXT NOT NULL, at REAL NOT NULL)"
+        ),
+        "CREATE INDEX versions_digest ON versions (digest)",
+        (
+            "CREATE TABLE moves (id INTEGER PRIMARY KEY, key TEXT UNIQUE, label TEXT NOT NULL, digest TEXT NOT NULL,"
+            " rollback INTEGER NOT NULL, note TEXT NOT NULL, at REAL NOT NULL)"
+        ),
+        "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    ),
+    (
+        (
+            "UPDATE OR IGNORE events SET key = 'GuardJudged' || substr(key, length('GuardSpoke') + 1)"
+            " WHERE kind = 'GuardSpoke' AND key LIKE 'GuardSpoke/%'"
+        ),
+        "UPDATE events SET kind = 'GuardJudged' WHERE kind = 'GuardSpoke'",
+    ),
+)
+
+SCHEMA = Schema(0x436F6D62, _MIGRATIONS, "Give the folder of a Combee run, or a new one.")  # "Comb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +108,12 @@ class Event:
     time: float
 
 
-class Journal:
+class Journal(Versions):
     """Made by `Journal.open`; a context manager. What is recorded is on disk within 20 ms, or after `flush`."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._path = parts.path
-        self._reader = parts.reader
-        self._writer = parts.writer
+    def __init__(self, parts: _Parts) -> None:
+        super().__init__(parts.path, parts.reader, parts.writer)
         self._store = FileStore(parts.reader, parts.writer, parts.purchases)
-        self._versions = Versions(parts.reader, parts.writer, parts.path)
         # Also runs when the journal is forgotten or the interpreter ends, so that nothing queued is lost.
         self._end = weakref.finalize(self, parts.close)
 
@@ -65,7 +131,7 @@ class Journal:
             LockedError: Another process writes to it.
             StorageError: The file is damaged, the disk is full, or access is denied.
         """
-        return cls(open_parts(Path(run_dir), create=create, read_only=read_only))
+        return cls(_open_parts(Path(run_dir), create=create, read_only=read_only))
 
     def __enter__(self) -> Self:
         return self
@@ -93,16 +159,6 @@ class Journal:
         """Return when everything recorded so far is on disk. Raises `StorageError` when it cannot be."""
         if self._writer is not None:
             self._writer.flush()
-
-    @property
-    def path(self) -> Path:
-        """The SQLite file."""
-        return self._path
-
-    @property
-    def read_only(self) -> bool:
-        """Whether it was opened for reading only."""
-        return self._writer is None
 
     def scope(self, *, seed: int, epoch: int, step: int, run: str = "") -> Scope:
         """Return where one step of one run keeps its results and decisions."""
@@ -146,8 +202,10 @@ class Journal:
             yield Event(number, what, parse_json(data), at)
 
     def record_call(self, row: JSONLike) -> None:
-        """Add a row to the ledger of calls."""
-        self._writing().put(_CALL, (canonical_json(row), time.time()))
+        """Add a row to the ledger of calls; it answers for one attempt of the purchase that is under way here."""
+        purchase = current_purchase()
+        marks = purchase.booked() if purchase is not None else ()
+        self._writing().put(_CALL, (canonical_json(row), time.time()), marks=marks)
 
     def calls(self) -> Iterator[JSON]:
         """Yield the rows of the ledger, in order."""
@@ -166,71 +224,91 @@ class Journal:
         writer.put(_META, (clean_text(key), canonical_json(value)))
         writer.flush()
 
-    def add_version(
-        self,
-        text: str,
-        digest: str,
-        *,
-        parent: str | None = None,
-        delta: JSONLike = None,
-        epoch: int = 0,
-        step: int = 0,
-        data: JSONLike = None,
-    ) -> str:
-        """Store a version of the playbook; on disk on return. Added again (replay), it changes nothing.
-
-        Args:
-            text: The whole playbook, lossless (`playbook.to_json`); stored as a patch where that is small.
-            digest: Its content address (`playbook.digest`).
-            parent: The digest of the version it was made from.
-            delta: The operations that led from the parent to it.
-            epoch: When it was made.
-            step: When it was made.
-            data: Anything else (scores, verdict).
-
-        Returns:
-            The digest.
-        """
-        plain = [parse_json(canonical_json(value)) for value in (delta, data)]
-        return self._versions.add(text, Version(digest, parent, epoch, step, plain[0], plain[1]))
-
-    def version(self, digest: str) -> Version:
-        """Return how a version first came about. Raises `UsageError` when there is none."""
-        return self._versions.get(digest)
-
-    def text(self, digest: str) -> str:
-        """Return the playbook of a version, exactly as it was added."""
-        return self._versions.text(digest)
-
-    def versions(self) -> tuple[Version, ...]:
-        """Return the history, oldest first."""
-        return self._versions.history()
-
-    def label(self, name: str, digest: str, *, note: str = "", key: str | None = None) -> None:
-        """Put a label (`stable`, `canary`, `best`, `last`) on a version; a move with a known `key` is ignored."""
-        self._versions.label(name, digest, note=note, key=key)
-
-    def rollback(self, name: str, *, note: str = "") -> str:
-        """Put a label back on the version it was on before; return that version's digest."""
-        return self._versions.rollback(name, note=note)
-
-    def labels(self) -> dict[str, str]:
-        """Return the digest that each label is on."""
-        return self._versions.labels()
-
-    def label_moves(self, name: str | None = None) -> tuple[LabelMove, ...]:
-        """Return every move of one label, or of all, oldest first."""
-        return self._versions.moves(name)
-
-    def resolve(self, name: str) -> str:
-        """Return the digest for a label, a digest, or its first 4 or more digits. Raises `UsageError` otherwise."""
-        return self._versions.resolve(name)
-
     def problems(self) -> list[str]:
         """Return what is wrong with the file; nothing when all is well. Reads all of it, about 1 second a gigabyte."""
         return self._reader.problems()
 
-    def _writing(self) -> Writer:
-        if self._writer is None:
-            raise UsageError(f"{self._path} is open for reading only", hint="Open it without `read_only`.")
-        return self._writer
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a journal is made of; when it is open for reading only, there is no writer, no list and no lock."""
+
+    path: Path
+    reader: Reader
+    writer: Writer | None = None
+    purchases: Purchases | None = None
+    lock: RunLock | None = None
+    process: int = field(default_factory=os.getpid)
+
+    def close(self) -> None:
+        """Write what is queued and let everything go. Raises `StorageError` when it could not be written."""
+        if os.getpid() != self.process:
+            return  # a forked child ends: all of this belongs to its parent
+        try:
+            self.reader.close()
+            if self.writer is not None:
+                self.writer.close()
+        finally:
+            if self.purchases is not None:
+                with suppress(StorageError):  # an old list of open purchases is right too, only longer
+                    self.purchases.close()
+            if self.lock is not None:
+                self.lock.release()
+
+
+def _open_parts(run_dir: Path, *, create: bool, read_only: bool) -> _Parts:
+    """Open the parts in the right order: lock, format, check."""
+    path = run_dir / JOURNAL_NAME
+    try:
+        if run_dir.exists() and not run_dir.is_dir():
+            raise UsageError(f"{run_dir} is a file, not a run folder", hint="Give the folder of a run, or a new one.")
+        if not path.exists() and (read_only or not create):
+            raise UsageError(f"there is no run in {run_dir}", hint="`combee runs` lists the runs there are.")
+        if read_only:
+            return _open_to_read(path)
+        run_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        hint = "Give a folder that you may read and write."
+        raise StorageError(f"{run_dir} cannot be used: {error.strerror}", hint=hint) from error
+    lock = RunLock(run_dir)
+    try:
+        return _open_to_write(path, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _open_to_read(path: Path) -> _Parts:
+    with boundary(path):
+        connection = connect_read_only(path)
+        try:
+            if not is_current(connection, path, SCHEMA):
+                # An older file is not ours to change here: a copy in memory is brought up to date instead.
+                with closing(connection) as old:
+                    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+                    old.backup(connection)
+                migrate(connection, path, SCHEMA)
+        except BaseException:
+            connection.close()
+            raise
+    return _Parts(path, Reader(connection, path))
+
+
+def _open_to_write(path: Path, lock: RunLock) -> _Parts:
+    with boundary(path):
+        connection = connect(path)
+        try:
+            migrate(connection, path, SCHEMA)
+            if path.stat().st_size <= _CHECKED and (found := problems(connection)):
+                raise damaged(path, found[0])
+            reader = Reader(connect_read_only(path), path)
+        except BaseException:
+            connection.close()
+            raise
+    try:
+        purchases = Purchases(path.parent, lambda key: bool(reader.rows("SELECT 1 FROM results WHERE key = ?", key)))
+    except BaseException:
+        reader.close()
+        connection.close()
+        raise
+    return _Parts(path, reader, Writer(connection, path, purchases.clear), purchases, lock)

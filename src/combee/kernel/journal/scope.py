@@ -1,22 +1,23 @@
 """A scope is the journal bound to one (run, seed, epoch, step): paid results are bought once, decisions are made once.
 
-What `once` returns is what a replay will return: the value as it was stored, not as it was made.
+What `once` returns is what a replay will return: the value as it was stored, not as it was made. Calls that overlap
+share one computation (single flight), also across threads that have event loops of their own.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from combee.kernel.journal.flights import Flights
-from combee.kernel.journal.purchases import LOSS, Loss
+from combee.kernel.journal.purchases import PURCHASE, Purchase
 from combee.kernel.journal.values import JSON, JSONLike, Spelled, canonical_json, clean_text, hash_json, parse_json
 
-__all__ = ["Address", "BoundScope", "MemoryScope", "Place", "Scope", "Store", "key_of"]
+__all__ = ["Address", "BoundScope", "MemoryScope", "Place", "Scope", "SingleFlight", "Store", "key_of"]
 
 
 @runtime_checkable
@@ -42,8 +43,12 @@ class Scope(Protocol):
         """
         ...
 
-    def decide(self, name: str, make: Callable[[], JSONLike]) -> JSON:
-        """Return the decision recorded under this name; call `make` and record it only when there is none yet."""
+    def decide(self, name: str, value: JSONLike) -> JSON:
+        """Return the decision recorded under this name; record `value` when there is none yet."""
+        ...
+
+    def peek(self, name: str) -> JSON:
+        """Return the decision recorded under this name, or None when there is none; record nothing."""
         ...
 
     def sub(self, prefix: str) -> Scope:
@@ -92,32 +97,62 @@ class Address:
         return key_of("result", *self.place.parts(), self.role, self.item, self.attempt, self.inputs)
 
 
+class SingleFlight:
+    """Computations under way, by key: whoever asks for one that is running waits for it instead of starting another.
+
+    The first asker leads. When it is cancelled, a waiter takes over; when it fails, all who wait see the failure.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[bytes, list[asyncio.Future[str | Exception | None]]] = {}
+
+    def join(self, key: bytes) -> asyncio.Future[str | Exception | None] | None:
+        """Return what to wait for, or None where nobody computes: then compute, and `land` what came of it.
+
+        Who waits gets the text, the failure, or None: the leader is gone, join again.
+        """
+        with self._lock:
+            waiting = self._waiting.get(key)
+            if waiting is None:
+                self._waiting[key] = []
+                return None
+            future: asyncio.Future[str | Exception | None] = asyncio.get_running_loop().create_future()
+            waiting.append(future)
+            return future
+
+    def land(self, key: bytes, outcome: str | Exception | None) -> None:
+        """Tell all who wait what came of it."""
+        with self._lock:
+            waiting = self._waiting.pop(key)
+        for future in waiting:
+            # Also right when the waiter's loop runs in another thread; a closed loop has no one left to tell.
+            with contextlib.suppress(RuntimeError):
+                future.get_loop().call_soon_threadsafe(_deliver, future, outcome)
+
+
+def _deliver(future: asyncio.Future[str | Exception | None], outcome: str | Exception | None) -> None:
+    if not future.done():
+        future.set_result(outcome)
+
+
 class Store(Protocol):
     """What a scope needs below it: a file or a dict."""
 
     @property
-    def flights(self) -> Flights:
+    def flights(self) -> SingleFlight:
         """Computations that are under way."""
-        ...
-
-    @property
-    def deciding(self) -> AbstractContextManager[object]:
-        """Held while a decision is looked up and made, so that threads agree; a decision may ask for another."""
         ...
 
     def find(self, key: bytes) -> str | None:
         """Return the stored text of a result."""
         ...
 
-    def begin(self, key: bytes) -> Loss | None:
-        """Note that a result is about to be bought; raise when it could not be stored. Return what was lost of it."""
+    def begin(self, key: bytes) -> Purchase | None:
+        """Note that a result is about to be bought; raise when it could not be stored."""
         ...
 
-    def fail(self, key: bytes) -> None:
-        """Note that nothing came of it."""
-        ...
-
-    def keep(self, key: bytes, address: Address, text: str) -> None:
+    def keep(self, key: bytes, address: Address, text: str, purchase: Purchase | None) -> None:
         """Store a result."""
         ...
 
@@ -125,8 +160,8 @@ class Store(Protocol):
         """Return the stored text of a decision."""
         ...
 
-    def keep_decision(self, place: Place, name: str, text: str) -> None:
-        """Store a decision."""
+    def decide(self, place: Place, name: str, text: str) -> str:
+        """Return the stored text of a decision; store this one where there is none. Threads agree on one."""
         ...
 
 
@@ -152,39 +187,54 @@ class BoundScope:
     ) -> JSON:
         """See `Scope.once`."""
         address = Address(self._place, clean_text(role), clean_text(item), attempt, hash_json(inputs))
-        key = address.key()
-        store = self._store
-        made: JSONLike = None
+        key, store = address.key(), self._store
+        if (text := store.find(key)) is not None:
+            return parse_json(text)
+        while (running := store.flights.join(key)) is not None:
+            outcome = await running
+            if isinstance(outcome, Exception):
+                raise outcome
+            if outcome is not None:
+                return parse_json(outcome)
+        outcome = None
+        try:
+            outcome = store.find(key)  # it may have come home between the look and the lead
+            if outcome is not None:
+                return parse_json(outcome)
+            made, outcome = await self._buy(key, address, make)
+        except Exception as error:
+            outcome = error
+            raise
+        finally:
+            store.flights.land(key, outcome)
+        return made if type(made) is Spelled else parse_json(outcome)  # reading its text would give an equal value
 
-        async def buy() -> str:
-            nonlocal made
-            loss, outer = store.begin(key), LOSS.get()
-            if loss is not outer:  # also where a purchase inside a lost one is a new one
-                LOSS.set(loss)
+    async def _buy(self, key: bytes, address: Address, make: Callable[[], Awaitable[JSONLike]]) -> tuple[JSONLike, str]:
+        purchase, outer = self._store.begin(key), PURCHASE.get()
+        if purchase is None:
+            made = await make()
+            text = canonical_json(made)
+        else:
+            PURCHASE.set(purchase)
             try:
                 made = await make()
                 text = canonical_json(made)
             except BaseException:
-                store.fail(key)
+                purchase.failed()
                 raise
             finally:
-                if loss is not outer:
-                    LOSS.set(outer)
-            store.keep(key, address, text)
-            return text
+                PURCHASE.set(outer)
+        self._store.keep(key, address, text, purchase)
+        return made, text
 
-        found = await store.flights.share(key, lambda: store.find(key), buy)
-        return made if type(made) is Spelled else parse_json(found)  # reading its text would give an equal value
-
-    def decide(self, name: str, make: Callable[[], JSONLike]) -> JSON:
+    def decide(self, name: str, value: JSONLike) -> JSON:
         """See `Scope.decide`."""
-        name = clean_text(name)
-        with self._store.deciding:
-            text = self._store.find_decision(self._place, name)
-            if text is None:
-                text = canonical_json(make())
-                self._store.keep_decision(self._place, name, text)
-        return parse_json(text)
+        return parse_json(self._store.decide(self._place, clean_text(name), canonical_json(value)))
+
+    def peek(self, name: str) -> JSON:
+        """See `Scope.peek`."""
+        text = self._store.find_decision(self._place, clean_text(name))
+        return None if text is None else parse_json(text)
 
     def sub(self, prefix: str) -> Scope:
         """See `Scope.sub`."""
@@ -195,8 +245,7 @@ class BoundScope:
 
 class _MemoryStore:
     def __init__(self) -> None:
-        self.flights = Flights()
-        self.deciding = threading.RLock()
+        self.flights = SingleFlight()
         self._results: dict[bytes, str] = {}
         self._decisions: dict[tuple[Place, str], str] = {}
 
@@ -206,17 +255,14 @@ class _MemoryStore:
     def begin(self, key: bytes) -> None:
         """Nothing to note and nothing lost: memory dies with the process."""
 
-    def fail(self, key: bytes) -> None:
-        """Nothing to note either."""
-
-    def keep(self, key: bytes, address: Address, text: str) -> None:
+    def keep(self, key: bytes, address: Address, text: str, purchase: Purchase | None) -> None:
         self._results[key] = text
 
     def find_decision(self, place: Place, name: str) -> str | None:
         return self._decisions.get((place, name))
 
-    def keep_decision(self, place: Place, name: str, text: str) -> None:
-        self._decisions[place, name] = text
+    def decide(self, place: Place, name: str, text: str) -> str:
+        return self._decisions.setdefault((place, name), text)
 
 
 class MemoryScope(BoundScope):

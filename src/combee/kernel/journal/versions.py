@@ -1,24 +1,25 @@
 """Versions of the playbook and the labels on them: content-addressed, each with its parent and its delta.
 
-A book is stored once however often it is reached. Labels move; every move stays in the history, for rollback.
+A book is stored once however often it is reached: whole, or as a patch on an earlier one, since versions share almost
+all their bullets. Labels move; every move stays in the history, for rollback.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import time
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from combee.errors import StorageError, UsageError, did_you_mean
-from combee.kernel.journal.patch import make_patch, use_patch
 from combee.kernel.journal.storage import Reader, damaged
 from combee.kernel.journal.values import JSON, JSONLike, canonical_json, clean_text, hash_json, parse_json
 from combee.kernel.journal.writer import Insert, Writer
 
-__all__ = ["LabelMove", "Version", "Versions"]
+__all__ = ["LabelMove", "Version", "Versions", "make_patch", "use_patch"]
 
 _BOOK = Insert("books", ("digest", "base", "depth", "body", "sha256"), "IGNORE")
 _VERSION = Insert("versions", ("key", "digest", "parent", "epoch", "step", "delta", "data", "at"), "IGNORE")
@@ -54,40 +55,69 @@ class LabelMove:
     time: float = 0.0
 
 
-@dataclass(slots=True)
 class Versions:
-    """The versions in one journal file. `writer` is None when it is open for reading only."""
+    """The half of a journal that holds versions and labels. `writer` is None when it is open for reading only."""
 
-    reader: Reader
-    writer: Writer | None
-    path: Path
-    _last: dict[str, str] = field(default_factory=dict)
+    def __init__(self, path: Path, reader: Reader, writer: Writer | None) -> None:
+        self._path = path
+        self._reader = reader
+        self._writer = writer
+        self._last: dict[str, str] = {}
 
-    def add(self, text: str, version: Version) -> str:
-        """Store a book and how it came about; both are on disk on return. The same step added again changes nothing."""
-        if not _DIGEST.fullmatch(version.digest):
-            raise UsageError(
-                f"{version.digest!r} is not a digest", hint="Give the digest of the playbook, in hexadecimal."
-            )
-        if version.parent is not None and not self._has(version.parent):
-            raise UsageError(f"the parent version {version.parent[:12]} is not known", hint="Add it first.")
+    @property
+    def path(self) -> Path:
+        """The SQLite file."""
+        return self._path
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened for reading only."""
+        return self._writer is None
+
+    def add_version(
+        self,
+        text: str,
+        digest: str,
+        *,
+        parent: str | None = None,
+        delta: JSONLike = None,
+        epoch: int = 0,
+        step: int = 0,
+        data: JSONLike = None,
+    ) -> str:
+        """Store a version of the playbook; on disk on return. Added again (replay), it changes nothing.
+
+        Args:
+            text: The whole playbook, lossless (`playbook.to_json`); stored as a patch where that is small.
+            digest: Its content address (`playbook.digest`).
+            parent: The digest of the version it was made from.
+            delta: The operations that led from the parent to it.
+            epoch: When it was made.
+            step: When it was made.
+            data: Anything else (scores, verdict).
+
+        Returns:
+            The digest.
+        """
+        if not _DIGEST.fullmatch(digest):
+            raise UsageError(f"{digest!r} is not a digest", hint="Give the digest of the playbook, in hexadecimal.")
+        if parent is not None and not self._has(parent):
+            raise UsageError(f"the parent version {parent[:12]} is not known", hint="Add it first.")
         writer = self._writing()
         text = clean_text(text)
-        if not self._has(version.digest):
-            writer.put(_BOOK, (version.digest, *self._stored(text, version.parent)))
-        delta, data = canonical_json(version.delta), canonical_json(version.data)
-        where: list[JSONLike] = [version.digest, version.parent, version.epoch, version.step, delta]
-        key = bytes.fromhex(hash_json(where))
-        row = (key, version.digest, version.parent, version.epoch, version.step, delta, data, time.time())
-        writer.put(_VERSION, row)
+        if not self._has(digest):
+            writer.put(_BOOK, (digest, *self._stored(text, parent)))
+        how = canonical_json(delta)
+        key = bytes.fromhex(hash_json([digest, parent, epoch, step, how]))
+        writer.put(_VERSION, (key, digest, parent, epoch, step, how, canonical_json(data), time.time()))
         writer.flush()
-        self._last = {version.digest: text}
-        return version.digest
+        self._last = {digest: text}
+        return digest
 
     def _stored(self, text: str, parent: str | None) -> tuple[str | None, int, bytes, str]:
         sha256 = hashlib.sha256(text.encode("utf-8")).hexdigest()
         if parent is not None:
-            depth = int((self.reader.one("SELECT depth FROM books WHERE digest = ?", parent) or (0,))[0]) + 1
+            depth = int((self._reader.one("SELECT depth FROM books WHERE digest = ?", parent) or (0,))[0]) + 1
             if depth <= _CHAIN:
                 patch = zlib.compress(make_patch(self.text(parent), text).encode("utf-8"), 1)
                 # Below a tenth of the text a patch is surely smaller than the text compressed.
@@ -104,28 +134,28 @@ class Versions:
         """
         if (kept := self._last.get(digest)) is not None:
             return kept
-        row = self.reader.one("SELECT base, body, sha256 FROM books WHERE digest = ?", digest)
+        row = self._reader.one("SELECT base, body, sha256 FROM books WHERE digest = ?", digest)
         if row is None:
-            raise UsageError(f"there is no version {digest[:12]} in {self.path}", hint="`combee show` lists them.")
+            raise UsageError(f"there is no version {digest[:12]} in {self._path}", hint="`combee show` lists them.")
         base, body, sha256 = row
         try:
             stored = zlib.decompress(body).decode("utf-8")
             text = stored if base is None else use_patch(self.text(base), stored)
         except (zlib.error, UnicodeDecodeError, TypeError, RecursionError, StorageError) as error:
-            raise damaged(self.path, f"version {digest[:12]} cannot be read") from error
+            raise damaged(self._path, f"version {digest[:12]} cannot be read") from error
         if hashlib.sha256(text.encode("utf-8")).hexdigest() != sha256:
-            raise damaged(self.path, f"version {digest[:12]} is not what was written")
+            raise damaged(self._path, f"version {digest[:12]} is not what was written")
         return text
 
-    def history(self) -> tuple[Version, ...]:
-        """Return all versions, oldest first."""
-        return tuple(map(_version, self.reader.rows(f"{_SELECT} ORDER BY id")))
+    def versions(self) -> tuple[Version, ...]:
+        """Return the history, oldest first."""
+        return tuple(map(_version, self._reader.rows(f"{_SELECT} ORDER BY id")))
 
-    def get(self, digest: str) -> Version:
+    def version(self, digest: str) -> Version:
         """Return how a version first came about. Raises `UsageError` when there is none."""
-        row = self.reader.one(f"{_SELECT} WHERE digest = ? ORDER BY id LIMIT 1", digest)
+        row = self._reader.one(f"{_SELECT} WHERE digest = ? ORDER BY id LIMIT 1", digest)
         if row is None:
-            raise UsageError(f"there is no version {digest[:12]} in {self.path}", hint="`combee show` lists them.")
+            raise UsageError(f"there is no version {digest[:12]} in {self._path}", hint="`combee show` lists them.")
         return _version(row)
 
     def resolve(self, name: str) -> str:
@@ -134,17 +164,20 @@ class Versions:
         if name in labels:
             return labels[name]
         if _PREFIX.fullmatch(name):
-            rows = self.reader.rows("SELECT digest FROM books WHERE digest GLOB ? ORDER BY digest LIMIT 6", f"{name}*")
+            rows = self._reader.rows("SELECT digest FROM books WHERE digest GLOB ? ORDER BY digest LIMIT 6", f"{name}*")
             if len(rows) == 1 or any(row[0] == name for row in rows):
                 return name if len(rows) > 1 else str(rows[0][0])
             if rows:
                 hint = f"Give more digits: {', '.join(row[0][: len(name) + 8] for row in rows[:5])}."
                 raise UsageError(f"more than one version begins with {name!r}", hint=hint)
         hint = did_you_mean(name, labels) if labels else "No version has a label yet."
-        raise UsageError(f"there is no label or version {name!r} in {self.path}", hint=hint)
+        raise UsageError(f"there is no label or version {name!r} in {self._path}", hint=hint)
 
     def label(self, name: str, digest: str, *, note: str = "", key: str | None = None) -> None:
-        """Put a label on a version; on disk on return. A second move with the same `key` changes nothing (replay)."""
+        """Put a label (`stable`, `canary`, `best`, `last`) on a version; on disk on return.
+
+        A second move with the same `key` changes nothing (replay).
+        """
         if not _LABEL.fullmatch(name) or _PREFIX.fullmatch(name):
             hint = "Use letters, digits, `.`, `_` and `-`, beginning with a letter, and not only the letters a to f."
             raise UsageError(f"{name!r} cannot be a label", hint=hint)
@@ -156,7 +189,7 @@ class Versions:
 
     def rollback(self, name: str, *, note: str = "") -> str:
         """Put a label back to where it was before and return that digest. Raises `UsageError` when it was nowhere."""
-        stack = _stack(self.moves(name))
+        stack = _stack(self.label_moves(name))
         if len(stack) < 2:
             hint = did_you_mean(name, self.labels()) if not stack and self.labels() else "Nothing was changed."
             raise UsageError(f"label {name!r} has no earlier version to go back to", hint=hint)
@@ -166,18 +199,18 @@ class Versions:
     def labels(self) -> dict[str, str]:
         """Return the digest that each label is on."""
         sql = "SELECT label, digest FROM moves WHERE id IN (SELECT max(id) FROM moves GROUP BY label) ORDER BY label"
-        return {str(label): str(digest) for label, digest in self.reader.rows(sql)}
+        return {str(label): str(digest) for label, digest in self._reader.rows(sql)}
 
-    def moves(self, name: str | None = None) -> tuple[LabelMove, ...]:
+    def label_moves(self, name: str | None = None) -> tuple[LabelMove, ...]:
         """Return the history of one label, or of all, oldest first; what left a label where it was is no move."""
         sql = "SELECT label, digest, rollback, note, at FROM moves WHERE ?1 IS NULL OR label = ?1 ORDER BY id"
-        found: list[LabelMove] = []
+        moves: list[LabelMove] = []
         at: dict[str, str] = {}
-        for label, digest, rollback, note, moved in self.reader.rows(sql, name):
+        for label, digest, rollback, note, moved in self._reader.rows(sql, name):
             if rollback or at.get(label) != digest:
-                found.append(LabelMove(label, digest, bool(rollback), note, moved))
+                moves.append(LabelMove(label, digest, bool(rollback), note, moved))
             at[label] = digest
-        return tuple(found)
+        return tuple(moves)
 
     def _move(self, move: LabelMove, key: str | None) -> None:
         writer = self._writing()
@@ -188,12 +221,12 @@ class Versions:
         writer.flush()
 
     def _has(self, digest: str) -> bool:
-        return self.reader.one("SELECT 1 FROM books WHERE digest = ?", digest) is not None
+        return self._reader.one("SELECT 1 FROM books WHERE digest = ?", digest) is not None
 
     def _writing(self) -> Writer:
-        if self.writer is None:
-            raise UsageError(f"{self.path} is open for reading only", hint="Open it without `read_only`.")
-        return self.writer
+        if self._writer is None:
+            raise UsageError(f"{self._path} is open for reading only", hint="Open it without `read_only`.")
+        return self._writer
 
 
 _SELECT = "SELECT digest, parent, epoch, step, delta, data, at FROM versions"
@@ -213,3 +246,56 @@ def _stack(moves: tuple[LabelMove, ...]) -> list[str]:
         else:
             stack.append(move.digest)
     return stack
+
+
+def _pieces(text: str) -> list[str]:
+    """Cut after lines and after objects in a list: about one piece a bullet, be the JSON pretty or compact."""
+    objects = _cut(text, "},")
+    return [line for piece in objects for line in _cut(piece, "\n")] if "\n" in text else objects
+
+
+def _cut(text: str, end: str) -> list[str]:
+    pieces = text.split(end)
+    return [*(piece + end for piece in pieces[:-1]), pieces[-1]]
+
+
+def make_patch(base: str, text: str) -> str:
+    """Return what `use_patch(base, ...)` needs to give any `text` back. Linear in both lengths.
+
+    A patch is a JSON list of `[start, count]` (pieces copied from the base) and strings (new text).
+    """
+    old = _pieces(base)
+    first: dict[str, int] = {}
+    for index, piece in enumerate(old):
+        first.setdefault(piece, index)
+    patch: list[list[int] | str] = []
+    expected = -1
+    for piece in _pieces(text):
+        last = patch[-1] if patch else None
+        if isinstance(last, list) and expected < len(old) and old[expected] == piece:
+            last[1] += 1
+            expected += 1
+        elif (found := first.get(piece)) is not None:
+            patch.append([found, 1])
+            expected = found + 1
+        elif isinstance(last, str):
+            patch[-1] = last + piece
+        else:
+            patch.append(piece)
+    return json.dumps(patch, ensure_ascii=False, separators=(",", ":"))
+
+
+def use_patch(base: str, patch: str) -> str:
+    """Return the text that `make_patch` was given.
+
+    Raises:
+        StorageError: The patch is not one.
+    """
+    old = _pieces(base)
+    try:
+        steps = [step if isinstance(step, str) else (int(step[0]), int(step[1])) for step in json.loads(patch)]
+    except (ValueError, TypeError, IndexError) as error:
+        raise StorageError(
+            "a stored playbook version cannot be read", hint="Run `combee doctor` on its folder."
+        ) from error
+    return "".join(step if isinstance(step, str) else "".join(old[step[0] : step[0] + step[1]]) for step in steps)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from combee.kernel.learn.batching import Batching
 from combee.kernel.learn.codec import (
+    OperationsMethod,
     delta_from_json,
     delta_to_json,
     reflection_from_json,
@@ -11,14 +11,14 @@ from combee.kernel.learn.codec import (
     revision_from_json,
     revision_to_json,
 )
+from combee.kernel.learn.collect import reflection_name
 from combee.kernel.learn.config import LearnConfig
-from combee.kernel.learn.evaluate import Evaluation, evaluate
 from combee.kernel.learn.events import (
     Alerted,
     BatchChosen,
     Event,
     FinishReason,
-    GuardSpoke,
+    GuardJudged,
     Observer,
     ReduceFailed,
     RunFinished,
@@ -29,10 +29,9 @@ from combee.kernel.learn.events import (
     StepStarted,
     Validated,
 )
-from combee.kernel.learn.intake import reflection_name
 from combee.kernel.learn.judge import Judge, Tell, Validate
 from combee.kernel.learn.loop import LearnResult, learn
-from combee.kernel.learn.operations import OperationsMethod
+from combee.kernel.learn.pacing import Batching
 from combee.kernel.learn.roles import (
     Curator,
     Generator,
@@ -44,7 +43,16 @@ from combee.kernel.learn.roles import (
     Task,
     TraceReflector,
 )
-from combee.kernel.learn.sampling import LiveTasks, RecordedTraces, Sample, Sampled, SampleMap, run_task
+from combee.kernel.learn.sampling import (
+    Evaluation,
+    LiveTasks,
+    RecordedTraces,
+    Sample,
+    Sampled,
+    SampleMap,
+    evaluate,
+    run_task,
+)
 
 __all__ = [
     "Alerted",
@@ -55,7 +63,7 @@ __all__ = [
     "Event",
     "FinishReason",
     "Generator",
-    "GuardSpoke",
+    "GuardJudged",
     "Judge",
     "LearnConfig",
     "LearnResult",

@@ -1,8 +1,11 @@
-"""Operations, votes, revisions and reflections as JSON, so that the journal can hold a run's whole history."""
+"""Operations, votes, revisions and reflections as JSON, so that the journal can hold a run's whole history.
+
+`OperationsMethod` is what all aggregation methods share whose deltas are playbook operations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from combee.kernel.journal import JSON
@@ -18,9 +21,11 @@ from combee.kernel.playbook import (
     Vote,
     VoteKind,
     delta_of,
+    merge,
 )
 
 __all__ = [
+    "OperationsMethod",
     "delta_from_json",
     "delta_to_json",
     "reflection_from_json",
@@ -124,3 +129,29 @@ def reflection_from_json(value: JSON, labels: Mapping[str, str]) -> Reflection |
         passed=cast("bool | None", kept["passed"]),
         labels=labels,
     )
+
+
+class OperationsMethod:
+    """The half of `aggregate.Method` that knows operations; a method adds the half that knows its items."""
+
+    __slots__ = ()
+
+    async def combine(self, deltas: Sequence[Delta], node: str) -> Delta:
+        """Unite by code: no call, no loss."""
+        return merge(*deltas)
+
+    def sources(self, delta: Delta) -> frozenset[str]:
+        """Return the keys of the items that the operations cite."""
+        return frozenset(source for operation in delta for source in operation.sources)
+
+    def size(self, delta: Delta) -> int:
+        """Return the number of operations."""
+        return len(delta)
+
+    def encode(self, delta: Delta) -> JSON:
+        """Return the operations as JSON."""
+        return delta_to_json(delta)
+
+    def decode(self, value: JSON) -> Delta:
+        """Return the delta that `encode` wrote."""
+        return delta_from_json(value)

@@ -14,7 +14,7 @@ __all__ = [
     "BatchChosen",
     "Event",
     "FinishReason",
-    "GuardSpoke",
+    "GuardJudged",
     "Observer",
     "ReduceFailed",
     "RunFinished",
@@ -104,7 +104,7 @@ class StepFinished:
 
 
 @dataclass(frozen=True, slots=True)
-class GuardSpoke:
+class GuardJudged:
     """The guard's verdict on one attempt at a step.
 
     `reasons` led to it, equal ones in one line; `notes` say what else was seen, among it the smallest drop that a
@@ -193,7 +193,7 @@ Event = (
     | SampleDone
     | SampleRefused
     | StepFinished
-    | GuardSpoke
+    | GuardJudged
     | Alerted
     | BatchChosen
     | ReduceFailed

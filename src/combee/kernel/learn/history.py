@@ -12,7 +12,7 @@ from typing import cast
 from combee.errors import StorageError, UsageError, did_you_mean
 from combee.kernel.journal import JSON, Journal, Version
 from combee.kernel.learn.codec import revision_from_json
-from combee.kernel.learn.intake import reflection_name
+from combee.kernel.learn.collect import reflection_name
 from combee.kernel.playbook import (
     Add,
     Applied,

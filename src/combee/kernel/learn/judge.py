@@ -14,10 +14,10 @@ from typing import Any, cast
 
 from combee.kernel.guard import (
     Evidence,
-    Finding,
+    GuardFinding,
+    GuardLimits,
     GuardState,
     LeakIndex,
-    Limits,
     Notified,
     Policy,
     Rows,
@@ -33,14 +33,13 @@ from combee.kernel.guard import (
     to_json,
 )
 from combee.kernel.journal import JSON, Scope
-from combee.kernel.learn.evaluate import Evaluation
-from combee.kernel.learn.events import Alerted, GuardSpoke
-from combee.kernel.learn.intake import decided
+from combee.kernel.learn.events import Alerted, GuardJudged
+from combee.kernel.learn.sampling import Evaluation
 from combee.kernel.playbook import Delta, Playbook, digest
 from combee.kernel.playbook import from_json as book_from_json
 from combee.kernel.playbook import to_json as book_to_json
 
-__all__ = ["Judge", "Tell", "Validate", "paired", "spoken"]
+__all__ = ["Judge", "Tell", "Validate", "guard_event", "paired"]
 
 Validate = Callable[[Playbook, Scope], Awaitable[Evaluation]]
 Tell = Callable[[Mapping[str, object]], Notified]
@@ -56,7 +55,7 @@ class Judge:
 
     enabled: bool = True
     policy: Policy = field(default_factory=Policy)
-    limits: Limits = field(default_factory=Limits)
+    limits: GuardLimits = field(default_factory=GuardLimits)
     held_out: LeakIndex | None = None
     validate: Validate | None = None
     tell: Tell | None = None
@@ -98,7 +97,7 @@ class Judge:
         if not violations:
             return verdict
         named = "; ".join(f"{each.where}: {each.reason}" for each in violations[:5])
-        finding = Finding("isolation", "reject", f"{len(violations)} bullets may not be in this book: {named}")
+        finding = GuardFinding("isolation", "reject", f"{len(violations)} bullets may not be in this book: {named}")
         return replace(
             verdict,
             action="reject",
@@ -124,7 +123,7 @@ class Judge:
             trials = [paired("old", rows, before), paired("stable", rows, await self._score(self.stable, scope))]
         return self._isolated(judge(evidence, self.state, self.limits, index=self.held_out, trials=trials))
 
-    def settle(self, evidence: Evidence, verdict: Verdict, new: Playbook, *, leafwise: bool) -> None:
+    def remember(self, evidence: Evidence, verdict: Verdict, new: Playbook, *, leafwise: bool) -> None:
         """Remember a final verdict; `leafwise` when calls are capped by leaves, so that the minibatch need not be."""
         self.state = after(self.state, evidence, verdict)
         if verdict.promote:
@@ -167,15 +166,15 @@ class Judge:
         """Log a verdict that somebody should know of, and run the user's command for it, once in the life of a run."""
         if verdict.action not in {"alert", "reject"} and not verdict.rollback:
             return None
-        kept = decided(scope, "alerted")
+        kept = scope.peek("alerted")
         if kept is None:
-            said = "; ".join(spoken(evidence.step, evidence, verdict).reasons)
+            said = "; ".join(guard_event(evidence.step, evidence, verdict).reasons)
             _LOG.warning("guard, step %d: %s: %s", evidence.step, verdict.action, said)
             told: JSON = {"ok": True, "detail": "", "ran": False}
             if self.tell is not None:
                 found = await asyncio.to_thread(self.tell, alert_payload(verdict, evidence, run=run))
                 told = {"ok": found.ok, "detail": found.detail, "ran": True}
-            kept = scope.decide("alerted", lambda: told)
+            kept = scope.decide("alerted", told)
         answer = cast("dict[str, JSON]", kept)
         return Alerted(evidence.step, bool(answer["ok"]), str(answer["detail"])) if answer["ran"] else None
 
@@ -222,12 +221,12 @@ def paired(against: str, new: Rows, old: Rows) -> Trial:
     return Trial(against, new, old)
 
 
-def spoken(step: int, evidence: Evidence, verdict: Verdict) -> GuardSpoke:
+def guard_event(step: int, evidence: Evidence, verdict: Verdict) -> GuardJudged:
     """Return a verdict as an event. Refused operations make one line a kind of reason, whatever their number."""
     reasons = [finding.message for finding in verdict.findings if finding.level != "note" and finding.check != "leaks"]
     left_out = list(_counted(reason for _, reason in verdict.refused))
     notes = [finding.message for finding in verdict.findings if finding.level == "note"]
-    return GuardSpoke(
+    return GuardJudged(
         step=step,
         verdict=verdict.action,
         reasons=(*left_out, *reasons),

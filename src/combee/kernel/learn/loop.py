@@ -11,12 +11,14 @@ import random
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from combee.errors import BudgetError, CombeeError, UsageError
+from combee.errors import BudgetError, CombeeError, NothingReadError, UsageError
+from combee.kernel.aggregate import Scan
 from combee.kernel.journal import Journal, MemoryScope, Scope
-from combee.kernel.learn.batching import Batching, announcement
+from combee.kernel.learn.collect import Collected, MapStoppedError, SamplesInFlight, StepCollector
 from combee.kernel.learn.config import LearnConfig
 from combee.kernel.learn.events import (
     FinishReason,
@@ -28,17 +30,15 @@ from combee.kernel.learn.events import (
     StepStarted,
     Validated,
 )
-from combee.kernel.learn.incoming import Incoming
-from combee.kernel.learn.intake import Intake, MapStoppedError
 from combee.kernel.learn.judge import Judge, Validate
+from combee.kernel.learn.pacing import Batching, Clock, announcement
 from combee.kernel.learn.record import Recorder, finished_step
 from combee.kernel.learn.reduce import Reduced, Reducer
 from combee.kernel.learn.roles import Curator, Reflection
 from combee.kernel.learn.sameness import refuse_another_run
 from combee.kernel.learn.sampling import Sample, SampleMap
-from combee.kernel.learn.step import Clock, Gathering, Mapped
 from combee.kernel.pace import Choice
-from combee.kernel.playbook import Playbook, Vote
+from combee.kernel.playbook import Delta, Playbook
 from combee.kernel.runner import LocalRunner, Runner
 
 __all__ = ["LearnResult", "learn"]
@@ -88,15 +88,21 @@ async def learn(
     runner = runner if runner is not None else LocalRunner(config.concurrency)
     book = start if start is not None else Playbook()
     judge = judge if judge is not None else Judge(enabled=config.guard)
-    finder = judge.limits.find_secrets
-    refuse_another_run(journal, samples, config, parts=(sample_map, curator), start=book, find_secrets=finder)
+    refuse_another_run(
+        journal,
+        samples,
+        config,
+        parts=(sample_map, curator),
+        start=book,
+        find_secrets=judge.limits.find_secrets,
+    )
     judge.begin(book)
     recorder = Recorder(config, journal, observe)
     run = "" if journal is None else journal.path.parent.name
     loop = _Loop(
         samples=samples,
-        intake=Intake(sample_map, runner, limit=config.concurrency, observe=recorder.tell),
-        reducer=Reducer(curator, config, judge, runner, recorder.tell, run),
+        in_flight=SamplesInFlight(sample_map, runner, limit=config.concurrency, observe=recorder.tell),
+        reducer=Reducer(curator, config, judge, runner, run),
         recorder=recorder,
         config=config,
         book=book,
@@ -109,7 +115,7 @@ async def learn(
 @dataclass
 class _Loop(Generic[S]):
     samples: Sequence[S]
-    intake: Intake[S]
+    in_flight: SamplesInFlight[S]
     reducer: Reducer
     recorder: Recorder
     config: LearnConfig
@@ -149,7 +155,7 @@ class _Loop(Generic[S]):
             self._finish(FinishReason.FAILED, error.message, begun)
             raise
         finally:
-            await self.intake.close()
+            await self.in_flight.close()
         self._finish(reason, detail, begun)
         return LearnResult(
             best=self.best if self.best is not None else self.book,
@@ -182,16 +188,16 @@ class _Loop(Generic[S]):
                 random.Random(f"{self.config.seed}/{epoch}").shuffle(order)
             queue: deque[tuple[S, int]] = deque((sample, 0) for sample in order)
             await self._all_steps(epoch, queue, batching)
-        while not self.worked and not self.intake.failed_now:
+        while not self.worked and not self.in_flight.failed_now:
             # Nothing but failures, all from the journal: what was in the way may be mended, so all is tried anew.
             self.unlearned.clear()
             await self._all_steps(epoch, deque((sample, 0) for sample in order), batching)
         await self._validate_at(self.config.epochs - 1, at_end=True)
         if not self.worked:
-            raise self.intake.nothing_worked(len(samples))
+            raise self.in_flight.nothing_worked(len(samples))
 
     async def _all_steps(self, epoch: int, queue: deque[tuple[S, int]], batching: Batching) -> None:
-        while queue or self.intake.pending or self.carried:
+        while queue or self.in_flight.pending or self.carried:
             queue.extend(await self._one_step(epoch, queue, batching))
             await self._validate_at(epoch)
 
@@ -202,60 +208,74 @@ class _Loop(Generic[S]):
         if queue:
             size = min(batching.next(scope, None if self.reducer.leafwise else self.judge.ceiling), len(queue))
         batch = [queue.popleft() for _ in range(size)]
-        if (news := batching.news()) is not None:
-            self.recorder.tell(announcement(self.step, news))
+        if (choice := batching.new_choice()) is not None:
+            self.recorder.tell(announcement(self.step, choice))
         self.recorder.tell(StepStarted(epoch, self.step, len(batch)))
         clock = Clock(scope, self.recorder.journal)
-        self.intake.start(batch, self.book, scope, epoch=epoch, step=self.step)
-        gathering = Gathering(self.intake, scope, self.config.quorum if queue else 1.0)
+        self.in_flight.start(batch, self.book, scope, epoch=epoch, step=self.step)
+        collector = StepCollector(self.in_flight, scope, self.config.quorum if queue else 1.0, self.carried)
         try:
-            reduced, mapped = await self._reduced(gathering, scope)
+            first = await self._collect(collector, scope)
         except MapStoppedError as stop:
             raise stop.error from stop
-        stable, self.book, self.carried = self.judge.stable, reduced.book, reduced.carried
-        self.seen += len(mapped.worked)
-        self.worked += len(mapped.worked)
-        self.version = self.recorder.version(self.book, self.version, epoch, self.step, reduced)
-        if reduced.verdict is not None and reduced.verdict.promote and stable is self.book:
-            self.recorder.label("stable", self.version, f"stable/{self.step}")
-        self.recorder.scans(reduced.scans, epoch, self.step)
+        collected = collector.finish()
+        reduced = await self._reduce(collected, first, scope)
+        self._take_over(reduced, epoch)
+        self.seen += len(collected.worked)
+        self.worked += len(collected.worked)
         seconds = clock.seconds()
         if batch:
             batching.measured(len(batch), seconds)
-        late = len(self.intake.pending)
         summary = finished_step(
-            mapped,
+            collected,
             reduced,
             epoch=epoch,
             step=self.step,
             batch=len(batch),
             version=self.version,
             seconds=seconds,
-            late=late,
+            late=len(self.in_flight.pending),
         )
         self.steps.append(summary)
         self.recorder.tell(summary)
         self.step += 1
-        return self._again(mapped)
+        return self._again(collected)
 
-    async def _reduced(self, gathering: Gathering[S], scope: Scope) -> tuple[Reduced, Mapped[S]]:
-        """Take the samples in and fold what they gave into the book, both at once where leaves may start early."""
+    async def _collect(self, collector: StepCollector[S], scope: Scope) -> Scan[Delta] | NothingReadError | None:
+        """Take the samples in; where leaves may start early, return what they gave."""
         early = self.reducer.leafwise and self.config.pipeline
         if not early:
-            await gathering.enough()
+            await collector.enough()
+        if not self.reducer.leafwise:
+            return None
+        async with aclosing(collector.stream() if early else collector.taken_in()) as source:
+            quorum = collector.quorum if early else 1.0
+            return await self.reducer.read_early(source, collector.names, self.book, scope, quorum=quorum)
 
-        def facts() -> tuple[tuple[Vote, ...], tuple[str, ...]]:
-            mapped = gathering.mapped()
-            votes = {vote for reflection in mapped.reflections for vote in reflection.votes}
-            return tuple(sorted(votes)), tuple(sorted(mapped.used))
+    async def _reduce(
+        self, collected: Collected[S], first: Scan[Delta] | NothingReadError | None, scope: Scope
+    ) -> Reduced:
+        """Fold what was collected into the book, telling what happens on the way."""
+        self.judge.labels.update({reflection.id: reflection.labels for reflection in collected.reflections})
+        async with aclosing(self.reducer.reduce(collected, self.book, first, scope=scope, step=self.step)) as outcomes:
+            async for outcome in outcomes:
+                if isinstance(outcome, Reduced):
+                    return outcome
+                self.recorder.tell(outcome)
+        raise AssertionError("a reduce ends with its result")
 
-        incoming = Incoming(gathering.names, gathering.reflections(early=early), self.carried, gathering.quorum, facts)
-        reduced = await self.reducer(incoming, self.book, scope=scope, step=self.step)
-        return reduced, gathering.mapped()
+    def _take_over(self, reduced: Reduced, epoch: int) -> None:
+        """Make the book of a step the present one, and a version."""
+        self.book, self.carried = reduced.book, reduced.carried
+        self.version = self.recorder.version(self.book, self.version, epoch, self.step, reduced)
+        promoted = reduced.verdict is not None and reduced.verdict.promote
+        if promoted and self.judge.stable is self.book:
+            self.recorder.label("stable", self.version, f"stable/{self.step}")
+        self.recorder.scans(reduced.scans, epoch, self.step)
 
-    def _again(self, mapped: Mapped[S]) -> list[tuple[S, int]]:
+    def _again(self, collected: Collected[S]) -> list[tuple[S, int]]:
         waiting: list[tuple[S, int]] = []
-        for sample, tries in mapped.failed:
+        for sample, tries in collected.failed:
             if tries + 1 < self.config.attempts:
                 waiting.append((sample, tries + 1))
             else:
@@ -271,13 +291,13 @@ class _Loop(Generic[S]):
         crossed = self.seen // self.config.eval_every > last // self.config.eval_every
         if not (crossed or (at_end and (not self.validations or last != self.seen))):
             return
-        found = await self.validate(self.book, self._scope(epoch).sub("validate"))
-        accuracy = found.accuracy
-        best = found.complete and accuracy is not None and accuracy > self.best_accuracy
+        scored = await self.validate(self.book, self._scope(epoch).sub("validate"))
+        accuracy = scored.accuracy
+        best = scored.complete and accuracy is not None and accuracy > self.best_accuracy
         if best and accuracy is not None:
             self.best, self.best_accuracy = self.book, accuracy
             self.recorder.label("best", self.version, f"best/{self.step}")
-        event = Validated(self.step, self.seen, found.hits, found.total, len(found.errors), self.version, best)
+        event = Validated(self.step, self.seen, scored.hits, scored.total, len(scored.errors), self.version, best)
         self.validations.append(event)
         self.recorder.tell(event)
 

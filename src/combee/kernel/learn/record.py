@@ -13,10 +13,10 @@ from typing import Any, cast
 from combee.kernel.aggregate import Scan
 from combee.kernel.journal import JSON, Journal
 from combee.kernel.learn.codec import revision_to_json
+from combee.kernel.learn.collect import Collected
 from combee.kernel.learn.config import LearnConfig
 from combee.kernel.learn.events import Event, Observer, SampleDone, StepFinished
 from combee.kernel.learn.reduce import Reduced
-from combee.kernel.learn.step import Mapped
 from combee.kernel.playbook import Delta, Playbook, Revision, digest, to_json, tokens
 
 __all__ = ["Recorder", "finished_step"]
@@ -93,7 +93,7 @@ class Recorder:
 
 
 def finished_step(
-    mapped: Mapped[Any],
+    collected: Collected[Any],
     reduced: Reduced,
     *,
     epoch: int,
@@ -109,14 +109,14 @@ def finished_step(
         epoch=epoch,
         step=step,
         batch=batch,
-        hits=mapped.hits,
-        total=mapped.total,
-        reflections=sum(1 for reflection in mapped.reflections if reflection.lessons),
-        lessons=sum(len(reflection.lessons) for reflection in mapped.reflections),
+        hits=collected.hits,
+        total=collected.total,
+        reflections=sum(1 for reflection in collected.reflections if reflection.lessons),
+        lessons=sum(len(reflection.lessons) for reflection in collected.reflections),
         operations=len(reduced.delta),
         refused=len(reduced.applied.refused),
         uncovered=len(scans[-1].uncovered) if scans else 0,
-        failed=len(mapped.failed),
+        failed=len(collected.failed),
         calls=sum(scan.calls for scan in scans),
         reads=sum(scan.reads for scan in scans),
         depth=sum(scan.depth for scan in scans),

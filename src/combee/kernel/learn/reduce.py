@@ -6,22 +6,20 @@ group could be read, the reflections wait for the next step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import count
+from typing import Any
 
 from combee.errors import NothingReadError, RunError
-from combee.kernel.aggregate import Method, Plan, Scan, aggregate, plan, scan_stream
+from combee.kernel.aggregate import Absent, Method, Plan, Scan, aggregate, plan, scan_stream
 from combee.kernel.guard import Evidence, Verdict
 from combee.kernel.journal import Scope
+from combee.kernel.learn.collect import Collected
 from combee.kernel.learn.config import LearnConfig
-from combee.kernel.learn.conflicts import settle_conflicts
 from combee.kernel.learn.events import Event, ReduceFailed
-from combee.kernel.learn.incoming import Incoming, after_all, kept
-from combee.kernel.learn.intake import decided
-from combee.kernel.learn.judge import Judge, spoken
+from combee.kernel.learn.judge import Judge, guard_event
 from combee.kernel.learn.roles import Curator, Reflection
 from combee.kernel.playbook import Applied, Delta, Playbook, Vote, apply, tokens
 from combee.kernel.runner import Runner
@@ -53,7 +51,7 @@ class Reduced:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The input of one step, once it is in."""
+    """The input of one step: the book, the reflections to aggregate, votes and used bullets."""
 
     book: Playbook
     items: tuple[Reflection, ...]
@@ -71,7 +69,6 @@ class Reducer:
     config: LearnConfig
     judge: Judge
     runner: Runner
-    observe: Callable[[Event], None]
     run: str = ""
     failures: int = field(default=0, init=False)
     """Steps in a row whose aggregation failed as a whole."""
@@ -81,65 +78,79 @@ class Reducer:
         """Whether calls are capped by leaves, whatever the minibatch."""
         return self.config.aggregate == "combee"
 
-    async def __call__(self, incoming: Incoming, book: Playbook, *, scope: Scope, step: int) -> Reduced:
-        """Return the book after the lessons and votes of these reflections."""
-        items: dict[str, Reflection] = {}
-        first: Scan[Delta] | NothingReadError | None = None
-        if self.leafwise:
-            try:
-                first = await self._stream(incoming, items, book, scope)
-            except NothingReadError as error:
-                first = error
-        else:
-            async for _ in kept(incoming, items, self.judge.labels):
-                pass
-        votes, used = incoming.facts()
-        work = _Work(book, tuple(items[name] for name in sorted(items)), votes, used, step, scope)
-        if not work.items:
-            return self._votes_only(work, book)
-        return await self._until_read(work, first)
+    async def read_early(
+        self,
+        source: AsyncIterator[Reflection | Absent],
+        names: Sequence[str],
+        book: Playbook,
+        scope: Scope,
+        *,
+        quorum: float,
+    ) -> Scan[Delta] | NothingReadError | None:
+        """Start leaves as the reflections of their blocks come in; None where none can come.
 
-    async def _stream(
-        self, incoming: Incoming, items: dict[str, Reflection], book: Playbook, scope: Scope
-    ) -> Scan[Delta] | None:
-        """Read leaves as their reflections come; None where no reflection came."""
-        names = [*(item.id for item in incoming.carried), *incoming.names]
+        Args:
+            source: Reflections, or `Absent` for a name that will not come.
+            names: All that may come.
+            book: The book that the step starts from.
+            scope: The step's place in the journal.
+            quorum: Share of the names to wait for.
+        """
         if not names:
             return None
         method = self.curator.method(book, scope)
-        shape = self._shape(len(names), self._leaf_size(), None, method)
         try:
-            async with aclosing(kept(incoming, items, self.judge.labels)) as source:
-                return await scan_stream(
-                    source if self.config.pipeline else after_all(source),
-                    names,
-                    method,
-                    shape,
-                    scope=scope,
-                    runner=self.runner,
-                    seed=self.config.seed,
-                    quorum=incoming.quorum if self.config.pipeline else 1.0,
-                    limit=self.config.concurrency,
-                )
-        except NothingReadError:
-            if items:
-                raise
-            return None
+            return await scan_stream(
+                source,
+                names,
+                method,
+                self._shape(len(names), self._leaf_size(), None, method),
+                scope=scope,
+                runner=self.runner,
+                seed=self.config.seed,
+                quorum=quorum,
+                limit=self.config.concurrency,
+            )
+        except NothingReadError as error:
+            return error
 
-    async def _until_read(self, work: _Work, first: Scan[Delta] | NothingReadError | None) -> Reduced:
-        """Judge the step; where nothing could be read keep the reflections, or give up after too many such steps."""
+    async def reduce(
+        self,
+        collected: Collected[Any],
+        book: Playbook,
+        first: Scan[Delta] | NothingReadError | None,
+        *,
+        scope: Scope,
+        step: int,
+    ) -> AsyncGenerator[Event | Reduced, None]:
+        """Yield what happens on the way and, last, the book after the lessons and votes of this step.
+
+        Where nothing could be read the reflections are kept, or the run ends after too many such steps.
+
+        Raises:
+            RunError: The aggregation failed in too many steps in a row.
+        """
+        work = _Work(book, collected.to_aggregate, collected.votes, collected.used, step, scope)
+        if not work.items:
+            yield self._votes_only(work, book)
+            return
         for again in count():
             try:
                 if isinstance(first, NothingReadError):
                     raise first
-                reduced = await self._judged(work, first)
+                async with aclosing(self._judged(work, first)) as attempts:
+                    async for outcome in attempts:
+                        yield outcome
             except NothingReadError as error:
-                if self.failures + 1 < self.config.give_up_after:
-                    return self._kept_for_later(work, error)
+                gave_up = f"gave up/{again}"
                 # A run that is resumed after it gave up tries this step anew, at a place that no failure is noted for.
-                if decided(work.scope, f"gave up/{again}") is None:
-                    self._kept_for_later(work, error)
-                    work.scope.decide(f"gave up/{again}", partial(str, error.message))
+                if self.failures + 1 < self.config.give_up_after or work.scope.peek(gave_up) is None:
+                    self.failures += 1
+                    yield ReduceFailed(step, len(work.items), self.failures, error.message)
+                    if self.failures < self.config.give_up_after:
+                        yield replace(self._votes_only(work, book), carried=work.items)
+                        return
+                    work.scope.decide(gave_up, error.message)
                     raise RunError(
                         f"the aggregation failed in {self.failures} steps in a row: {error.message}",
                         hint="Nothing that was paid is lost: mend the cause, then go on with `combee resume`.",
@@ -147,21 +158,18 @@ class Reducer:
                 first, work = None, replace(work, scope=work.scope.sub(f"again{again}"))
             else:
                 self.failures = 0
-                return reduced
-        raise AssertionError("count() does not end")
+                return
 
-    def _kept_for_later(self, work: _Work, error: NothingReadError) -> Reduced:
-        self.failures += 1
-        self.observe(ReduceFailed(work.step, len(work.items), self.failures, error.message))
-        return replace(self._votes_only(work, work.book), carried=work.items)
-
-    async def _judged(self, work: _Work, first: Scan[Delta] | None) -> Reduced:
+    async def _judged(self, work: _Work, first: Scan[Delta] | None) -> AsyncGenerator[Event | Reduced, None]:
+        """Aggregate, apply and judge; once more in smaller groups as long as the guard asks for it."""
         scans: list[Scan[Delta]] = []
         size = self._leaf_size() if self.leafwise else self.config.max_items
         while True:
             inner = work.scope if not scans else work.scope.sub(f"retry{len(scans)}")
-            found = first if first is not None and not scans else await self._scan(work, inner, size, retry=bool(scans))
-            scans.append(await self._without_conflicts(work, found, inner))
+            if first is None or scans:
+                scans.append(await self._scan(work, inner, size, retry=bool(scans)))
+            else:
+                scans.append(first)
             applied = self._apply(work, work.book, scans[-1].delta)
             evidence = self._evidence(work, scans, size, applied.playbook)
             verdict = self.judge.on_evidence(evidence)
@@ -171,27 +179,18 @@ class Reducer:
                 verdict = self.judge.on_book(verdict, applied.playbook)
             if verdict.applies and self.judge.scores:
                 verdict = await self.judge.on_scores(evidence, applied.playbook, work.book, inner)
-            self.observe(spoken(work.step, evidence, verdict))
+            yield guard_event(work.step, evidence, verdict)
             if verdict.action != "retry_smaller" or verdict.max_items is None:
                 break
             size = verdict.max_items
-        told = await self.judge.alert(verdict, evidence, work.scope, self.run)
-        if told is not None:
-            self.observe(told)
-        self.judge.settle(evidence, verdict, applied.playbook, leafwise=self.leafwise)
+        if (alerted := await self.judge.alert(verdict, evidence, work.scope, self.run)) is not None:
+            yield alerted
+        self.judge.remember(evidence, verdict, applied.playbook, leafwise=self.leafwise)
         if verdict.applies:
-            return Reduced(
-                applied.playbook,
-                applied,
-                work.book,
-                verdict.delta,
-                work.votes,
-                work.used,
-                scans=tuple(scans),
-                verdict=verdict,
-            )
-        base = self.judge.stable if verdict.rollback else work.book
-        return replace(self._votes_only(work, base), scans=tuple(scans), verdict=verdict)
+            reduced = Reduced(applied.playbook, applied, work.book, verdict.delta, work.votes, work.used)
+        else:
+            reduced = self._votes_only(work, self.judge.stable if verdict.rollback else work.book)
+        yield replace(reduced, scans=tuple(scans), verdict=verdict)
 
     def _votes_only(self, work: _Work, base: Playbook) -> Reduced:
         """Votes are facts about the old bullets: they stand even when the new lessons do not."""
@@ -240,14 +239,6 @@ class Reducer:
             runner=self.runner,
             seed=self.config.seed,
             shape=self._shape(len(work.items), size, weights, method),
-        )
-
-    async def _without_conflicts(self, work: _Work, scan: Scan[Delta], scope: Scope) -> Scan[Delta]:
-        if not self.leafwise:
-            return scan  # the baselines stay what they are
-        method = self.curator.method(work.book, scope)
-        return await settle_conflicts(
-            scan, method, work.items, scope=scope, runner=self.runner, max_items=self._leaf_size()
         )
 
     def _apply(self, work: _Work, base: Playbook, delta: Delta) -> Applied:

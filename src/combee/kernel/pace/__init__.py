@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from combee.kernel.pace.choose import Choice, curve, explain
 from combee.kernel.pace.controller import PaceState, from_json, lower, next_batch, start, state_choice, to_json
-from combee.kernel.pace.fit import Delay, Fit, Unfit
+from combee.kernel.pace.fit import Delay, DelayLaw, Unfit
 
 __all__ = [
     "Choice",
     "Delay",
-    "Fit",
+    "DelayLaw",
     "PaceState",
     "Unfit",
     "curve",

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from combee.errors import UsageError
-from combee.kernel.pace.bounds import check_whole
-from combee.kernel.pace.fit import Fit, Unfit
+from combee.kernel.pace.fit import DelayLaw, Unfit, check_whole
 
 __all__ = ["DEFAULT_FALLBACK", "SLOPE_SHARE", "Choice", "CurvePoint", "choose", "clean_candidates", "curve", "explain"]
 
@@ -34,7 +33,7 @@ class Choice:
     batch: int
     exact: float | None
     tau: float | None
-    law: Fit | Unfit
+    law: DelayLaw | Unfit
     smallest: int | None = None
     sensitivity: tuple[tuple[int, float], ...] = ()
     bound: str | None = None
@@ -78,7 +77,7 @@ def clean_candidates(
 
 
 def choose(
-    law: Fit | Unfit,
+    law: DelayLaw | Unfit,
     n: int,
     *,
     minimum: int = 1,
@@ -143,7 +142,7 @@ def _bounded(batch: int, minimum: int, maximum: int | None, n: int) -> tuple[int
     return batch, bound
 
 
-def _warnings(law: Fit, exact: float, smallest: int, bound: str | None) -> tuple[str, ...]:
+def _warnings(law: DelayLaw, exact: float, smallest: int, bound: str | None) -> tuple[str, ...]:
     found = list(law.notes)
     if law.alpha < FLAT_ALPHA:
         found.append(
@@ -168,7 +167,7 @@ def curve(choice: Choice) -> tuple[CurvePoint, ...]:
     law = choice.law
     measured = {point.batch: point.time for point in law.points}
     sizes = sorted(measured | {choice.batch: 0.0})
-    return tuple(CurvePoint(b, measured.get(b), law.time(b) if isinstance(law, Fit) else None) for b in sizes)
+    return tuple(CurvePoint(b, measured.get(b), law.time(b) if isinstance(law, DelayLaw) else None) for b in sizes)
 
 
 def explain(choice: Choice) -> str:

@@ -13,9 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import cast
 
 from combee.errors import DataError
-from combee.kernel.pace.bounds import check_whole
 from combee.kernel.pace.choose import DEFAULT_FALLBACK, Choice, choose, clean_candidates
-from combee.kernel.pace.fit import Delay, fit_delays
+from combee.kernel.pace.fit import Delay, check_whole, fit_delays
 
 __all__ = [
     "PaceConfig",

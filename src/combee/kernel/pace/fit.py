@@ -1,8 +1,8 @@
 """The delay law T(b) = A·b^(−α), fitted in log-log (Combee, arXiv 2604.04247, the dynamic batch size).
 
-T(b) is the time of one pass over the N training items at batch size b: ⌈N/b⌉ steps of delay(b).
-Robust to wild points, unbiased without them: a repeated-median line finds what lies far off, least squares over the
-sizes fits what is left. Results from the journal's cache never count.
+T(b) is the time of one pass over the N training items at batch size b: ⌈N/b⌉ steps of delay(b). Robust to wild points,
+unbiased without them: a repeated-median line finds what lies far off, least squares over the sizes fits what is left.
+Results from the journal's cache never count.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from combee.errors import UsageError
-from combee.kernel.pace.bounds import check_whole
 
-__all__ = ["MAX_RESIDUAL", "Delay", "Fit", "Point", "Unfit", "fit_curve", "fit_delays"]
+__all__ = ["MAX_RESIDUAL", "Delay", "DelayLaw", "Point", "Unfit", "check_whole", "fit_curve", "fit_delays"]
 
 MAX_RESIDUAL = 0.35  # in log units: sizes lie a factor 1.4 off the line, so a power law does not describe them
 _WILD_SPREADS = 5.0  # a sample this many spreads off the robust line is wild ...
@@ -45,7 +44,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class DelayLaw:
     """T(b) = a·b^(−alpha) seconds.
 
     `residual` is the spread of the sizes about the line in log units (0.1 is about 10 %), `alpha_error` the standard
@@ -78,7 +77,7 @@ class Unfit:
     notes: tuple[str, ...] = ()
 
 
-def fit_delays(samples: Iterable[Delay], n: int) -> Fit | Unfit:
+def fit_delays(samples: Iterable[Delay], n: int) -> DelayLaw | Unfit:
     """Fit the law to step delays measured while training on `n` items.
 
     Left out, with a note: cache hits, delays that are not a positive finite number, and sizes outside 1..n.
@@ -102,7 +101,7 @@ def fit_delays(samples: Iterable[Delay], n: int) -> Fit | Unfit:
     return _fit(kept, notes)
 
 
-def fit_curve(sizes: Sequence[int], times: Sequence[float]) -> Fit | Unfit:
+def fit_curve(sizes: Sequence[int], times: Sequence[float]) -> DelayLaw | Unfit:
     """Fit the law to T(b) itself: seconds of one pass at each batch size, in any order, sizes may repeat.
 
     Raises:
@@ -113,7 +112,7 @@ def fit_curve(sizes: Sequence[int], times: Sequence[float]) -> Fit | Unfit:
     return _fit(list(zip(sizes, times, strict=True)), [])
 
 
-def _fit(samples: Sequence[tuple[int, float]], notes: list[str]) -> Fit | Unfit:
+def _fit(samples: Sequence[tuple[int, float]], notes: list[str]) -> DelayLaw | Unfit:
     logs: dict[int, list[float]] = {}
     bad = 0
     for batch, time in samples:
@@ -137,7 +136,7 @@ def _fit(samples: Sequence[tuple[int, float]], notes: list[str]) -> Fit | Unfit:
         return Unfit(f"a pass takes no less time with larger batches (alpha = {alpha:.3f})", points, tuple(notes))
     if abs(a_log) > 700:
         return Unfit("the fitted scale is not a number a computer can hold", points, tuple(notes))
-    return Fit(_exp(a_log), alpha, residual, error, points, tuple(notes))
+    return DelayLaw(_exp(a_log), alpha, residual, error, points, tuple(notes))
 
 
 def _exp(logarithm: float) -> float:
@@ -187,3 +186,9 @@ def _least_squares(points: Sequence[tuple[float, float]]) -> tuple[float, float,
     squares = sum((y - intercept - slope * x) ** 2 for x, y in points)
     residual = math.sqrt(squares / (len(points) - 2))
     return intercept, -slope, residual, residual / math.sqrt(width)
+
+
+def check_whole(name: str, value: object) -> None:
+    """Raise UsageError unless `value` is an int of at least 1 (True is not a number here)."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UsageError(f"the {name} must be a whole number of at least 1, not {value!r}")

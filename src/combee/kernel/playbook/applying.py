@@ -1,26 +1,40 @@
 """Applying a delta: a pure function of the set of operations and votes, never of the order in which they came.
 
-Kinds follow each other as REMOVE, MERGE, UPDATE, ADD; within a kind the canonical order of the delta decides, also
-who gets an id and who meets the budget.
+Kinds follow each other as REMOVE, MERGE, UPDATE, ADD; within a kind the canonical order of the delta decides, also who
+gets an id and who meets the budget. A history of deltas can be played again without the lessons of some sources: how a
+poisoned reflection is taken back out.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from combee.errors import UsageError
-from combee.kernel.playbook.deltas import SortKey, delta_of, sort_key
+from combee.kernel.playbook.draft import BookDraft, Evictor
 from combee.kernel.playbook.duplicates import absorb
-from combee.kernel.playbook.evicting import Evictor
-from combee.kernel.playbook.ids import number_of
-from combee.kernel.playbook.layout import Draft
-from combee.kernel.playbook.model import Add, Bullet, Delta, Merge, Operation, Playbook, Remove, Update, Vote, VoteKind
-from combee.kernel.playbook.outcome import Applied, Refusal
+from combee.kernel.playbook.model import (
+    Add,
+    Applied,
+    Bullet,
+    Delta,
+    Merge,
+    Operation,
+    Playbook,
+    Refusal,
+    Remove,
+    SortKey,
+    Update,
+    Vote,
+    VoteKind,
+    delta_of,
+    sort_key,
+)
+from combee.kernel.playbook.sections import number_of
 
-__all__ = ["OnFull", "apply"]
+__all__ = ["OnFull", "Replay", "Revision", "apply", "replay", "without_sources"]
 
 OnFull = Literal["refuse", "evict"]
 _Target = TypeVar("_Target", Merge, Update)
@@ -51,9 +65,8 @@ def apply(
         used: ids of bullets that were used without a vote (their `last_used` moves).
         step: written into `created` and `last_used`.
         budget: the most tokens (by the book's counter) the result may have. It is never exceeded: an operation that
-            would is refused whole.
-            If the book is over it anyway (its votes grew it, or it came so), bullets are evicted by the policy of
-            `evicting`.
+            would is refused whole. If the book is over it anyway (its votes grew it, or it came so), bullets are
+            evicted by the policy of `Evictor`.
         near: also fold an ADD into a bullet that is the same lesson (`same_lesson`) with at least this similarity.
         on_full: what an ADD meets when it does not fit: it is refused, or older bullets are evicted for it.
         ids: ids to give to ADDs with these sort keys, where free (used to replay a history without changing its ids).
@@ -71,7 +84,7 @@ def apply(
     if on_full not in ("refuse", "evict"):
         raise UsageError(f"unknown rule for a full playbook: {on_full!r}", hint="Known: refuse, evict.")
     rules = _Rules(step, budget, near, on_full, ids or {})
-    work = _Work(Draft(book, measured=budget is not None), rules)
+    work = _Work(BookDraft(book, measured=budget is not None), rules)
     work.vote(set(votes), set(used))
     operations = delta_of(delta.operations).operations
     work.remove([operation for operation in operations if isinstance(operation, Remove)])
@@ -102,7 +115,7 @@ class _Rules:
 class _Work:
     """One application under way."""
 
-    def __init__(self, draft: Draft, rules: _Rules) -> None:
+    def __init__(self, draft: BookDraft, rules: _Rules) -> None:
         self.draft = draft
         self.rules = rules
         self.evictor = Evictor(draft, rules.budget)
@@ -276,3 +289,92 @@ class _Work:
 def _strength(operation: _Target) -> tuple[int, str, SortKey]:
     key = sort_key(operation)
     return (-len(operation.sources), key[2], key)
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What one step did to the book: the arguments of one `apply`."""
+
+    delta: Delta
+    votes: tuple[Vote, ...] = ()
+    used: tuple[str, ...] = ()
+    step: int = 0
+    budget: int | None = None
+    near: float | None = None
+    on_full: OnFull = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The last book of a history and what each step did."""
+
+    playbook: Playbook
+    steps: tuple[Applied, ...] = ()
+
+
+def without_sources(delta: Delta, without: Collection[str]) -> Delta:
+    """Return the delta without the operations that come from these sources alone; shared ones lose only the name."""
+    kept = [_strip(operation, without) for operation in delta.operations]
+    return Delta(tuple(operation for operation in kept if operation is not None))
+
+
+def _strip(operation: Operation, without: Collection[str]) -> Operation | None:
+    left = tuple(source for source in operation.sources if source not in without)
+    if len(left) == len(operation.sources):
+        return operation
+    return replace(operation, sources=left) if left else None
+
+
+def _strip_bullet(bullet: Bullet, without: Collection[str]) -> Bullet | None:
+    left = tuple(source for source in bullet.sources if source not in without)
+    if len(left) == len(bullet.sources):
+        return bullet
+    return replace(bullet, sources=left) if left else None
+
+
+def _apply(book: Playbook, revision: Revision, ids: dict[SortKey, str] | None = None) -> Applied:
+    return apply(
+        book,
+        revision.delta,
+        votes=revision.votes,
+        used=revision.used,
+        step=revision.step,
+        budget=revision.budget,
+        near=revision.near,
+        on_full=revision.on_full,
+        ids=ids,
+    )
+
+
+def replay(base: Playbook, revisions: Iterable[Revision], *, without: Iterable[str] = ()) -> Replay:
+    """Apply the revisions in order, as if the reflections `without` had never been.
+
+    Their operations and votes are left out, and bullets of the base that come from them alone. A bullet keeps the id it
+    has in the full history, so later operations and votes still find it; one that the full history had folded into a
+    left-out bullet takes over that bullet's id. Counters that the base already had stay as they are. With nothing left
+    out the result is the full history, byte for byte.
+    """
+    revisions = tuple(revisions)
+    full = _play(base, revisions)
+    gone = frozenset(without)
+    if not gone:
+        return full
+    kept = tuple(bullet for old in base.bullets if (bullet := _strip_bullet(old, gone)) is not None)
+    book = replace(base, bullets=kept, high_water=full.playbook.high_water)
+    steps: list[Applied] = []
+    for revision, done in zip(revisions, full.steps, strict=True):
+        ids = {sort_key(operation): bullet_id for operation, bullet_id in [*done.folded.items(), *done.added.items()]}
+        votes = tuple(vote for vote in revision.votes if vote.reflection not in gone)
+        less = replace(revision, delta=without_sources(revision.delta, gone), votes=votes)
+        steps.append(_apply(book, less, ids))
+        book = steps[-1].playbook
+    return Replay(book, tuple(steps))
+
+
+def _play(base: Playbook, revisions: Sequence[Revision]) -> Replay:
+    steps: list[Applied] = []
+    book = base
+    for revision in revisions:
+        steps.append(_apply(book, revision))
+        book = steps[-1].playbook
+    return Replay(book, tuple(steps))

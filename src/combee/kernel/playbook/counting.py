@@ -2,8 +2,7 @@
 
 The name is part of the playbook and is never guessed from what is installed, so bytes are the same everywhere.
 
-Every counter adds up over lines, so a book can be measured while it changes: tokens = total(sum of units of its
-lines).
+Every counter adds up over lines, so a book can be measured while it changes: tokens = total(sum of units of its lines).
 """
 
 from __future__ import annotations

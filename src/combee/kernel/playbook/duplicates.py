@@ -1,8 +1,8 @@
 """Duplicates: which texts are nearly the same, and which bullets are the same lesson and may become one.
 
-Similarity finds neighbours (word shingles, Jaccard); it never merges by itself. Bullets become one only when also
-everything that carries
-meaning is the same (`lesson_core`), so numbers, identifiers, code, negation and conclusions are never averaged away.
+Similarity finds neighbours (word shingles, Jaccard); it never merges by itself. Bullets become one only when everything
+that carries meaning is the same too (`lesson_core`), so numbers, identifiers, code, negation and conclusions are never
+averaged away.
 """
 
 from __future__ import annotations
@@ -10,23 +10,19 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain, pairwise
 from math import ceil
 
 from combee.errors import UsageError
-from combee.kernel.playbook.ids import number_of
 from combee.kernel.playbook.model import Bullet, Playbook
-from combee.kernel.playbook.terms import lesson_core, similarity, word_list
-from combee.kernel.playbook.text import equality_key
+from combee.kernel.playbook.sections import number_of
+from combee.kernel.playbook.text import equality_key, lesson_core, similarity, word_list
 
-__all__ = ["Folded", "absorb", "deduplicate", "fold_duplicates", "near_duplicates", "same_lesson"]
+__all__ = ["absorb", "deduplicate", "near_duplicates", "same_lesson"]
 
 _MEETINGS = 4
-"""How many rare shingles two texts must share before they are compared.
-
-More means longer lists and fewer comparisons.
-"""
+"""Rare shingles that two texts must share to be compared: more means longer lists and fewer comparisons."""
 
 
 def _check(threshold: float) -> None:
@@ -39,9 +35,8 @@ def _check(threshold: float) -> None:
 def near_duplicates(texts: Sequence[str], threshold: float) -> list[tuple[int, int, float]]:
     """Return all pairs (i, j, similarity), i < j, whose similarity is at least `threshold`, in order of i and j.
 
-    Exact: it finds what comparing all pairs finds. Two texts can only be so similar when their rarest shingles meet,
-        so only those are
-    looked up (prefix filtering; Bayardo et al. 2007). The result grows with the number of pairs.
+    Exact: it finds what comparing all pairs finds. Two texts can only be so similar when their rarest shingles meet, so
+    only those are looked up (prefix filtering; Bayardo et al. 2007). The result grows with the number of pairs.
 
     Raises:
         UsageError: the threshold is not in (0, 1].
@@ -126,24 +121,11 @@ def absorb(kept: Bullet, gone: Iterable[Bullet], *, text: str | None = None, sou
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """A book without duplicates.
+def deduplicate(book: Playbook, threshold: float = 1.0) -> Playbook:
+    """Return the book with bullets that say the same made one bullet.
 
-    `merged` names for each bullet that is gone the one that has its counters and sources.
-    """
-
-    playbook: Playbook
-    merged: dict[str, str] = field(default_factory=dict)
-
-
-def fold_duplicates(book: Playbook, threshold: float = 1.0) -> Folded:
-    """Make bullets that say the same one bullet.
-
-    The better supported one stays: the greater helpful − harmful, then more sources, then the older.
-
-    Each bullet joins one that is similar to itself, never one that is only similar to its neighbour; so all counters
-    are counted once.
+    The better supported one stays: the greater helpful − harmful, then more sources, then the older. Each bullet joins
+    one that is similar to itself, never one that is only similar to its neighbour; so all counters are counted once.
     The section does not matter. Folding twice changes nothing more.
 
     Raises:
@@ -170,20 +152,14 @@ def fold_duplicates(book: Playbook, threshold: float = 1.0) -> Folded:
             by_text[key] = head
         families[head.id].append(bullet)
     if len(families) == len(book.bullets):
-        return Folded(book)
+        return book
     kept = tuple(
         absorb(bullet, families[bullet.id]) if families[bullet.id] else bullet
         for bullet in book.bullets
         if bullet.id in families
     )
-    merged = {bullet.id: head for head, family in families.items() for bullet in family}
-    return Folded(replace(book, bullets=kept), merged)
+    return replace(book, bullets=kept)
 
 
 def _seniority(bullet: Bullet) -> tuple[int, int, int, int, str]:
     return (bullet.harmful - bullet.helpful, -len(bullet.sources), bullet.created, number_of(bullet.id), bullet.id)
-
-
-def deduplicate(book: Playbook, threshold: float = 1.0) -> Playbook:
-    """Return the book of `fold_duplicates`."""
-    return fold_duplicates(book, threshold).playbook

@@ -1,18 +1,45 @@
-"""Bullets, operations, votes and the playbook: plain frozen data (ACE, arXiv 2510.04618, section 3).
+"""Bullets, operations, votes, deltas and the playbook: plain frozen data (ACE, arXiv 2510.04618, section 3).
 
 Text is normalised when an object is made, so equal content has equal bytes everywhere. Nothing here changes in place.
+A delta is a set of operations; merging deltas is union: associative, commutative, idempotent. Operations that say the
+same are one, with the sources of all. The order is canonical: kind, target, hash of the content.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from hashlib import sha256
+from typing import TypeAlias
 
-from combee.kernel.playbook.sections import canonical_section
-from combee.kernel.playbook.text import normalize
+from combee.kernel.playbook.sections import SECTIONS, canonical_section, section_key
+from combee.kernel.playbook.text import equality_key, normalize
 
-__all__ = ["Add", "Bullet", "Delta", "Merge", "Operation", "Playbook", "Remove", "Update", "Vote", "VoteKind"]
+__all__ = [
+    "Add",
+    "Applied",
+    "BookDiff",
+    "Bullet",
+    "BulletChange",
+    "Delta",
+    "Merge",
+    "Operation",
+    "Parsed",
+    "Playbook",
+    "Problem",
+    "Refusal",
+    "Remove",
+    "SortKey",
+    "Update",
+    "Vote",
+    "VoteKind",
+    "content_hash",
+    "delta_of",
+    "diff",
+    "merge",
+    "sort_key",
+]
 
 
 def _sorted_unique(values: Iterable[str]) -> tuple[str, ...]:
@@ -131,8 +158,7 @@ class Delta:
 class Playbook:
     """An immutable, ordered book of bullets.
 
-    `high_water` is the largest number an id ever had; `counter` names the token counter that budgets are measured
-    with.
+    `high_water` is the largest number an id ever had; `counter` names the token counter that budgets are measured with.
     """
 
     bullets: tuple[Bullet, ...] = ()
@@ -156,3 +182,148 @@ class Playbook:
     def get(self, bullet_id: str) -> Bullet | None:
         """Return the bullet with this id, or None."""
         return self._by_id.get(bullet_id)
+
+
+SortKey: TypeAlias = tuple[int, str, str]
+
+_RANK = {name: f"{index:02d}" for index, name in enumerate(SECTIONS)}
+
+
+def content_hash(text: str) -> str:
+    """Return the hash by which texts are ordered where nothing else decides."""
+    return sha256(equality_key(text).encode()).hexdigest()
+
+
+def sort_key(operation: Operation) -> SortKey:
+    """Return (kind, target, content hash). Operations with equal keys say the same; REMOVE < MERGE < UPDATE < ADD."""
+    if isinstance(operation, Add):
+        section = operation.section
+        return (3, _RANK[section] if section in _RANK else "~" + section_key(section), content_hash(operation.text))
+    if isinstance(operation, Update):
+        return (2, operation.id, content_hash(operation.text))
+    if isinstance(operation, Merge):
+        return (1, "\0".join(operation.ids), content_hash(operation.text))
+    return (0, operation.id, "")
+
+
+def _unite(one: Operation, other: Operation) -> Operation:
+    """Join two operations with equal sort keys.
+
+    Of two spellings the smaller stays, so the order of joining does not matter.
+    """
+    sources = one.sources + other.sources
+    if isinstance(one, Remove) or isinstance(other, Remove):
+        return replace(one, sources=sources)
+    text = min(one.text, other.text)
+    if isinstance(one, Add) and isinstance(other, Add):
+        return Add(min(one.section, other.section), text, sources)
+    return replace(one, text=text, sources=sources)
+
+
+def delta_of(operations: Iterable[Operation]) -> Delta:
+    """Return the delta of these operations: canonical order, equal ones joined with their sources united."""
+    found: dict[SortKey, Operation] = {}
+    for operation in operations:
+        key = sort_key(operation)
+        before = found.get(key)
+        if before is None:
+            found[key] = operation
+        elif before != operation:
+            found[key] = _unite(before, operation)
+    return Delta(tuple(found[key] for key in sorted(found)))
+
+
+def merge(*deltas: Delta) -> Delta:
+    """Return the union of deltas.
+
+    Associative, commutative and idempotent, so the shape of a tree of merges does not matter.
+    """
+    return delta_of(operation for delta in deltas for operation in delta.operations)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An operation that was not done, and why. It changed nothing and used up no id."""
+
+    operation: Operation
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The new book and what became of everything that was asked."""
+
+    playbook: Playbook
+    added: dict[Operation, str] = field(default_factory=dict)
+    """ADD operations that became a bullet, with its id."""
+    folded: dict[Operation, str] = field(default_factory=dict)
+    """ADD operations that said what a bullet already said: that bullet got their sources."""
+    changed: tuple[str, ...] = ()
+    """Ids that were there before and are there now, with anything different."""
+    removed: tuple[str, ...] = ()
+    merged: dict[str, str] = field(default_factory=dict)
+    """Ids that are gone into another bullet, which has their counters and sources."""
+    refused: tuple[Refusal, ...] = ()
+    evicted: tuple[str, ...] = ()
+    unknown_votes: tuple[Vote, ...] = ()
+    """Votes on bullets that the book did not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that was wrong.
+
+    `index` counts operations from 0, or lines of a text from 1; `skipped` tells that it was left out.
+    """
+
+    index: int
+    reason: str
+    shown: str = ""
+    skipped: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A book that was read and what was wrong with it."""
+
+    playbook: Playbook
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BulletChange:
+    """One bullet before and after; `fields` names what differs."""
+
+    before: Bullet
+    after: Bullet
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BookDiff:
+    """Bullets only in the new book, only in the old one, and in both but different. Orders are those of the books."""
+
+    added: tuple[Bullet, ...] = ()
+    removed: tuple[Bullet, ...] = ()
+    changed: tuple[BulletChange, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+
+_COMPARED = ("section", "text", "helpful", "harmful", "sources", "created", "last_used")
+
+
+def diff(old: Playbook, new: Playbook) -> BookDiff:
+    """Compare two books by the ids of their bullets."""
+    changed = []
+    for after in new.bullets:
+        before = old.get(after.id)
+        if before is not None and before != after:
+            fields = tuple(name for name in _COMPARED if getattr(before, name) != getattr(after, name))
+            changed.append(BulletChange(before, after, fields))
+    return BookDiff(
+        added=tuple(bullet for bullet in new.bullets if bullet.id not in old),
+        removed=tuple(bullet for bullet in old.bullets if bullet.id not in new),
+        changed=tuple(changed),
+    )

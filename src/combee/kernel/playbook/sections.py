@@ -1,6 +1,8 @@
-"""Sections of a playbook: the seven of the ACE reference, found under any spelling, and any other under its own name.
+"""Section names and the ids made of them.
 
-A name of no known section is kept as it was written (blanks made single); an empty one means the default section.
+Sections: the seven of the ACE reference, found under any spelling, and any other under its own name as written (blanks
+made single); an empty name means the default section. Ids: `slug-00001`, numbered over the whole book, so that no
+number is ever given twice.
 """
 
 from __future__ import annotations
@@ -11,7 +13,18 @@ from functools import lru_cache
 
 from combee.kernel.playbook.text import normalize
 
-__all__ = ["DEFAULT_SECTION", "SECTIONS", "canonical_section", "is_blank_section", "section_key", "section_slug"]
+__all__ = [
+    "DEFAULT_SECTION",
+    "NUMBERED",
+    "SECTIONS",
+    "canonical_section",
+    "is_blank_section",
+    "is_writable_id",
+    "make_id",
+    "number_of",
+    "section_key",
+    "section_slug",
+]
 
 SECTIONS: dict[str, str] = {
     "STRATEGIES & INSIGHTS": "sai",
@@ -28,6 +41,8 @@ DEFAULT_SECTION = "OTHERS"
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _WORD = re.compile(r"[^\W_]+")
+NUMBERED = re.compile(r"(.*)[-\u2010\u2011\u2012\u2013\u2212]([0-9]{1,18})", re.DOTALL)
+_WRITABLE = re.compile(r"[^\[\]\s]+")
 _BLANK_NAMES = frozenset({"", "null", "none"})
 
 
@@ -101,3 +116,22 @@ def section_slug(name: str) -> str:
 
 
 _DIGITS_TO_LETTERS = str.maketrans("0123456789", "ghijklmnop")
+
+
+def make_id(section: str, number: int) -> str:
+    """Return the id of bullet `number` in `section`."""
+    return f"{section_slug(section)}-{number:05d}"
+
+
+def number_of(bullet_id: str) -> int:
+    """Return the number an id ends with, or 0."""
+    _, _, tail = bullet_id.rpartition("-")
+    if tail.isascii() and tail.isdigit() and len(tail) <= 18 and tail != bullet_id:
+        return int(tail)
+    match = NUMBERED.fullmatch(bullet_id)
+    return int(match[2]) if match else 0
+
+
+def is_writable_id(bullet_id: str) -> bool:
+    """Tell whether an id can stand in brackets: no blanks, no brackets, not empty."""
+    return _WRITABLE.fullmatch(bullet_id) is not None

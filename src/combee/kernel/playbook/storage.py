@@ -1,24 +1,128 @@
-"""Playbooks on disk.
+"""Playbooks on disk: JSON (lossless) or text, always UTF-8, always whole: a file is replaced in one step or not at all.
 
-Always UTF-8, whatever the locale, and always whole: a file is replaced in one step or not at all.
+The JSON form has one bullet a line, so that versions compare well; the digest is taken of its bytes.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from pathlib import Path
+from typing import Any, cast
 
 from combee.errors import DataError, UsageError
 from combee.files import place_for, read_regular, write_whole
-from combee.kernel.playbook.jsonform import from_json, to_json
-from combee.kernel.playbook.model import Playbook
-from combee.kernel.playbook.problems import Parsed
-from combee.kernel.playbook.readtext import from_text
-from combee.kernel.playbook.textform import to_text
+from combee.kernel.playbook.model import Bullet, Parsed, Playbook
+from combee.kernel.playbook.textform import from_text, to_text
 
-__all__ = ["check_place", "load", "read", "save"]
+__all__ = ["check_place", "digest", "from_json", "load", "read", "save", "to_json"]
 
 _LOG = logging.getLogger("combee.kernel.playbook")
+_FORMAT = "combee-playbook"
+_VERSION = 1
+_FIELDS = ("id", "section", "text", "helpful", "harmful", "sources", "created", "last_used")
+
+
+def _compact(value: object) -> str:
+    # JSON's own escapes keep a lone surrogate in a hand-made id or source writable as UTF-8.
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return (
+        text
+        if text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+        else json.dumps(value, separators=(",", ":"))
+    )
+
+
+def _line(bullet: Bullet) -> str:
+    if bullet._json is None:
+        object.__setattr__(bullet, "_json", _compact({name: getattr(bullet, name) for name in _FIELDS}))
+    return cast("str", bullet._json)
+
+
+def to_json(book: Playbook) -> str:
+    """Return the book as JSON. Equal books give equal text."""
+    rows = ",\n".join(map(_line, book.bullets))
+    facts = {"format": _FORMAT, "version": _VERSION, "counter": book.counter, "high_water": book.high_water}
+    head = _compact(facts).removesuffix("}") + ',"bullets":['
+    return f"{head}\n{rows}\n]}}\n" if rows else f"{head}]}}\n"
+
+
+def digest(book: Playbook) -> str:
+    """Return the address of the book's content: SHA-256 of its JSON in UTF-8, as 64 hex digits."""
+    if book._digest is None:
+        object.__setattr__(book, "_digest", hashlib.sha256(to_json(book).encode()).hexdigest())
+    return cast("str", book._digest)
+
+
+def from_json(text: str, *, path: Path | str | None = None) -> Playbook:
+    """Read what `to_json` wrote. Errors name `path`, if given.
+
+    Raises:
+        DataError: not JSON (line and column named), not a playbook, or a field that is missing, unknown or of the
+            wrong type.
+    """
+    try:
+        raw = json.loads(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        raise DataError(f"not JSON: {error.msg}", path=path, line=error.lineno, column=error.colno) from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits; a thousand nested brackets
+        raise DataError(f"JSON that cannot be read: {error}", path=path) from error
+    try:
+        return _book(raw)
+    except DataError as error:
+        raise DataError(error.message, path=path, hint=error.hint) from error
+
+
+def _book(raw: Any) -> Playbook:
+    if not isinstance(raw, dict) or raw.get("format") != _FORMAT:
+        raise DataError(
+            "not a playbook", hint=f'A playbook is an object with "format": "{_FORMAT}", as `to_json` writes it.'
+        )
+    if raw.get("version") != _VERSION:
+        raise DataError(
+            f"a playbook of version {raw.get('version')!r}; this program reads {_VERSION}", hint="Upgrade combee-learn."
+        )
+    rows = raw.get("bullets")
+    if not isinstance(rows, list) or not isinstance(raw.get("counter"), str):
+        raise DataError("a playbook needs a list `bullets` and a text `counter`")
+    bullets = tuple(_bullet(row, index) for index, row in enumerate(rows))
+    if len({bullet.id for bullet in bullets}) < len(bullets):
+        raise DataError("two bullets have the same id")
+    return Playbook(bullets, _count(raw.get("high_water"), "high_water", "the playbook"), raw["counter"])
+
+
+def _count(value: Any, name: str, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise DataError(f"{where}: {name} must be a whole number of at least 0, not {value!r}")
+    return value
+
+
+def _bullet(row: Any, index: int) -> Bullet:
+    where = f"bullet {index}"
+    if not isinstance(row, dict):
+        raise DataError(f"{where}: must be an object")
+    if extra := sorted(set(row) - set(_FIELDS)):
+        raise DataError(f"{where}: unknown field {extra[0]!r}")
+    for name in ("id", "section", "text"):
+        if not isinstance(row.get(name), str) or (name == "id" and not row[name]):
+            raise DataError(f"{where}: {name} must be a text")
+    sources = row.get("sources", [])
+    if not isinstance(sources, list) or not all(isinstance(source, str) for source in sources):
+        raise DataError(f"{where}: sources must be a list of texts")
+    last_used = row.get("last_used")
+    return Bullet(
+        id=row["id"],
+        section=row["section"],
+        text=row["text"],
+        helpful=_count(row.get("helpful", 0), "helpful", where),
+        harmful=_count(row.get("harmful", 0), "harmful", where),
+        sources=tuple(sources),
+        created=_count(row.get("created", 0), "created", where),
+        last_used=None if last_used is None else _count(last_used, "last_used", where),
+    )
+
+
 _TEXT = frozenset({".md", ".txt"})
 
 

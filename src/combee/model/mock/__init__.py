@@ -6,10 +6,10 @@ of its own: `await serve(config, port=8080)`.
 
 from __future__ import annotations
 
+from combee.model.mock.answer import MockStats
 from combee.model.mock.config import FAULTS, LatencyLaw, MockConfig, parse_latency
 from combee.model.mock.script import Rules, Scripted, sample
 from combee.model.mock.server import MockServer, serve
-from combee.model.mock.stats import MockStats
 
 __all__ = [
     "FAULTS",

@@ -14,11 +14,10 @@ from dataclasses import fields, replace
 from typing import Any, Self, cast
 
 from combee.errors import UsageError
-from combee.model.mock.answer import Answer, Answerer
+from combee.model.http import raise_file_limit
+from combee.model.mock.answer import Answer, Answerer, MockStats
 from combee.model.mock.config import MockConfig
 from combee.model.mock.script import Scripted
-from combee.model.mock.stats import MockStats
-from combee.model.wire.files import raise_file_limit
 
 __all__ = ["MockServer", "serve"]
 

@@ -1,29 +1,24 @@
-"""Run the tests of a commit or a folder in a process of its own: this executes the code that agents wrote.
+"""Run the tests of a commit in a process of its own: this executes the code that agents wrote.
 
 Files that were never committed are not in a commit, so work left uncommitted earns nothing.
 """
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
 from pathlib import Path
 
 from combee.errors import RunError
-from combee.swarm.git import git
-from combee.swarm.team import plain_tests
+from combee.swarm.repository import git
 
-__all__ = ["check_commit", "check_folder"]
+__all__ = ["check_commit", "check_folder", "lay_out", "run_in"]
 
 
-def check_commit(
-    repository: Path, commit: str, *, extra: Mapping[str, str] | None = None, pytest: bool = False
-) -> dict[str, str]:
-    """Run the tests of a commit, with the files of `extra` laid over it.
+def check_commit(repository: Path, commit: str) -> dict[str, str]:
+    """Run pytest on the files of a commit.
 
     Returns:
         Test name ("tests/test_a.py::test_f") to its error, empty where it passed.
@@ -32,15 +27,22 @@ def check_commit(
         RunError: No such commit, the tests took more than a minute, or pytest could not run them.
     """
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        _lay_out(repository, commit, folder)
-        for path, text in (extra or {}).items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(text, encoding="utf-8")
-        return check_folder(folder, pytest=pytest)
+        lay_out(repository, commit, Path(name))
+        return check_folder(Path(name))
 
 
-def _lay_out(repository: Path, commit: str, folder: Path) -> None:
+def check_folder(folder: Path) -> dict[str, str]:
+    """Run pytest in a folder; as `check_commit`."""
+    with tempfile.TemporaryDirectory() as name:
+        out = Path(name) / "outcomes"
+        options = ("-q", "-p", "no:cacheprovider", "--continue-on-collection-errors", f"--junitxml={out}")
+        said = run_in(folder, [sys.executable, "-m", "pytest", *options], (0, 1, 5))  # 5: there are no tests
+        if not out.exists():
+            raise RunError(f"pytest did not run: {said[-500:]}", hint=f"Install pytest for {sys.executable}.")
+        return _junit(out)
+
+
+def lay_out(repository: Path, commit: str, folder: Path) -> None:
     """Write all files of a commit; through an index of its own, as `git archive` leaves out what is marked so."""
     with tempfile.TemporaryDirectory() as name:
         index = {"GIT_INDEX_FILE": str(Path(name) / "index")}
@@ -48,25 +50,12 @@ def _lay_out(repository: Path, commit: str, folder: Path) -> None:
         git(repository, "checkout-index", "--all", "--force", f"--prefix={folder}/", environment=index)
 
 
-def check_folder(folder: Path, *, pytest: bool = False) -> dict[str, str]:
-    """Run the tests of a folder; as `check_commit`."""
-    with tempfile.TemporaryDirectory() as name:
-        out = Path(name) / "outcomes"
-        if pytest:
-            options = ("-q", "-p", "no:cacheprovider", "--continue-on-collection-errors", f"--junitxml={out}")
-            said = _run([sys.executable, "-m", "pytest", *options], folder, (0, 1, 5))  # 5: there are no tests
-            if not out.exists():
-                hint = f"Install pytest for {sys.executable}."
-                raise RunError(f"pytest did not run: {said[-500:]}", hint=hint)
-            return _junit(out)
-        # -S: the plain tests need nothing but the standard library, and the start takes a third of the time.
-        _run([sys.executable, "-I", "-S", "-B", plain_tests.__file__, str(folder), str(out)], folder, (0,))
-        found: dict[str, str] = json.loads(out.read_text(encoding="utf-8"))
-        return found
+def run_in(folder: Path, command: list[str], good: tuple[int, ...]) -> str:
+    """Run a program in a folder and return what it said.
 
-
-def _run(command: list[str], folder: Path, good: tuple[int, ...]) -> str:
-    """Run a program in a folder and return what it said."""
+    Raises:
+        RunError: It took more than a minute, or ended with another code than the good ones.
+    """
     try:
         done = subprocess.run(  # noqa: S603 - our own interpreter, arguments as a list
             command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=60, check=False

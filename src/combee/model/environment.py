@@ -1,0 +1,181 @@
+"""The way to a host: its name as it goes over the wire, the proxy and the certificates that the environment names."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import os
+import re
+import ssl
+import urllib.request
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+from combee.errors import UsageError
+from combee.model.secret import Secret
+
+__all__ = ["ProxySetting", "authority_of", "basic_login", "host_name", "proxy_for", "target_of", "tls_context"]
+
+_HOST = re.compile(r"[0-9a-z._-]+")
+_BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_PORTS = {"http": 80, "https": 443, "socks4": 1080, "socks4a": 1080, "socks5": 1080, "socks5h": 1080, "socks": 1080}
+
+
+def host_name(host: str) -> str:
+    """Return a host in the form that goes over the wire, which is ASCII.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if ":" in host:
+        return host.replace("%25", "%")  # the zone of an IPv6 address
+    name = host.encode("idna").decode("ascii")
+    if not _HOST.fullmatch(name):
+        raise ValueError("not a host")
+    return name
+
+
+def authority_of(host: str, port: int | None) -> str:
+    """Return host and port as one text; the zone of an address is of this machine only."""
+    name = f"[{host.partition('%')[0]}]" if ":" in host else host
+    return name if port is None else f"{name}:{port}"
+
+
+def target_of(path: str, query: str = "") -> str:
+    """Return path and query with everything quoted that a request line cannot hold; what is quoted already stays."""
+    safe = "/%:@!$&'()*+,;=~-._"
+    return quote(path or "/", safe=safe) + ("?" + quote(query, safe=safe + "?") if query else "")
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySetting:
+    """A proxy of the environment; `user` and `password` are its login, each a secret or None."""
+
+    scheme: str
+    host: str
+    port: int
+    user: Secret | None = None
+    password: Secret | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is, without its login."""
+        return f"{self.scheme}://{authority_of(self.host, self.port)}"
+
+    @property
+    def is_socks(self) -> bool:
+        """Whether it speaks SOCKS; else it speaks HTTP."""
+        return self.scheme.startswith("socks")
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """User and password as they are; empty where there is none."""
+        user, password = self.user, self.password
+        return user.reveal() if user is not None else "", password.reveal() if password is not None else ""
+
+    @property
+    def login(self) -> Secret | None:
+        """The value of its authorization header."""
+        return basic_login(*self.pair)
+
+
+def basic_login(user: str, password: str) -> Secret | None:
+    """Return the value of a basic authorization header, or None without a login."""
+    if not user and not password:
+        return None
+    return Secret("Basic " + base64.b64encode(f"{user}:{password}".encode()).decode())
+
+
+def proxy_for(scheme: str, host: str, port: int) -> ProxySetting | None:
+    """Return the proxy that the environment names for a host.
+
+    Raises:
+        UsageError: It is of a kind that cannot be used, or not a URL.
+    """
+    proxies = urllib.request.getproxies()
+    proxy = (proxies.get(scheme) or proxies.get("all") or "").strip()
+    if not proxy or _goes_around(host, port, proxies.get("no", "")):
+        return None
+    try:
+        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        name, number = host_name(parts.hostname or ""), parts.port
+    except ValueError:
+        raise UsageError(
+            "the proxy in the environment is not a URL", hint="It looks like http://proxy.example:3128 (HTTPS_PROXY)."
+        ) from None
+    if parts.scheme not in _PORTS:
+        raise UsageError(
+            f"a {parts.scheme} proxy is set in the environment",
+            hint="Use an http://, https:// or socks5:// proxy, or NO_PROXY for this host.",
+        )
+    if parts.scheme.startswith("socks") and find_spec("aiohttp_socks") is None:
+        raise UsageError(
+            f"a {parts.scheme} proxy is set in the environment",
+            hint="Install the extra for it (combee-learn[socks]), or name this host in NO_PROXY.",
+        )
+    user, password = (Secret(unquote(one)) if one else None for one in (parts.username, parts.password))
+    return ProxySetting(parts.scheme, name, number or _PORTS[parts.scheme], user, password)
+
+
+def _goes_around(host: str, port: int, excepted: str) -> bool:
+    """Return whether NO_PROXY names the host: by its name, a domain, with its port, as an address or a network."""
+    if urllib.request.proxy_bypass(host) or urllib.request.proxy_bypass(f"{host}:{port}"):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    for entry in excepted.split(","):
+        with suppress(ValueError):
+            if address in ipaddress.ip_network(entry.strip(" []"), strict=False):
+                return True
+    return False
+
+
+def tls_context(ca_file: Path | None, client_cert: Path | None = None) -> ssl.SSLContext:
+    """Return the context for https.
+
+    Args:
+        ca_file: Certificates to trust, a file or a folder of files. None: all that the environment names (who sets two
+            variables for two programs trusts both), else the system's.
+        client_cert: A PEM file with the certificate that shows who asks, and its key.
+
+    Raises:
+        UsageError: A file cannot be read.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    named = [ca_file] if ca_file else [Path(os.environ[name]) for name in _BUNDLES if os.environ.get(name)]
+    if not named:
+        context.load_default_certs()
+    if not ca_file:  # a list, of which openssl, too, passes over what is not there
+        folders = map(Path, filter(None, os.environ.get("SSL_CERT_DIR", "").split(os.pathsep)))
+        named += [folder for folder in folders if folder.is_dir()]
+    for path in named:
+        _trust(context, path)
+    if client_cert is not None:
+        try:
+            context.load_cert_chain(client_cert, password="")
+        except OSError as error:
+            raise UsageError(
+                f"the client certificate {client_cert} cannot be read: {error.strerror or error}",
+                hint="It is a PEM file with the certificate and its key, without a password.",
+            ) from None
+    return context
+
+
+def _trust(context: ssl.SSLContext, path: Path) -> None:
+    """Trust the certificates of a file, or of a folder: those named by their hashes, and any .pem, .crt or .cer."""
+    try:
+        if not path.is_dir():
+            context.load_verify_locations(path)
+            return
+        context.load_verify_locations(capath=path)
+        for one in sorted(path.iterdir()):
+            if one.suffix in {".pem", ".crt", ".cer"} and one.is_file():
+                with suppress(ssl.SSLError):  # a key, or a file that is none
+                    context.load_verify_locations(one)
+    except OSError as error:
+        raise UsageError(f"the certificates in {path} cannot be read: {error.strerror or error}") from None
