@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tests.traces.mining.runs import recorded
-
 from combee.redaction import Step, ToolCall, Trace
+from tests.traces.mining.runs import recorded
 
 PAYLOADS = {
     "en": (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.traces.mining.planted import PAYLOADS, Planted, channels, planted
 
 from combee.redaction.orders import flattened
 from combee.traces.mining import survey
+from tests.traces.mining.planted import PAYLOADS, Planted, channels, planted
 
 ALL = list(planted())
 LISTED = {"tool error", "exception", "three runs", "user turn", "user turn, plain", "page", "obeyed"}
