@@ -80,7 +80,7 @@ async def test_learn_eval_and_show_with_a_model(capsys: pytest.CaptureFixture[st
         (("--base-url", "https://api.example.com/v1"), "OPENAI_API_KEY"),
         (("--base-url", "ftp://x"), "not a base URL"),
         ((), "no base URL"),
-        (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "0"), "above zero"),
+        (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "0"), "of at least 1"),
         (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "-1"), "x>0"),
         (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "1"), "--price"),
         (("--base-url", "http://127.0.0.1:9/v1", "--price", "cheap"), "not a price"),
@@ -162,7 +162,7 @@ def test_a_run_by_gepa_that_is_stopped_or_fails_is_listed_as_that(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("combee.cli.gepa_run._search", stop)
+    monkeypatch.setattr("combee.gepa.search._search", stop)
     assert run([*arguments, "--name", "stopped"]) == 130
     assert json.loads(capsys.readouterr().out)["reason"] == "interrupted"
     assert run(["runs", "--json"]) == 0

@@ -39,7 +39,7 @@ def test_a_resumed_run_keeps_the_book_it_began_with(then: str) -> None:
 )
 def test_an_option_that_would_do_nothing_is_refused(idle: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["learn", "tags", *idle]) == 2
-    assert "does nothing without" in capsys.readouterr().err
+    assert "does nothing with" in capsys.readouterr().err
     assert not Path("runs").exists()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import cast
@@ -15,7 +14,7 @@ from combee.kernel.journal import JSON
 from combee.kernel.learn import FinishReason, LearnResult
 from combee.kernel.learn.pacing import announcement
 from combee.kernel.pace import explain
-from combee.kernel.playbook import Playbook, tokens
+from combee.kernel.playbook import Bullet, Playbook, tokens
 from combee.model.settings import ROLES
 from combee.report import REPORT_NAME, write_report
 from combee.run.execute import Finished, Interrupted, execute
@@ -23,6 +22,7 @@ from combee.run.spec import Prepared
 from combee.run.spent import faults_of, spent, spent_lines
 from combee.run.words import counted, typed
 from combee.terminal.display import make_display
+from combee.terminal.options import print_json
 
 __all__ = ["finish", "print_finished"]
 
@@ -36,7 +36,7 @@ def finish(prepared: Prepared, folder: Path, *, quiet: bool, as_json: bool) -> F
             done = execute(prepared, folder, display)
     except Interrupted as stop:
         if as_json:
-            click.echo(json.dumps(stop.summary, ensure_ascii=False))
+            print_json(stop.summary)
         click.echo(f"Stopped; {stop.hint}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from stop
     _write_report(folder)
@@ -58,8 +58,8 @@ def _batch(result: LearnResult) -> JSON:
     return cast("JSON", asdict(announcement(len(result.steps), result.choice)))
 
 
-def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | None = None) -> None:
-    """Say what a run gave, for a person or as JSON; `more` goes into the JSON."""
+def print_finished(done: Finished, *, as_json: bool) -> None:
+    """Say what a run gave, for a person or as JSON."""
     result = done.result
     validation = result.validations[-1] if result.validations else None
     if as_json:
@@ -76,7 +76,9 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
             "batch": _batch(result),
             "model": spent(done.prepared.agent.models),
         }
-        click.echo(json.dumps(summary | dict(more or {}), ensure_ascii=False))
+        if not done.prepared.tasks.train:  # nothing that could be scored says how good it is
+            summary["top"] = _top(result.best)
+        click.echo(json.dumps(summary | dict(done.prepared.facts), ensure_ascii=False))
         return
     lines = [f"{result.reason.value}: {result.detail}"]
     lines.append(f"playbook   {_size(result.best)} → {done.folder / 'playbook.md'}")
@@ -100,7 +102,24 @@ def print_finished(done: Finished, *, as_json: bool, more: Mapping[str, JSON] | 
         lines.append(f"not worked {counted(len(result.unlearned), 'sample')} failed for outside reasons")
     lines.append(f"report     {done.folder / REPORT_NAME}")
     lines.append(f"next       {_next(done)}")
+    if not done.prepared.tasks.train:
+        lines += _top_lines(result.best)
     click.echo("\n".join(lines))
+
+
+def _by_support(book: Playbook) -> list[Bullet]:
+    return sorted(book, key=lambda bullet: (-len(bullet.sources), bullet.harmful - bullet.helpful, bullet.id))
+
+
+def _top(book: Playbook) -> JSON:
+    return [{"id": one.id, "runs": len(one.sources), "text": one.text} for one in _by_support(book)[:10]]
+
+
+def _top_lines(book: Playbook) -> list[str]:
+    best = _by_support(book)[:5]
+    if not best:
+        return ["Nothing was learned: no run shows a failure and its fix that could be said in a line."]
+    return ["best supported:", *(f"  {counted(len(one.sources), 'run'):>8}  [{one.id}] {one.text}" for one in best)]
 
 
 def _training(result: LearnResult) -> list[str]:
@@ -121,7 +140,7 @@ def _next(done: Finished) -> str:
     """Return the commands that are of use now: an empty book is not shown, and traces have no tasks to score."""
     steps = [] if (more := _raised(done)) is None else [more]
     if done.result.best:
-        use = ("eval",) if done.prepared.tasks.kind != "traces" else ("export", "--to", "skill")
+        use = ("eval",) if done.prepared.tasks.train else ("export", "--to", "skill")
         steps += [typed("show", done.folder), typed(*use, done.folder)]
     return " · ".join(steps) or "the playbook is empty; what came of each step stands in the report"
 
@@ -132,10 +151,11 @@ def _raised(done: Finished) -> str | None:
     if done.result.reason is not FinishReason.BUDGET or models is None:
         return None
     words = {"max_calls": " call", "max_tokens": " tokens", "max_minutes": " minutes", "max_cost": "$"}
-    limits, reached = done.prepared.spec.budget, done.result.detail.partition(" is reached")[0]
-    ended = [name for name, word in words.items() if limits.get(name) is not None and word in reached]
+    limits, reached = done.prepared.spec.limits(), done.result.detail.partition(" is reached")[0]
+    ended = [name for name, word in words.items() if name in limits and word in reached]
     if not ended:  # a limit of one role, which no option raises
-        return typed("resume", done.folder, "--config", "combee.toml") if any(limits.get(r) for r in ROLES) else None
+        own = any(map(done.prepared.spec.limits, ROLES))
+        return typed("resume", done.folder, "--config", "combee.toml") if own else None
     twice = 2 * limits[ended[0]]
     shown = twice if isinstance(twice, int) else f"{twice:g}"
     return typed("resume", done.folder, f"--{ended[0].replace('_', '-')}", shown)

@@ -1,4 +1,4 @@
-"""`combee learn`: from a task set or a file of your own to a playbook."""
+"""`combee learn`: from tasks or recorded traces to a playbook. `combee resume`: on from where a run stopped."""
 
 from __future__ import annotations
 
@@ -8,24 +8,32 @@ from typing import Any
 
 import click
 
-from combee.cli.calibrate import with_calibration
-from combee.cli.dryrun import print_estimate
 from combee.cli.finish import finish, print_finished
-from combee.cli.gepa_run import METHOD, print_worst_case
 from combee.errors import DataError, UsageError
 from combee.files import real_path
 from combee.kernel.aggregate import BASELINES
+from combee.kernel.journal import Journal
 from combee.kernel.playbook import load
-from combee.run.config import read_config
-from combee.run.estimates import check_budget
-from combee.run.folders import new_run, refuse_device
-from combee.run.methods import prepare
-from combee.run.spec import RunSpec
-from combee.run.tables import refuse_unknown_prices, tables_of
-from combee.run.words import with_program
-from combee.terminal.options import BatchSize, Number, Place, budget_options, model_options, task_options
+from combee.run.folders import check_traces, find_run, new_run, refuse_device
+from combee.run.mending import mended, refuse_another_model
+from combee.run.methods import forecast, prepare
+from combee.run.settings import read_settings
+from combee.run.spec import kept_spec
+from combee.run.tables import tables_of
+from combee.terminal.options import (
+    BatchSize,
+    Number,
+    Place,
+    budget_options,
+    mend_options,
+    model_options,
+    patterns_of,
+    print_forecast,
+    say_aside,
+    task_options,
+)
 
-__all__ = ["command"]
+__all__ = ["learn_command", "resume_command"]
 
 LEARN = (
     "batch",
@@ -44,7 +52,6 @@ LEARN = (
 )
 
 
-UNASKED = "nothing was named to learn from: these are the built-in practice tasks (your own: `combee learn FILE`)"
 MODEL_ONLY = (
     "prompts", "reflection_rounds", "max_cost", "max_calls", "max_tokens", "base_url", "api_key_env", "max_in_flight",
 )  # fmt: skip
@@ -55,8 +62,6 @@ def _no_idle_options(options: Mapping[str, Any], kind: str) -> None:
     idle = [name for name in MODEL_ONLY if options.get(name) is not None] if kind == "lexical" else []
     if idle:
         raise UsageError(f"--{idle[0].replace('_', '-')} does nothing without a model.", hint="Add --agent ace.")
-    if options["metric_calls"] is not None and options["method"] != METHOD:
-        raise UsageError("--metric-calls does nothing without gepa.", hint="Add --method gepa.")
 
 
 def _start(path: Path | None) -> str | None:
@@ -70,6 +75,25 @@ def _start(path: Path | None) -> str | None:
     return str(real_path(path))
 
 
+def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table [tasks] for recorded traces; options that say how tasks are read have no meaning then."""
+    if tasks["source"] is not None:
+        what = f"Both --from and {tasks['source']!r} are given."
+        raise UsageError(what, hint="Learn from traces or from tasks, not from both.")
+    idle = [name for name, value in tasks.items() if value is not None]
+    if idle:
+        raise UsageError(f"--{idle[0].replace('_', '-')} does nothing with --from: traces hold no tasks.")
+    if options["no_redact"] and options["redact"]:
+        raise UsageError("--no-redact and --redact exclude each other.", hint="Leave one of them out.")
+    check_traces(options["from_path"])
+    return {
+        "traces": str(real_path(options["from_path"])),
+        "format": options["trace_format"],
+        "redact": not options["no_redact"],
+        "patterns": patterns_of(options["redact"]),
+    }
+
+
 @click.command(name="learn")
 @click.argument("source", required=False)
 @click.option("--from", "from_path", type=Place(), help="Recorded traces to learn from instead.")
@@ -80,7 +104,7 @@ def _start(path: Path | None) -> str | None:
 @click.option(
     "--agent", type=click.Choice(["lexical", "ace"]), help="Who works on the tasks. [lexical; ace with --model]"
 )
-@click.option("--method", type=click.Choice(["ace", "gepa"]), help="How the playbook is learned. [ace]")
+@click.option("--method", metavar="NAME", help="How the playbook is learned: ace, gepa, or of a package. [ace]")
 @click.option("--metric-calls", type=click.IntRange(1), help="Rollouts that gepa may count (with --method gepa).")
 @model_options
 @click.option("--reflection-rounds", type=click.IntRange(1), help="Times a model reflects on one run. [1]")
@@ -106,46 +130,50 @@ def _start(path: Path | None) -> str | None:
 @click.option("--name", help="Name of the run below runs/.")
 @click.option("--out", type=Place(), help="Folder of the run, instead of runs/NAME.")
 @click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Any setting, like learn.near=0.8.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def command(source: str | None, config_path: Path | None, **options: Any) -> None:
+def learn_command(source: str | None, config_path: Path | None, **options: Any) -> None:
     """Learn a playbook from SOURCE: tags, finer, formula, a .jsonl or .csv file, or a folder with train/val/test."""
+    file = read_settings(config_path)
     tasks = {name: options[name] for name in ("question", "answer", "id", "scorer", "train", "val", "test", "data_dir")}
-    config = read_config(config_path)
-    tables = tables_of(options, config.model)
+    tasks["source"] = source
+    if options["from_path"] is not None:
+        file, tasks = file.instead(tasks={}), _traces(tasks, options)
+    tables = tables_of(options, file)
     agent = {"forget": options["forget"], "reflection_rounds": options["reflection_rounds"]}
     agent |= {"method": options["method"], "metric_calls": options["metric_calls"]}
     agent["kind"] = options["agent"] or tables["agent"].pop("kind")
-    _no_idle_options(options, agent["kind"] or config.agent.get("kind", "lexical"))
-    spec = RunSpec.of(
-        config,
-        tasks=tasks | {"source": source},
-        agent=tables["agent"] | agent,
-        model=tables["model"],
-        budget=tables["budget"],
-        prices=tables["prices"],
-        learn={name: options[name] for name in LEARN},
-        start=_start(options["start"]),
-    )
-    if spec.agent.get("kind") == "ace":
-        refuse_unknown_prices(spec.model, spec.budget, spec.prices)
-    spec, calibrated = with_calibration(spec)
-    if options["from_path"] is not None:
-        from combee.cli.from_traces import learn_from_traces, with_traces
-
-        learn_from_traces(with_traces(spec, source, options), options)
-        return
-    if options["dry_run"]:
-        check_budget(spec)
-        tell = print_worst_case if spec.agent.get("method") == METHOD else print_estimate
-        tell(spec, as_json=options["as_json"])
-        return
-    check_budget(spec)
-    prepared = prepare(spec, Path())
-    folder = new_run(options["name"], options["out"], f"{prepared.tasks.name}-{prepared.config.aggregate}")
+    _no_idle_options(options, agent["kind"] or file.agent.kind)
+    tables |= {"tasks": tasks, "agent": tables["agent"] | agent, "learn": {name: options[name] for name in LEARN}}
+    spec = file.over({**tables, "start": _start(options["start"])}, "an option").with_set(options["sets"])
     quiet, as_json = options["quiet"], options["as_json"]
-    if not quiet and not as_json:
-        unasked = () if spec.tasks.get("source") else (UNASKED,)
-        for note in (*unasked, prepared.tasks.about, *prepared.tasks.notes, *calibrated):
-            click.echo(with_program(f"note: {note}"), err=True)
+    if options["dry_run"]:
+        print_forecast(forecast(spec), as_json=as_json)
+        return
+    folder = new_run(options["name"], options["out"], f"{spec.stem}-{spec.learn_config().aggregate}")
+    prepared = prepare(spec, folder, (lambda sentence: None) if quiet or as_json else say_aside)
+    print_finished(finish(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)
+
+
+@click.command(name="resume")
+@click.argument("run", required=False)
+@click.option("--model", "model_name", metavar="NAME", help="Another model, for a run that keeps no results yet.")
+@mend_options
+@budget_options
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def resume_command(run: str | None, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Go on with RUN (default: the latest). Settings come from the run itself; stored results are not bought again.
+
+    What was wrong can be put right: endpoint, key, pace, price. The run keeps the new setting. Limits count what the
+    whole run takes, not what is left; without a new one the old one holds.
+    """
+    folder = find_run(run)
+    with Journal.open(folder, create=False, read_only=True) as journal:
+        old = kept_spec(journal, folder)
+        results = sum(1 for _ in journal.results())
+    spec = mended(old, options)
+    refuse_another_model(old, spec, results)
+    prepared = prepare(spec, folder)
     print_finished(finish(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)

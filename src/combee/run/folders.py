@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,17 @@ from combee.kernel.journal.purchases import PURCHASES_NAME, left_open
 from combee.kernel.playbook import Playbook, from_json, load
 from combee.run.words import typed
 
-__all__ = ["RUNS", "all_runs", "changed_at", "find_run", "has_results", "new_run", "open_book", "refuse_device"]
+__all__ = [
+    "RUNS",
+    "all_runs",
+    "changed_at",
+    "check_traces",
+    "find_run",
+    "has_results",
+    "new_run",
+    "open_book",
+    "refuse_device",
+]
 
 RUNS = Path("runs")
 JOURNAL = "journal.sqlite"
@@ -125,6 +136,13 @@ def refuse_device(path: Path) -> None:
         return
     if odd:
         raise DataError("is a device or a pipe, not a file", path=path, hint="Name a file.")
+
+
+def check_traces(path: Path) -> None:
+    """Refuse what cannot hold traces, by the name that was typed."""
+    refuse_device(path)
+    if not os.path.lexists(path):
+        raise UsageError(f"There is no {path}.", hint="Give a file or a folder of traces.")
 
 
 def all_runs(root: Path = RUNS) -> list[Path]:

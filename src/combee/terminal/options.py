@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from combee.errors import UsageError
+from combee.run.estimates import Forecast
+from combee.run.words import with_program
 
 __all__ = [
     "BatchSize",
@@ -17,6 +23,9 @@ __all__ = [
     "endpoint_options",
     "mend_options",
     "model_options",
+    "patterns_of",
+    "print_forecast",
+    "print_json",
     "say_aside",
     "task_options",
 ]
@@ -83,7 +92,7 @@ def task_options(command: F) -> F:
 
 def say_aside(sentence: str) -> None:
     """Say something to the person who waits, beside the result: on standard error."""
-    click.echo(sentence, err=True)
+    click.echo(with_program(sentence), err=True)
 
 
 def model_options(command: F) -> F:
@@ -143,3 +152,30 @@ def _with(command: F, options: Sequence[Callable[[Any], Any]]) -> F:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def patterns_of(texts: tuple[str, ...]) -> dict[str, str]:
+    """Read `KIND=REGEX` options.
+
+    Raises:
+        UsageError: one names no kind, or a kind is given twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        kind, equals, expression = text.partition("=")
+        if not equals or not expression or not re.fullmatch(r"[\w-]+", kind):
+            raise UsageError(f"--redact {text!r} names no kind.", hint=r"Write KIND=REGEX, like ticket='T-\d+'.")
+        if kind in found:
+            raise UsageError(f"--redact names the kind {kind!r} twice.", hint="Join the two with |, or name another.")
+        found[kind] = expression
+    return found
+
+
+def print_json(data: object) -> None:
+    """Print one JSON value on a line."""
+    click.echo(json.dumps(data, ensure_ascii=False))
+
+
+def print_forecast(found: Forecast, *, as_json: bool) -> None:
+    """Print what a command would take."""
+    click.echo(json.dumps(found.data) if as_json else "\n".join(found.lines))

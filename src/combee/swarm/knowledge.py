@@ -1,0 +1,227 @@
+"""What is in the world and who knows it: versioned documents, issues, notes, and the directory of who has read what.
+
+The directory is written by reading, not by claiming: each read of a document credits the reader with its path and the
+version it saw. A note found again by its pointer tells when its source has changed.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from combee.errors import UsageError
+from combee.swarm.world import World, row_number
+
+__all__ = [
+    "Document",
+    "Issue",
+    "Knows",
+    "Note",
+    "credit",
+    "issues",
+    "note",
+    "open_issue",
+    "publish",
+    "read",
+    "recall",
+    "search_notes",
+    "subjects",
+    "update_issue",
+    "who_knows",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One version of a document; versions count from 1."""
+
+    path: str
+    version: int
+    body: str
+    author: str
+
+
+@dataclass(frozen=True, slots=True)
+class Knows:
+    """An agent that has read a subject: how often, which version last, and whether that version is the newest."""
+
+    agent: str
+    count: int
+    version: str
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """Work that is known to be there; `state` is open or closed."""
+
+    id: int
+    title: str
+    body: str
+    state: str
+    owner: str | None
+    author: str
+
+
+_ASKABLE = "a.state = 'live' AND a.mode IN ('fork', 'serial') AND a.fork_of IS NULL"
+
+
+def publish(world: World, path: str, body: str, author: str) -> int:
+    """Write the next version of a document; returns its number. The same text again makes none."""
+    with world.step():
+        row = world.one("SELECT version, body FROM artefacts WHERE path = ? ORDER BY version DESC LIMIT 1", path)
+        if row is not None and row[1] == body:
+            return int(row[0])
+        version = int(row[0]) + 1 if row else 1
+        world.run("INSERT INTO artefacts VALUES (?, ?, ?, ?, ?)", path, version, body, author, time.time())
+    return version
+
+
+def read(world: World, path: str, version: int | None = None) -> Document | None:
+    """Return a document in its newest or a given version."""
+    sql = (
+        "SELECT path, version, body, author FROM artefacts WHERE path = ?1 AND (?2 IS NULL OR version = ?2)"
+        " ORDER BY version DESC LIMIT 1"
+    )
+    row = world.one(sql, path, version)
+    return Document(*row) if row else None
+
+
+def credit(world: World, agent: str, incarnation: int, subject: str, version: str) -> None:
+    """Note in the directory that an agent has read a subject in a version; "": it heard of it, in none."""
+    sql = (
+        "INSERT INTO reads VALUES (?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET count = count + 1,"
+        " version = coalesce(nullif(excluded.version, ''), version)"
+    )
+    with world.step():
+        world.run(sql, agent, incarnation, subject, version)
+
+
+def who_knows(world: World, subject: str, exclude: tuple[str, ...] = (), limit: int = 3) -> list[Knows]:
+    """Return live agents that have read a subject, the newest version and the most reads first.
+
+    When nobody has, the folder above it is tried, and so on up: who has read the neighbours is the next best.
+    """
+    while subject:
+        found = _readers(world, subject, exclude, limit)
+        if found:
+            return found
+        subject = subject.rstrip("/")
+        subject = subject[: subject.rfind("/") + 1]
+    return []
+
+
+def _readers(world: World, subject: str, exclude: tuple[str, ...], limit: int) -> list[Knows]:
+    newest = world.one("SELECT max(version) FROM artefacts WHERE path = ?", subject)
+    version = str(newest[0]) if newest and newest[0] is not None else None
+    under = "r.subject = ?1" if not subject.endswith("/") else "r.subject >= ?1 AND r.subject < ?1 || char(1114111)"
+    marks = ",".join(f"?{number + 4}" for number in range(len(exclude)))
+    sql = (
+        "SELECT r.agent, sum(r.count) AS n, max(r.version), max(r.version = ?2) AS fresh"  # noqa: S608 - constants and marks
+        f" FROM reads r JOIN agents a ON a.name = r.agent AND a.incarnation = r.incarnation WHERE {under}"
+        f" AND {_ASKABLE} AND r.agent NOT IN ({marks})"
+        " GROUP BY r.agent ORDER BY fresh DESC, n DESC, r.agent LIMIT ?3"
+    )
+    rows = world.rows(sql, subject, version, limit, *exclude)
+    return [Knows(agent, n, seen, version is None or bool(fresh)) for agent, n, seen, fresh in rows]
+
+
+def subjects(world: World, limit: int = 30) -> list[str]:
+    """Return what live agents have read, the most read first."""
+    sql = (
+        "SELECT r.subject FROM reads r JOIN agents a ON a.name = r.agent AND a.incarnation = r.incarnation"  # noqa: S608 - a constant
+        f" WHERE {_ASKABLE} GROUP BY r.subject ORDER BY sum(r.count) DESC, r.subject LIMIT ?"
+    )
+    return [str(row[0]) for row in world.rows(sql, limit)]
+
+
+def open_issue(world: World, title: str, body: str, author: str, *, key: str) -> int:
+    """Open an issue; the same key again gives the one opened first."""
+    sql = "INSERT OR IGNORE INTO issues (key, title, body, state, owner, author, at) VALUES (?,?,?,'open',NULL,?,?)"
+    with world.step():
+        world.run(sql, key, title, body, author, time.time())
+        row = world.one("SELECT id FROM issues WHERE key = ?", key)
+    return int(row[0]) if row else 0
+
+
+def update_issue(world: World, number: int, *, owner: str | None = None, closed: bool = False) -> bool:
+    """Take an issue or close it. False when another agent has taken it: nobody takes what is taken."""
+    with world.step():
+        if owner is not None:
+            sql = "UPDATE issues SET owner = ?1 WHERE id = ?2 AND state = 'open' AND (owner IS NULL OR owner = ?1)"
+            if world.run(sql, owner, number).rowcount != 1:
+                return False
+        if closed:
+            world.run("UPDATE issues SET state = 'closed' WHERE id = ?", number)
+    return True
+
+
+def issues(world: World, state: str | None = "open") -> list[Issue]:
+    """Return issues in the order they were opened.
+
+    Raises:
+        UsageError: The state is neither open nor closed.
+    """
+    if state not in {None, "open", "closed"}:
+        raise UsageError(f"an issue is open or closed, not {state!r}")
+    sql = "SELECT id, title, body, state, owner, author FROM issues WHERE ?1 IS NULL OR state = ?1 ORDER BY id"
+    return [Issue(*row) for row in world.rows(sql, state)]
+
+
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A note. `stale`: the document it was taken from has a newer version than the one read (`version`)."""
+
+    id: int
+    agent: str
+    text: str
+    path: str
+    version: str
+    stale: bool
+
+    @property
+    def pointer(self) -> str:
+        """The name under which `recall` gives it back."""
+        return f"note:{self.id}"
+
+
+_SELECT = (
+    "SELECT n.id, n.agent, n.text, n.path, n.version, n.path != '' AND n.version !="
+    " coalesce((SELECT CAST(max(version) AS TEXT) FROM artefacts a WHERE a.path = n.path), n.version)"
+    " FROM notes n"
+)
+
+
+def note(world: World, agent: str, text: str, *, path: str = "", version: str = "") -> str:
+    """Keep a text; returns its pointer. With `path`, it is stamped with the version read."""
+    with world.step():
+        sql = "INSERT INTO notes (agent, text, path, version, at) VALUES (?, ?, ?, ?, ?)"
+        row = world.run(sql, agent, text, path, version, time.time()).lastrowid
+        world.run("INSERT INTO notes_text (rowid, text) VALUES (?, ?)", row, text)
+    return f"note:{row}"
+
+
+def recall(world: World, pointer: str) -> Note | None:
+    """Return the note of a pointer, or None."""
+    return _note(world.one(f"{_SELECT} WHERE n.id = ?", row_number(pointer.removeprefix("note:"))))
+
+
+def search_notes(world: World, query: str, *, agent: str | None = None, limit: int = 5) -> list[Note]:
+    """Return the notes that match any word of a query best, one agent's or all; ties in the order they were written."""
+    words = " OR ".join(f'"{word}"' for word in _WORD.findall(query))
+    if not words:
+        return []
+    sql = (
+        f"{_SELECT} JOIN notes_text t ON t.rowid = n.id WHERE notes_text MATCH ?1 AND (?2 IS NULL OR n.agent = ?2)"
+        " ORDER BY bm25(notes_text), n.id LIMIT ?3"
+    )
+    return [found for row in world.rows(sql, words, agent, limit) if (found := _note(row))]
+
+
+def _note(row: tuple[Any, ...] | None) -> Note | None:
+    return Note(row[0], row[1], row[2], row[3], row[4], bool(row[5])) if row else None

@@ -1,0 +1,94 @@
+"""Say what can be read in a folder of traces; write it as JSON lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from combee.errors import RunError
+from combee.kernel.journal import JSON
+from combee.redaction import Redactor, Trace
+from combee.run.folders import check_traces
+from combee.terminal.options import Place, patterns_of, print_json
+from combee.traces.method import notices, shown_report
+from combee.traces.mining import KeptTraces, failed_calls, keep
+from combee.traces.readers import read
+
+__all__ = ["command"]
+
+_SHOWN = 20
+
+
+@click.command(name="traces")
+@click.argument("path", type=Place())
+@click.option("--format", "trace_format", default="auto", show_default=True, help="One format, instead of by content.")
+@click.option("--out", type=Place(), help="Write the traces, cleaned and redacted, as JSON lines.")
+@click.option("--redact", multiple=True, metavar="KIND=REGEX", help="A secret of your own; may be given often.")
+@click.option("--no-redact", is_flag=True, help="Keep what the traces hold as it is, secrets too.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with all that was not read.")
+def command(
+    path: Path, trace_format: str, out: Path | None, redact: tuple[str, ...], *, no_redact: bool, as_json: bool
+) -> int:
+    """Read PATH and say what is in it: formats, traces, steps, outcomes, failures, and what could not be read."""
+    redactor = None if no_redact else Redactor(patterns_of(redact))
+    check_traces(path)
+    result = read(path, trace_format)
+    outcomes: Counter[str] = Counter()
+    failures = 0
+
+    def counted() -> Iterator[Trace]:
+        nonlocal failures
+        for trace in result.once():
+            outcomes[_ended(trace)] += 1
+            failures += failed_calls(trace)
+            yield trace
+
+    kept = KeptTraces()
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        kept = keep(counted(), out, redactor)
+    else:
+        for _ in counted():
+            pass
+    facts = shown_report(result.report, None if out is None or redactor is None else kept.redacted)
+    facts |= {
+        "outcomes": dict(sorted(outcomes.items())),
+        "failed_calls": failures,
+        "out": None if out is None else str(out),
+    }
+    if as_json:
+        print_json(facts)
+        return 0 if result.report.traces else 1
+    click.echo(_text(facts))
+    if not result.report.traces:
+        raise RunError(f"No trace could be read from {path}.", hint="See what was not read, or name a --format.")
+    return 0
+
+
+def _ended(trace: Trace) -> str:
+    outcome = trace.outcome
+    if outcome is None or outcome.success is None:
+        return "unknown"
+    said = "passed" if outcome.success else "failed"
+    return f"{said} (claimed)" if outcome.claimed else said
+
+
+def _text(facts: Mapping[str, JSON]) -> str:
+    def pairs(name: str) -> str:
+        found = facts[name]
+        shown = (f"{key} {count}" for key, count in found.items()) if isinstance(found, dict) else ()
+        return ", ".join(shown) or "none"
+
+    met = f", {facts['twice']} more met before: each run counts once" if facts["twice"] else ""
+    lines = [
+        f"traces     {facts['traces']} ({pairs('formats')})" + met,
+        f"steps      {facts['steps']}, {facts['tool_calls']} tool calls, {facts['failed_calls']} failed",
+        f"outcomes   {pairs('outcomes')}",
+    ]
+    if facts["out"]:
+        lines.append(f"redacted   {'not looked for' if facts['redacted'] is None else pairs('redacted')}")
+        lines.append(f"wrote      {facts['out']}")
+    return "\n".join([*lines, *notices(facts, _SHOWN)])

@@ -1,0 +1,190 @@
+"""Learning from recorded runs: traces in, a playbook out; nothing is run again.
+
+Two passes. The first reads everything once, one trace at a time, and keeps it redacted and cleaned in the run's folder
+(`traces.jsonl`); the second learns from that file. So a resume needs no original, and memory holds an index.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import cast
+
+from combee.errors import CombeeError, RunError, UsageError
+from combee.kernel.journal import JSON
+from combee.kernel.learn import RecordedTraces, TraceReflector
+from combee.redaction import Redactor, Trace, count_tokens
+from combee.run.estimates import Forecast, check_budget, forecast_run, work_of
+from combee.run.folders import check_traces
+from combee.run.methods import Method, Say, is_new
+from combee.run.settings import Settings
+from combee.run.spec import Agent, Prepared, judge_of, make_agent
+from combee.run.tables import refuse_unknown_prices
+from combee.run.words import counted, typed
+from combee.tasks import Exact, TaskSet
+from combee.traces.mining import MiningCurator, MiningReflector, StoredRuns, TraceFile, keep, survey
+from combee.traces.readers import Report, read
+
+__all__ = ["KEPT", "LearnFromTraces", "notices", "shown_report"]
+
+KEPT = "traces.jsonl"
+_SHOWN = 10
+_MOST_READ = 8000  # tokens of one trace that a reflector is shown
+
+
+class LearnFromTraces(Method):
+    """The kernel's loop over recorded runs: reflect, aggregate, curate; nothing is run again."""
+
+    def forecast(self, spec: Settings) -> Forecast:
+        """Return what reflecting on them takes. Reads all of them; calls and keeps nothing."""
+        refuse_unknown_prices(spec)
+        result = read(_place(spec), spec.tasks.format or "auto")
+        sizes = [_size(trace) for trace in result.once()]
+        if not sizes:
+            raise _nothing(spec, result.report)
+        found = forecast_run(spec, work_of(spec, sizes), answering=False)
+        head = f"{counted(len(sizes), 'trace')}, about {sum(sizes):,} tokens as a reflector reads them."
+        more = {"traces": len(sizes), "trace_tokens": sum(sizes), "formats": dict(result.report.formats)}
+        return Forecast((head, *found.lines), {**found.data, **more})
+
+    def prepare(self, spec: Settings, folder: Path | None, say: Say) -> Prepared:
+        """Read and keep the traces of a new run; connect the parts.
+
+        Raises:
+            UsageError: Without a folder, as there is nothing to score; or something cannot be used.
+            RunError: Not one trace could be read.
+        """
+        if folder is None:
+            raise UsageError(
+                "This run learned from traces: there are no tasks to score.", hint="Name tasks: a file, or finer."
+            )
+        agent = make_agent(spec)  # what is wrong with the settings is said before anything is read or written
+        facts: dict[str, JSON] = {}
+        if is_new(folder):
+            spec, facts = _keep(spec, folder, say)
+        return dataclasses.replace(_prepared(spec, folder, agent), facts=facts)
+
+    def recorded(self, folder: Path, names: Collection[str]) -> Mapping[str, Trace]:
+        """Return those of the named runs that a run keeps in its folder."""
+        if not (folder / KEPT).is_file():
+            return {}
+        file = TraceFile(folder / KEPT)
+        return {sample.id: file.load(sample) for sample in file.samples if sample.id in names}
+
+
+def _place(spec: Settings) -> Path:
+    path = Path(str(spec.tasks.traces))
+    check_traces(path)
+    return path
+
+
+def _size(trace: Trace) -> int:
+    return min(count_tokens(trace), _MOST_READ)
+
+
+def _nothing(spec: Settings, report: Report) -> RunError:
+    reasons = "\n  ".join(map(str, report.skipped[:_SHOWN]))
+    return RunError(f"No trace could be read from {spec.tasks.traces}.", hint=reasons or None)
+
+
+def _keep(spec: Settings, folder: Path, say: Say) -> tuple[Settings, dict[str, JSON]]:
+    """Read all traces into the folder; return the settings as the journal may hold them, and what was read."""
+    redactor = Redactor(cast("dict[str, str]", spec.tasks.patterns)) if spec.tasks.redact else None
+    result = read(_place(spec), spec.tasks.format or "auto")
+    folder.mkdir(parents=True, exist_ok=True)
+    sizes: list[int] = []
+    kept = keep(_counted(result.once(), sizes, say), folder / KEPT, redactor)
+    try:
+        if not kept.traces:
+            raise _nothing(spec, result.report)
+        check_budget(spec, work_of(spec, sizes), answering=False)
+    except CombeeError:
+        (folder / KEPT).unlink()
+        raise
+    facts = shown_report(result.report, None if redactor is None else kept.redacted)
+    for line in _lines(facts):
+        say(line)
+    return _without_secrets(spec, redactor), {"read": facts}
+
+
+def _without_secrets(spec: Settings, redactor: Redactor | None) -> Settings:
+    """Return the settings as the journal may hold them: the traces are kept, their place and the patterns had a use."""
+    place = str(spec.tasks.traces)
+    shown = place if redactor is None else redactor(place).text
+    return spec.instead(tasks={**spec.tasks.given(), "traces": shown, "patterns": sorted(spec.tasks.patterns)})
+
+
+def _prepared(spec: Settings, folder: Path, agent: Agent) -> Prepared:
+    stored = TraceFile(folder / KEPT)
+    config = spec.learn_config()
+    judge = judge_of(spec, config, None)
+    reflector: TraceReflector
+    if agent.name == "lexical":
+        if spec.agent.forget is not None or spec.agent.output_limit is not None:
+            raise UsageError("--forget is for tasks: lessons from traces are kept by code.", hint="Leave it out.")
+        allowed = (sample for sample in stored.samples if judge.refusal(sample.labels) is None)
+        reflector = MiningReflector(survey(map(stored.load, allowed)))
+        agent = dataclasses.replace(agent, curator=MiningCurator())
+    else:
+        reflector = cast("TraceReflector", agent.reflector)
+        if not hasattr(reflector, "reflect_trace"):
+            raise UsageError(f"The agent {agent.name} cannot learn from traces.", hint="Use --agent lexical or ace.")
+    reflecting = StoredRuns(stored, RecordedTraces(reflector))
+    return Prepared(spec, _no_tasks(stored), agent, config, reflecting, judge, stored.samples, stored.digest)
+
+
+def _no_tasks(stored: TraceFile) -> TaskSet:
+    """Return a task set without tasks: a run on traces has nothing to score."""
+    return TaskSet("traces", "traces", (), (), (), Exact(), about=f"{len(stored)} recorded runs")
+
+
+def _counted(traces: Iterator[Trace], sizes: list[int], say: Say) -> Iterator[Trace]:
+    """Pass traces on and note their sizes; say now and then how many there were."""
+    for number, trace in enumerate(traces, 1):
+        sizes.append(_size(trace))
+        if number % 500 == 0:
+            say(f"read {number} traces")
+        yield trace
+
+
+def shown_report(report: Report, redacted: Mapping[str, int] | None) -> dict[str, JSON]:
+    """Return what was read as plain data; `redacted` is None where nobody looked, which is not "none found"."""
+    return {
+        "traces": report.traces,
+        "formats": dict(sorted(report.formats.items())),
+        "files": dict(sorted(report.files.items())),
+        "steps": report.steps,
+        "tool_calls": report.tool_calls,
+        "twice": report.twice,
+        "redacted": None if redacted is None else dict(sorted(redacted.items())),
+        "skipped": [str(notice) for notice in report.skipped],
+        "notes": [str(notice) for notice in report.notes],
+    }
+
+
+def _lines(facts: Mapping[str, JSON]) -> list[str]:
+    formats = cast("dict[str, int]", facts["formats"])
+    files = cast("dict[str, int]", facts["files"])
+    kinds = ", ".join(f"{name} {count} in {counted(files.get(name, 0), 'file')}" for name, count in formats.items())
+    head = counted(cast("int", facts["traces"]), "trace")
+    lines = [f"read {head} ({kinds}), {facts['steps']} steps, {facts['tool_calls']} tool calls"]
+    if facts["twice"]:
+        lines.append(f"{counted(cast('int', facts['twice']), 'trace')} met before: left out, each run counts once")
+    counts = cast("dict[str, int] | None", facts["redacted"])
+    if counts is None:
+        lines.append("redaction is off: what the traces hold is stored as it is")
+    else:
+        lines.append("redacted: " + (", ".join(f"{kind} {count}" for kind, count in counts.items()) or "nothing found"))
+    return lines + notices(facts, _SHOWN)
+
+
+def notices(facts: Mapping[str, JSON], most: int) -> list[str]:
+    """Return the first notices of what was not read, and of what was read but changed, as lines."""
+    lines: list[str] = []
+    for name, title in (("skipped", "not read"), ("notes", "noted")):
+        items = cast("list[str]", facts[name])
+        lines += [f"{title:<10} {item}" for item in items[:most]]
+        if len(items) > most:
+            lines.append(f"{title:<10} and {len(items) - most} more (`{typed('traces')} PATH --json` names all)")
+    return lines
