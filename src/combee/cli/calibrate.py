@@ -32,9 +32,9 @@ from combee.kernel.journal import JSON, Scope
 from combee.kernel.playbook import Playbook, count_tokens
 from combee.kernel.runner import LocalRunner, run_sync
 from combee.run.calibrated import model_of
-from combee.run.config import read_config
 from combee.run.estimates import refuse_beyond
-from combee.run.spec import RunSpec, make_agent
+from combee.run.settings import Settings, read_settings
+from combee.run.spec import make_agent
 from combee.run.spent import spent, spent_lines
 from combee.run.tables import tables_of
 from combee.run.unfinished import kept_until_the_end
@@ -80,7 +80,7 @@ def calibrate_command(*, yes: bool, as_json: bool, plot: Path | None, **options:
     drawn = plot or _plot_of(name)
     _check_budget(spec, price)
     if options["dry_run"]:
-        _print_dry_run(spec, price if spec.agent.get("kind") == "ace" else None, as_json=as_json)
+        _print_dry_run(spec, price if spec.calls_models else None, as_json=as_json)
         return
     earlier = known_calibrations().get(name)  # where the result goes is looked at before it is paid for
     place_for(Path(CALIBRATIONS))
@@ -121,7 +121,7 @@ def calibrate_command(*, yes: bool, as_json: bool, plot: Path | None, **options:
         click.echo(line)
 
 
-def _print_dry_run(spec: RunSpec, price: CalibrationPrice | None, *, as_json: bool) -> None:
+def _print_dry_run(spec: Settings, price: CalibrationPrice | None, *, as_json: bool) -> None:
     if as_json:
         print_json({"calls": price.calls if price else 0, "tokens": price.tokens if price else 0})
     elif price is None:
@@ -148,23 +148,18 @@ def _size(result: Any) -> str:
     return f"max_items = {result['max_items']}" if "max_items" in result else "nothing was kept"
 
 
-def _spec(options: Mapping[str, Any]) -> RunSpec:
+def _spec(options: Mapping[str, Any]) -> Settings:
     if options["model_name"] is not None and options["forget"] is not None:
         raise UsageError("--forget belongs to the embedded curator, --model to an endpoint.", hint="Give one of them.")
-    config = read_config(options["config_path"])
-    tables = tables_of(options, config.model)
-    named = options["model_name"] or config.model
-    kind = config.agent.get("kind") or ("ace" if named else "lexical")
+    file = read_settings(options["config_path"])
+    tables = tables_of(options, file)
+    kind: str = file.agent.kind
+    if file.origin("agent", "kind") is None:
+        kind = "lexical" if options["model_name"] is None and file.origin("model") is None else "ace"
     if options["forget"] is not None or options["model_name"] is not None:  # an option wins over the file
         kind = "lexical" if options["model_name"] is None else "ace"
-    return RunSpec.of(
-        config,
-        agent={"prompts": tables["agent"]["prompts"], "kind": kind, "forget": options["forget"]},
-        model=tables["model"],
-        budget=tables["budget"],
-        prices=tables["prices"],
-        learn={"seed": options["seed"]},
-    )
+    agent = {**tables["agent"], "kind": kind, "forget": options["forget"]}
+    return file.over({**tables, "agent": agent, "learn": {"seed": options["seed"]}})
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -174,27 +169,23 @@ def _sizes(text: str) -> tuple[int, ...]:
         raise UsageError(f"{text!r} are no sizes.", hint='Give whole numbers, such as "1 2 4 8 16".') from None
 
 
-def _check_budget(spec: RunSpec, price: CalibrationPrice) -> None:
+def _check_budget(spec: Settings, price: CalibrationPrice) -> None:
     """Refuse limits that do not reach for all calls of a model."""
     from combee.model import Phase
-    from combee.model.settings import price_of, settings_of
 
-    if spec.agent.get("kind") != "ace":
+    if not spec.calls_models:
         return
-    one = settings_of(spec.model, "curator")
+    one = spec.model_of("curator")
     asked, back = price.tokens // price.calls, price.facts * REPLY_TOKENS // price.calls
-    known = price_of(one.name, one.base_url, spec.prices)
-    phase = Phase("calibration", price.calls, asked, back, price=known)
-    for limits in (spec.budget, spec.budget.get("curator") or {}):
+    phase = Phase("calibration", price.calls, asked, back, price=one.known_price())
+    for limits in (spec.limits(), spec.limits("curator")):
         refuse_beyond([phase], limits, one.max_output_tokens, "the calibration")
 
 
-def _wanted(spec: RunSpec, price: CalibrationPrice, found: int = 0) -> str:
+def _wanted(spec: Settings, price: CalibrationPrice, found: int = 0) -> str:
     """Say what the calls take and cost."""
-    from combee.model.settings import price_of, settings_of
-
-    settings = settings_of(spec.model, "curator")
-    known = price_of(settings.name, settings.base_url, spec.prices)
+    settings = spec.model_of("curator")
+    known = settings.known_price()
     reply = price.facts * REPLY_TOKENS
     text = f"{price.calls:,} calls, about {price.tokens:,} tokens to {settings.name} and {reply:,} back"
     text += f" ({counted(found, 'call')} of them answered already)" if found else ""
@@ -204,7 +195,7 @@ def _wanted(spec: RunSpec, price: CalibrationPrice, found: int = 0) -> str:
     return f"This buys {text}; about ${cost:.2f} ({known.source})." if cost else f"{text}: free ({known.source})."
 
 
-def _agree(spec: RunSpec, price: CalibrationPrice, found: int, *, yes: bool, as_json: bool) -> None:
+def _agree(spec: Settings, price: CalibrationPrice, found: int, *, yes: bool, as_json: bool) -> None:
     """Say what the calls take and cost, and ask for leave unless they are free."""
     wanted = _wanted(spec, price, found)
     click.echo(wanted, err=True)

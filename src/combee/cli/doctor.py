@@ -29,8 +29,7 @@ from combee.kernel.journal import Journal
 from combee.kernel.runner import run_sync
 from combee.model.mock import FAULTS, MockConfig, MockServer, Rules, Scripted
 from combee.model.mock import parse_latency as read_latency
-from combee.run.config import read_config
-from combee.run.spec import RunSpec
+from combee.run.settings import Settings, read_settings
 from combee.run.tables import tables_of
 from combee.run.words import counted
 from combee.tasks import load
@@ -104,10 +103,10 @@ def _extras() -> list[Check]:
 
 
 def _models(options: Mapping[str, Any]) -> list[Check]:
-    config = read_config(options["config_path"])
-    tables = tables_of(options, config.model)
-    spec = RunSpec.of(config, model=tables["model"], prices=tables["prices"])
-    if not spec.model:
+    file = read_settings(options["config_path"])
+    tables = tables_of(options, file)
+    spec = file.over({"model": tables["model"], "prices": tables["prices"]})
+    if spec.origin("model") is None:
         return [Check("endpoint", ok=True, found="none configured; the embedded agent needs none")]
     try:
         return run_sync(_reach(spec))
@@ -115,12 +114,12 @@ def _models(options: Mapping[str, Any]) -> list[Check]:
         return [Check("endpoint", ok=False, found=error.message, fix=error.hint or "")]
 
 
-async def _reach(spec: RunSpec) -> list[Check]:
+async def _reach(spec: Settings) -> list[Check]:
     """Make a few small calls to each model that the roles use, once where they are the same."""
     from combee.model import open_models
     from combee.model.clients import place_of
 
-    models = open_models(spec.model, prices=spec.prices)
+    models = open_models(spec.models())
     seen: dict[tuple[str, str], list[str]] = {}
     for role, model in models.by_role.items():
         seen.setdefault((place_of(model.inner), model.name), []).append(role)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from combee.errors import StorageError, UsageError
-from combee.run.config import CONFIG_NAME
+from combee.run.settings import CONFIG_NAME
 from combee.run.words import typed
 from combee.terminal.options import Place, print_json
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,11 @@ from combee.files import real_path
 from combee.kernel.aggregate import BASELINES
 from combee.kernel.journal import Journal
 from combee.kernel.playbook import load
-from combee.run.config import read_config
 from combee.run.folders import check_traces, find_run, new_run, refuse_device
 from combee.run.mending import mended, refuse_another_model
 from combee.run.methods import forecast, prepare
-from combee.run.spec import RunSpec, kept_spec
+from combee.run.settings import read_settings
+from combee.run.spec import kept_spec
 from combee.run.tables import tables_of
 from combee.terminal.options import (
     BatchSize,
@@ -88,7 +87,7 @@ def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
         raise UsageError("--no-redact and --redact exclude each other.", hint="Leave one of them out.")
     check_traces(options["from_path"])
     return {
-        "from": str(real_path(options["from_path"])),
+        "traces": str(real_path(options["from_path"])),
         "format": options["trace_format"],
         "redact": not options["no_redact"],
         "patterns": patterns_of(options["redact"]),
@@ -131,30 +130,23 @@ def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
 @click.option("--name", help="Name of the run below runs/.")
 @click.option("--out", type=Place(), help="Folder of the run, instead of runs/NAME.")
 @click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Any setting, like learn.near=0.8.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def learn_command(source: str | None, config_path: Path | None, **options: Any) -> None:
     """Learn a playbook from SOURCE: tags, finer, formula, a .jsonl or .csv file, or a folder with train/val/test."""
-    config = read_config(config_path)
+    file = read_settings(config_path)
     tasks = {name: options[name] for name in ("question", "answer", "id", "scorer", "train", "val", "test", "data_dir")}
     tasks["source"] = source
     if options["from_path"] is not None:
-        config, tasks = dataclasses.replace(config, tasks={}), _traces(tasks, options)
-    tables = tables_of(options, config.model)
+        file, tasks = file.instead(tasks={}), _traces(tasks, options)
+    tables = tables_of(options, file)
     agent = {"forget": options["forget"], "reflection_rounds": options["reflection_rounds"]}
     agent |= {"method": options["method"], "metric_calls": options["metric_calls"]}
     agent["kind"] = options["agent"] or tables["agent"].pop("kind")
-    _no_idle_options(options, agent["kind"] or config.agent.get("kind", "lexical"))
-    spec = RunSpec.of(
-        config,
-        tasks=tasks,
-        agent=tables["agent"] | agent,
-        model=tables["model"],
-        budget=tables["budget"],
-        prices=tables["prices"],
-        learn={name: options[name] for name in LEARN},
-        start=_start(options["start"]),
-    )
+    _no_idle_options(options, agent["kind"] or file.agent.kind)
+    tables |= {"tasks": tasks, "agent": tables["agent"] | agent, "learn": {name: options[name] for name in LEARN}}
+    spec = file.over({**tables, "start": _start(options["start"])}, "an option").with_set(options["sets"])
     quiet, as_json = options["quiet"], options["as_json"]
     if options["dry_run"]:
         print_forecast(forecast(spec), as_json=as_json)

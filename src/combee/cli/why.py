@@ -21,7 +21,8 @@ from combee.kernel.learn.trace import Step, Trace
 from combee.kernel.playbook import check_place, digest, save, to_json
 from combee.run.folders import find_run
 from combee.run.methods import method_of
-from combee.run.spec import SPEC_KEY, RunSpec
+from combee.run.settings import Settings
+from combee.run.spec import SPEC_KEY
 from combee.run.words import counted, typed
 from combee.terminal.options import Place, print_json
 
@@ -48,7 +49,7 @@ def why_command(run: str, bullet: str, version: str, *, steps: bool, as_json: bo
         spec = journal.meta(SPEC_KEY)
     kept: Mapping[str, Trace] = {}
     if spec is not None:  # a program of one's own keeps no settings
-        method = method_of(RunSpec.from_json(spec))
+        method = method_of(Settings.from_json(spec))
         kept = method.recorded(folder, {origin.trace for origin in found.origins if origin.trace is not None})
     if as_json:
         data = dataclasses.asdict(found)
