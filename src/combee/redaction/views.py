@@ -18,7 +18,7 @@ __all__ = ["View", "decoded", "joined", "scrub"]
 
 _ESCAPE = re.compile(
     r"\x1b(?:\][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)|[PX^_][^\x1b\n]{0,2048}\x1b\\|\[[0-?]*[ -/]*[@-~]?|[()][B0]|\]"
-    r"|(?:[ -/]+[0-~]|[78=>cDEHMNOZ])(?![A-Za-z0-9_-]))?"  # a letter of a word stays, whatever a terminal would make of it
+    r"|(?:[ -/]+[0-~]|[78=>cDEHMNOZ])(?![A-Za-z0-9_-]))?"  # a letter of a word stays
     r"|\x9b[0-?]*[ -/]*[@-~]"
 )
 _CONTROLS = bytes({*range(0x20), 0x7F} - {0x09, 0x0A, 0x0D})
