@@ -19,9 +19,9 @@ from pathlib import Path
 
 from benchmarks.swarm_lab import EXPERIMENTS, measure
 from combee.cli.main import run
-from combee.swarm import USER, ScriptedBrain, Swarm, Thought, View, World, publish, send, use
+from combee.swarm import USER, PolicyModel, Reply, Swarm, View, World, publish, send, use
 from combee.swarm.config import read_swarm_file
-from combee.swarm.rehearsal import write_rehearsal
+from combee.swarm.example import write_rehearsal
 
 WRITERS = 16
 EACH = 5_000
@@ -92,16 +92,16 @@ def _missing(folder: Path) -> int:
     return lost
 
 
-def _policy(view: View) -> Thought | str:
+def _policy(view: View) -> Reply | str:
     if view.mail.kind == "tell":
-        return "read" if view.results() else Thought(calls=(use("read", path=view.mail.body),))
+        return "read" if view.results() else Reply(calls=(use("read", path=view.mail.body),))
     return "answer"
 
 
 def agents() -> None:
     """Print memory and speed of 10,000 scripted agents that each read a document and answer a question."""
     with tempfile.TemporaryDirectory() as name, World.open(Path(name) / "w.sqlite") as world:
-        swarm = Swarm(world, {"": ScriptedBrain(_policy)})
+        swarm = Swarm(world, {"": PolicyModel(_policy)})
         began = time.perf_counter()
         with world.step():
             for number in range(AGENTS):

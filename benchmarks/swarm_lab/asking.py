@@ -14,9 +14,9 @@ from functools import partial
 
 from benchmarks.swarm_lab.lab import Facts, averaged, cost, facts_in, hire, key_of, know, lab, path_of, read_told
 from benchmarks.swarm_lab.result import Experiment, Setting, Table, judge
-from combee.swarm.brain import Thought, View
+from combee.swarm.agents import Reply, View
+from combee.swarm.context import Newest
 from combee.swarm.swarm import Swarm
-from combee.swarm.window import Newest
 
 __all__ = ["Reduced", "asking", "reduce_traces"]
 
@@ -36,7 +36,7 @@ def reduce_traces(agents: int, foreseen: float, seed: int, *, asks: bool) -> Red
     facts = Facts.draw(agents * FACTS, seed, share=0.1, foreseen=foreseen)
     rng = random.Random(f"reflection {seed}")
 
-    def policy(view: View) -> Thought | str:
+    def policy(view: View) -> Reply | str:
         if view.mail.kind == "tell":
             return read_told(view)
         key = view.mail.body

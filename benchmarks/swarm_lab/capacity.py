@@ -23,7 +23,7 @@ SHORT = WINDOW // 100, WINDOW // 50
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one size gave: share of right answers, tokens of thought a question, and how often compaction fired."""
+    """What one size gave: share of right answers, tokens of reply a question, and how often compaction fired."""
 
     right: float
     tokens: float

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from benchmarks.swarm_lab.lab import WINDOW, Facts, cost, facts_in, key_of, lab, path_of
-from combee.swarm.brain import Thought, View, use
+from combee.swarm.agents import Reply, View, use
 from combee.swarm.mail import Mail
 from combee.swarm.swarm import USER
 
@@ -79,7 +79,7 @@ class Work:
         link = number % (self.depth + self.uses)
         return number - link + min(link, self.depth) - 1 if link else None
 
-    def policy(self, view: View) -> Thought | str:
+    def policy(self, view: View) -> Reply | str:
         """Think as any of the agents, or as the centre."""
         what, number, *more = view.current.body.split() if view.current else ("", "0")
         if view.results() and view.results()[-1].text.startswith("Asked"):
@@ -92,10 +92,10 @@ class Work:
             before = self.rests_on(int(number))
             names = self.agents(before) if before is not None else []
             asks = [use("ask", n, to=name, question=f"claim {before}") for n, name in enumerate(names, 1)]
-            return Thought(calls=(use("read", path=path_of(int(number))), *asks))
+            return Reply(calls=(use("read", path=path_of(int(number))), *asks))
         return self._derive(view, int(number))
 
-    def _derive(self, view: View, number: int) -> Thought | str:
+    def _derive(self, view: View, number: int) -> Reply | str:
         """Add what the source says to what was found before; have it checked where there is a centre."""
         start = max(n for n, entry in enumerate(view.entries) if entry.kind == "ask" and "derive" in entry.text)
         text = "\n".join(entry.text for entry in view.entries[start:])
@@ -106,12 +106,12 @@ class Work:
         checked = self.way == CENTRE or (self.way == REUSED and not last)
         if not checked or tries >= TRIES or " answers: yes" in text:
             return f"n{number:05d} is {value:05d}"
-        return Thought(calls=(use("ask", to="centre", question=f"check {number} {base} {value} {tries}"),))
+        return Reply(calls=(use("ask", to="centre", question=f"check {number} {base} {value} {tries}"),))
 
-    def _check(self, view: View, number: int, base: int, value: int, tries: int) -> Thought | str:
+    def _check(self, view: View, number: int, base: int, value: int, tries: int) -> Reply | str:
         """Read the source of an answer, and say whether it follows from it."""
         if not view.results():
-            return Thought(calls=(use("read", path=path_of(number)),))
+            return Reply(calls=(use("read", path=path_of(number)),))
         return "yes" if self._sum(f"centre {tries}", number, base, view.results()[-1].text) == value else "no"
 
     def _sum(self, reader: str, number: int, base: int, text: str) -> int:

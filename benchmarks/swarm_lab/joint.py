@@ -11,9 +11,9 @@ from benchmarks.swarm_lab.capacity import largest, outcome
 from benchmarks.swarm_lab.lab import WINDOW, Ask, Facts, facts_in, hire, key_of, lab, read_told
 from benchmarks.swarm_lab.result import Curve, Experiment, Setting, Table, judge
 from benchmarks.swarm_lab.ways import Way
-from combee.swarm.brain import Thought, View, use
+from combee.swarm.agents import Reply, View, use
+from combee.swarm.context import Refuse
 from combee.swarm.swarm import Swarm
-from combee.swarm.window import Refuse
 
 __all__ = ["joint", "joints"]
 
@@ -24,14 +24,14 @@ def joint(agents: int, *, compresses: bool) -> Way:
     For the second every part has to send all its facts, for no part knows which of them matter.
     """
 
-    def policy(view: View) -> Thought | str:
+    def policy(view: View) -> Reply | str:
         mail = view.mail
         if mail.kind == "tell":
             return read_told(view)
         if view.agent.role == "lead":
             if mail.kind == "ask":
                 calls = [use("ask", n, to=f"a{n:02d}", question="part") for n in range(agents)]
-                return "waiting" if view.results() else Thought(calls=tuple(calls))
+                return "waiting" if view.results() else Reply(calls=tuple(calls))
             return _together(view.text(), compresses=compresses)
         facts = [f"{key}={value}" for key, (value, _) in sorted(facts_in(view.text()).items())]
         return max(facts, default="") if compresses else " ".join(facts)

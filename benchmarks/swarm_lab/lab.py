@@ -17,11 +17,11 @@ from dataclasses import dataclass, fields
 from statistics import mean
 from typing import TYPE_CHECKING, TypeVar
 
-from combee.swarm.brain import Policy, ScriptedBrain, Thought, View, use
-from combee.swarm.directory import publish
+from combee.swarm.agents import Policy, PolicyModel, Reply, View, use
+from combee.swarm.context import Compaction
+from combee.swarm.knowledge import publish
 from combee.swarm.ledger import totals
 from combee.swarm.swarm import USER, Swarm
-from combee.swarm.window import Compaction
 from combee.swarm.world import World
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def lab(
     facts = facts or Facts()
     with World.open(":memory:") as world:
         compactions: Mapping[str, Compaction] = {"": compaction} if compaction else {}
-        swarm = Swarm(world, {"": ScriptedBrain(policy)}, compactions=compactions, **options)  # type: ignore[arg-type]  # whole numbers
+        swarm = Swarm(world, {"": PolicyModel(policy)}, compactions=compactions, **options)  # type: ignore[arg-type]  # whole numbers
         with world.step():
             for number in range(len(facts.values)):
                 publish(world, path_of(number), facts.document(number), USER)
@@ -142,9 +142,9 @@ def hire(swarm: Swarm, agents: int, count: int) -> None:
     asyncio.run(swarm.run())
 
 
-def read_told(view: View) -> Thought | str:
+def read_told(view: View) -> Reply | str:
     """Read the documents whose path was told."""
-    return "ok" if view.results() else Thought(calls=(use("read", path=view.mail.body),))
+    return "ok" if view.results() else Reply(calls=(use("read", path=view.mail.body),))
 
 
 def know(view: View, key: str) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from benchmarks.swarm_lab.lab import WINDOW, cost, handled, lab
 from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Setting, Table, judge
-from combee.swarm.brain import View
-from combee.swarm.directory import credit, who_knows
+from combee.swarm.agents import View
+from combee.swarm.knowledge import credit, who_knows
 from combee.swarm.structure import tree
 from combee.swarm.swarm import Swarm
 

@@ -10,10 +10,10 @@ from functools import partial
 
 from benchmarks.swarm_lab.lab import WINDOW, Ask, Facts, ask_all, averaged, cost, facts_in, key_of, lab
 from benchmarks.swarm_lab.result import Experiment, Setting, Table, judge
-from combee.swarm.brain import Thought, View, use
-from combee.swarm.directory import publish, who_knows
+from combee.swarm.agents import Reply, View, use
+from combee.swarm.context import Newest
+from combee.swarm.knowledge import publish, who_knows
 from combee.swarm.swarm import USER
-from combee.swarm.window import Newest
 from combee.swarm.world import Returns
 
 __all__ = ["Grown", "returns", "specialise"]
@@ -38,12 +38,12 @@ def specialise(kind: Returns, questions: int, seed: int) -> Grown:
     facts = Facts.draw(TOPICS * EACH, seed)
     rng = random.Random(f"topics {seed}")
 
-    def policy(view: View) -> Thought | str:
+    def policy(view: View) -> Reply | str:
         key, topic = view.mail.body.split()
         known = facts_in(view.text()).get(key)
         if known or view.results():
             return known[0] if known else "unknown"
-        return Thought(calls=(use("read", path=f"t{topic}/00000..{EACH - 1:05d}"),))
+        return Reply(calls=(use("read", path=f"t{topic}/00000..{EACH - 1:05d}"),))
 
     with lab(policy, compaction=Newest(0.5), digest_tokens=40) as swarm:
         with swarm.world.step():

@@ -7,26 +7,26 @@ import random
 
 from benchmarks.swarm_lab.lab import WINDOW, Ask, Facts, ask_all, cost, facts_in, key_of, lab, path_of, reading
 from benchmarks.swarm_lab.result import Experiment, Setting, Table, judge
-from combee.swarm.brain import Thought, View, use
-from combee.swarm.directory import publish
+from combee.swarm.agents import Reply, View, use
+from combee.swarm.context import Newest
+from combee.swarm.knowledge import publish
 from combee.swarm.swarm import USER
-from combee.swarm.window import Newest
 
 __all__ = ["stale", "staleness"]
 
 NOTES = 60
 
 
-def _note_down(view: View) -> Thought | str:
+def _note_down(view: View) -> Reply | str:
     """Read the documents that were told, and remember each with its source."""
     results = view.results()
     if not results:
-        return Thought(calls=(use("read", path=view.mail.body),))
+        return Reply(calls=(use("read", path=view.mail.body),))
     lines = results[0].text.split("\n")
     if not facts_in(lines[0]):
         return "noted"
     pairs = [(line, path_of(int(next(iter(facts_in(line)))[1:]))) for line in lines]
-    return Thought(calls=tuple(use("remember", n, text=line[:20], path=path) for n, (line, path) in enumerate(pairs)))
+    return Reply(calls=tuple(use("remember", n, text=line[:20], path=path) for n, (line, path) in enumerate(pairs)))
 
 
 def stale(changed: float, seed: int, *, stamps: bool) -> tuple[float, float]:
@@ -34,14 +34,14 @@ def stale(changed: float, seed: int, *, stamps: bool) -> tuple[float, float]:
     facts = Facts.draw(NOTES, seed)
     rng = random.Random(f"stale {seed} {changed}")
 
-    def policy(view: View) -> Thought | str:
+    def policy(view: View) -> Reply | str:
         if view.mail.kind == "tell":
             return _note_down(view)
         key, results = view.mail.body, view.results()
         if not results:
-            return Thought(calls=(use("recall", query=key),))
+            return Reply(calls=(use("recall", query=key),))
         if stamps and "(stale" in results[-1].text:
-            return Thought(calls=(use("read", path=path_of(int(key[1:]))),))
+            return Reply(calls=(use("read", path=path_of(int(key[1:]))),))
         found = facts_in(results[-1].text).get(key)
         return found[0] if found else "unknown"
 

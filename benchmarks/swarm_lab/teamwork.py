@@ -1,7 +1,7 @@
 """A team whose tasks need what other agents know, as a flat mesh, with a directory, under leads, or as a tree.
 
 Every agent has one topic at a time and is now and then given another, which those who send questions must learn. Each
-keeps in its window what it was told (`t00007 at a003`), so that knowing many costs something at every thought.
+keeps in its window what it was told (`t00007 at a003`), so that knowing many costs something at every reply.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.swarm_lab.lab import WINDOW, Ask, ask_all, cost, handled, lab
-from combee.swarm.brain import Thought, View, use
-from combee.swarm.directory import credit, publish
+from combee.swarm.agents import Reply, View, use
+from combee.swarm.context import Entry, Summarise
+from combee.swarm.knowledge import credit, publish
 from combee.swarm.mail import join
 from combee.swarm.swarm import USER, Swarm
-from combee.swarm.window import Entry, Summarise
 
 __all__ = ["DIRECTORY", "FAN_OUT", "FLAT", "LEADS", "TREE", "Plan", "Team", "plan_of", "team"]
 
@@ -65,8 +65,8 @@ class Team:
     right: float
 
 
-def _policy(plan: Plan) -> Callable[[View], Thought | str]:
-    def policy(view: View) -> Thought | str:
+def _policy(plan: Plan) -> Callable[[View], Reply | str]:
+    def policy(view: View) -> Reply | str:
         me, mail = view.agent.origin, view.mail
         if mail.kind == "tell":
             return "noted" if view.results() else _news(plan, me, mail.sender, mail.body)
@@ -98,38 +98,38 @@ async def _keep(entries: Sequence[Entry], tokens: int) -> str:
     return "\n".join([*own, *dict.fromkeys(f"{topic} at {at}" for topic, at in reversed(_AT.findall(text)))])
 
 
-def _news(plan: Plan, me: str, sender: str, text: str) -> Thought | str:
+def _news(plan: Plan, me: str, sender: str, text: str) -> Reply | str:
     """Pass on what is new: upwards that it can be had from here, to those beside who has it."""
     own = _OWN.match(text)
     if plan.directory and own:
-        return Thought(calls=(use("read", path=f"t/{own[1]}"),))
+        return Reply(calls=(use("read", path=f"t/{own[1]}"),))
     if text.startswith("roster") or (sender != USER and plan.above.get(sender) != me):
         return "noted"
     topic, at = (own[1], me) if own else _AT.findall(text)[0]
     calls = [use("tell", 0, to=plan.above[me], text=f"{topic} at {me}")] if me in plan.above else []
     if me in plan.beside and len(plan.beside) > 1:
         calls.append(use("post", 1, channel="beside", text=f"{topic} at {at}"))
-    return Thought(calls=tuple(calls)) if calls else "noted"
+    return Reply(calls=tuple(calls)) if calls else "noted"
 
 
-def _find(plan: Plan, me: str, view: View) -> Thought | str:
+def _find(plan: Plan, me: str, view: View) -> Reply | str:
     """Answer what is asked about a topic, or ask whoever has it as far as the window says, or who stands above."""
     topic, text = view.mail.body, view.text()
     if _own(view) == topic:
         return f"{topic} is known"
     if plan.directory:
-        return Thought(calls=(use("ask", question=topic, subject=f"t/{topic}"),)) if not view.mail.hops else "unknown"
+        return Reply(calls=(use("ask", question=topic, subject=f"t/{topic}"),)) if not view.mail.hops else "unknown"
     to = dict(_AT.findall(text)).get(topic) or plan.above.get(me)
-    return Thought(calls=(use("ask", to=to, question=topic),)) if to and to != view.mail.sender else "unknown"
+    return Reply(calls=(use("ask", to=to, question=topic),)) if to and to != view.mail.sender else "unknown"
 
 
-def _gather(plan: Plan, me: str, view: View) -> Thought | str:
+def _gather(plan: Plan, me: str, view: View) -> Reply | str:
     """Ask all agents what topic they have: over who stands above if somebody does, else those beside and below."""
     up = view.mail.body == "all" and me in plan.above
     across = plan.beside if view.mail.body == "all" else ()
     others = [plan.above[me]] if up else [*across, *plan.below.get(me, ())]
     calls = [use("ask", n, to=to, question="all" if up else "all below") for n, to in enumerate(others) if to != me]
-    return Thought(calls=tuple(calls)) if calls else _report(_own(view))
+    return Reply(calls=tuple(calls)) if calls else _report(_own(view))
 
 
 def team(way: str, agents: int, changes: float, seed: int, *, gather: bool = False, tasks: int = 40) -> Team:

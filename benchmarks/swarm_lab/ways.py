@@ -26,10 +26,10 @@ from benchmarks.swarm_lab.lab import (
     read_told,
     reading,
 )
-from combee.swarm.brain import Policy, Thought, View, use
-from combee.swarm.memory import note
+from combee.swarm.agents import Policy, Reply, View, use
+from combee.swarm.context import Compaction, Entry, Newest, Refuse, Summarise, ToDisk, whole_lines
+from combee.swarm.knowledge import note
 from combee.swarm.swarm import Swarm
-from combee.swarm.window import Compaction, Entry, Newest, Refuse, Summarise, ToDisk, whole_lines
 
 __all__ = ["PER_WINDOW", "QUESTIONS", "Way", "chain", "disk", "fresh", "mesh", "persistent", "reports"]
 
@@ -39,7 +39,7 @@ QUESTIONS = 40
 Way = Callable[[int, int], AbstractContextManager[tuple[Swarm, list[Ask]]]]
 
 
-def _reader(view: View) -> Thought | str:
+def _reader(view: View) -> Reply | str:
     return read_told(view) if view.mail.kind == "tell" else know(view, view.mail.body)
 
 
@@ -71,7 +71,7 @@ def disk(*, addressable: bool) -> Way:
     Then it can only read notes back, those its pointers lead to, until its window is full.
     """
 
-    def policy(view: View) -> Thought | str:
+    def policy(view: View) -> Reply | str:
         if view.mail.kind == "tell":
             return read_told(view)
         key = view.mail.body if addressable else f"k{view.mail.body[::-1]}"
@@ -79,7 +79,7 @@ def disk(*, addressable: bool) -> Way:
         if known != "unknown":
             return known
         if addressable:
-            return known if view.results() else Thought(calls=(use("recall", query=key),))
+            return known if view.results() else Reply(calls=(use("recall", query=key),))
         return _scan(view)
 
     @contextmanager
@@ -101,7 +101,7 @@ def _to_notes(swarm: Swarm) -> Compaction:
     return ToDisk(write, SUMMARY)
 
 
-def _scan(view: View) -> Thought | str:
+def _scan(view: View) -> Reply | str:
     """Read the next notes back: from each pointer in the summary the notes behind it, the newest pointers first."""
     starts = [
         int(word[5:])
@@ -118,24 +118,24 @@ def _scan(view: View) -> Thought | str:
     wanted = [start + more for start in starts for more in range(BATCH)][tried : tried + BATCH]
     if not wanted or view.room < BATCH * (DOCUMENT + 10):
         return "unknown"
-    return Thought(calls=tuple(use("recall", number, query=f"note:{one}") for number, one in enumerate(wanted)))
+    return Reply(calls=tuple(use("recall", number, query=f"note:{one}") for number, one in enumerate(wanted)))
 
 
 _PART = PER_WINDOW - 2 * BATCH  # documents that a sub-agent reads
 
 
-def _sub_agent(view: View, done: Callable[[str], str]) -> Thought | str:
+def _sub_agent(view: View, done: Callable[[str], str]) -> Reply | str:
     """Read the part that the task names (`what first end`), then say what there is to say."""
     what, first, end = view.current.body.split() if view.current else ("", "0", "0")
     read = sum(len(entry.calls) for entry in view.entries)
     paths = reading(int(first), int(end))
-    return done(what) if read >= len(paths) else Thought(calls=(use("read", read, path=paths[read]),))
+    return done(what) if read >= len(paths) else Reply(calls=(use("read", read, path=paths[read]),))
 
 
-def _delegate(what: str, count: int) -> Thought:
+def _delegate(what: str, count: int) -> Reply:
     """Give every part of the documents to a sub-agent of its own."""
     parts = enumerate(range(0, count, _PART))
-    return Thought(calls=tuple(use("delegate", n, task=f"{what} {at} {min(at + _PART, count)}") for n, at in parts))
+    return Reply(calls=tuple(use("delegate", n, task=f"{what} {at} {min(at + _PART, count)}") for n, at in parts))
 
 
 @contextmanager
@@ -143,7 +143,7 @@ def fresh(count: int, seed: int) -> Iterator[tuple[Swarm, list[Ask]]]:
     """For each question fresh agents read everything, a window each, and are gone; who asks holds only the answers."""
     facts = Facts.draw(count, seed)
 
-    def policy(view: View) -> Thought | str:
+    def policy(view: View) -> Reply | str:
         if view.agent.mode == "once":
             return _sub_agent(view, lambda key: know(view, key))
         if view.mail.kind == "answer":
@@ -164,7 +164,7 @@ def reports(foreseen: float, share: float, summary: int = SUMMARY) -> Way:
         facts = Facts.draw(count, seed, share=share, foreseen=foreseen)
         rng = random.Random(f"report {seed}")
 
-        def policy(view: View) -> Thought | str:
+        def policy(view: View) -> Reply | str:
             if view.agent.mode == "once":
                 return _sub_agent(view, lambda _: whole_lines(facts.summary(view.text(), rng), summary))
             if view.mail.kind == "ask":
@@ -190,7 +190,7 @@ def persistent(agents: int) -> Way:
 def mesh(agents: int) -> Way:
     """The same, but the questions come up among the agents: one of them is asked what another knows."""
 
-    def policy(view: View) -> Thought | str:
+    def policy(view: View) -> Reply | str:
         mail = view.mail
         if mail.kind == "tell":
             return read_told(view)
@@ -199,7 +199,7 @@ def mesh(agents: int) -> Way:
         known = know(view, mail.body)
         if known != "unknown" or mail.hops:
             return known
-        return "waiting" if view.results() else Thought(calls=(use("ask", question=mail.body, subject=mail.subject),))
+        return "waiting" if view.results() else Reply(calls=(use("ask", question=mail.body, subject=mail.subject),))
 
     return _kept(agents, policy, lambda rng: f"a{rng.randrange(agents):02d}")
 

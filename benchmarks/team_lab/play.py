@@ -16,7 +16,7 @@ from benchmarks.team_lab.repositories import Broken, Bug, write_repository
 from benchmarks.team_lab.stage import Cost, Stage
 from benchmarks.team_lab.testing import check_plain_commit, check_plain_folder
 from combee.redaction import Trace
-from combee.swarm.team.history import History, read_history
+from combee.swarm.team.history import TeamHistory, read_history
 from combee.swarm.team.joined import team_trace
 from combee.swarm.team.score import Roles, TeamScore, score_run
 from combee.swarm.team.state import TeamState, read_state
@@ -37,7 +37,7 @@ class Played:
     """One run: its state and history, the outcome of the deciding tests, the score, the cost and the joined trace."""
 
     state: TeamState
-    history: History
+    history: TeamHistory
     tests: Mapping[str, bool]
     score: TeamScore
     cost: Cost

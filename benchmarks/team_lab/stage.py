@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from combee.kernel.playbook import count_tokens
-from combee.swarm.git import git
+from combee.swarm.repository import git
 from combee.swarm.team.hooks import record_transitions
 from combee.swarm.team.score import Roles
 

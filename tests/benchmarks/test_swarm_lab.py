@@ -28,7 +28,7 @@ from benchmarks.swarm_lab.structure import edits
 from benchmarks.swarm_lab.team import crossing
 from benchmarks.swarm_lab.teamwork import DIRECTORY, FLAT, LEADS, TREE, team
 from benchmarks.swarm_lab.ways import chain, disk, fresh, persistent, reports
-from combee.swarm.window import count
+from combee.swarm.context import count
 
 NUMBER = re.compile(r"\d+[.,]\d+")
 

@@ -80,7 +80,7 @@ async def test_learn_eval_and_show_with_a_model(capsys: pytest.CaptureFixture[st
         (("--base-url", "https://api.example.com/v1"), "OPENAI_API_KEY"),
         (("--base-url", "ftp://x"), "not a base URL"),
         ((), "no base URL"),
-        (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "0"), "above zero"),
+        (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "0"), "of at least 1"),
         (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "-1"), "x>0"),
         (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "1"), "--price"),
         (("--base-url", "http://127.0.0.1:9/v1", "--price", "cheap"), "not a price"),

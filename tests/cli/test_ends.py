@@ -103,7 +103,7 @@ def test_ctrl_c_anywhere_else_is_one_object_too(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("combee.cli.plan.make_plan", stop)
+    monkeypatch.setattr("combee.cli.calibrate.make_plan", stop)
     assert run(["plan", "8", "--json"]) == 130
     out, err = capsys.readouterr()
     assert json.loads(out)["error"]["kind"] == "Interrupted"

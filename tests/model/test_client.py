@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.errors import BudgetError, CallError, CallErrorKind, UsageError
-from combee.kernel.journal.purchases import LOSS, Loss
+from combee.kernel.journal.purchases import PURCHASE, Purchases
 from combee.model import (
     Budget,
     Engine,
@@ -466,8 +467,12 @@ async def test_a_call_that_is_broken_off_is_booked_with_a_reply_as_long_as_those
     assert (lost.usage.completion, lost.usage.estimated) == (known.completion, True)
 
 
-async def test_what_was_lost_at_a_kill_is_booked_once_however_often_the_call_is_tried() -> None:
-    token = LOSS.set(Loss(2))
+async def test_what_was_lost_at_a_kill_is_booked_once_however_often_the_call_is_tried(tmp_path: Path) -> None:
+    killed = Purchases(tmp_path, lambda _: False)
+    for _ in range(2):
+        killed.mark(b"k" * 16)  # its process never closes it
+    purchases = Purchases(tmp_path, lambda _: False)
+    token = PURCHASE.set(purchases.begin(b"k" * 16))
     try:
         async with MockServer(MockConfig(faults={"truncated": 1.0})) as server:
             budget = Budget(max_calls=100)
@@ -478,7 +483,10 @@ async def test_what_was_lost_at_a_kill_is_booked_once_however_often_the_call_is_
                 server.config = MockConfig()
                 await task
     finally:
-        LOSS.reset(token)
+        PURCHASE.reset(token)
+        purchases.close()
+        killed._table.close()
+        killed._file.close()
     tries = server.stats.requests
     outcomes = run.ledger.total.outcomes
     assert outcomes["lost_at_a_kill"] == 2

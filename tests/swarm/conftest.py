@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from combee.swarm import Thought, View, World, publish, use
+from combee.swarm import Reply, View, World, publish, use
 
 
 @pytest.fixture
@@ -19,17 +19,17 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield opened
 
 
-def office(view: View) -> Thought | str:
+def office(view: View) -> Reply | str:
     """Read what is told; look up what is asked; as a worker, ask whoever knows."""
     mail, text = view.mail, view.text()
     if mail.kind == "tell":
-        return "read" if view.results() else Thought(calls=(use("read", path=mail.body),))
+        return "read" if view.results() else Reply(calls=(use("read", path=mail.body),))
     if mail.kind in {"answer", "report"}:
         return mail.body
     if view.agent.role == "worker":
         if view.results():
             return "waiting"
         number = mail.body.split()[-1]
-        return Thought(calls=(use("ask", question=f"value of {number}", subject=f"doc/{number}"),))
+        return Reply(calls=(use("ask", question=f"value of {number}", subject=f"doc/{number}"),))
     key = f"k{mail.body.split()[-1]}="
     return text.split(key)[1][:5] if key in text else "unknown"

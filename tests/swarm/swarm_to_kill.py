@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from combee.swarm import USER, ScriptedBrain, Swarm, Thought, View, World, publish
+from combee.swarm import USER, PolicyModel, Reply, Swarm, View, World, publish
 
 
 def load(path: Path) -> ModuleType:
@@ -24,14 +24,14 @@ def main(path: Path) -> None:
     office = load(Path(__file__).with_name("conftest.py")).office
     with World.open(path) as world:
 
-        def policy(view: View) -> Thought | str:
-            world.flush()  # so that a kill can come between any two thoughts
+        def policy(view: View) -> Reply | str:
+            world.flush()  # so that a kill can come between any two replies
             sys.stdout.write(".")
             sys.stdout.flush()
-            said: Thought | str = office(view)
+            said: Reply | str = office(view)
             return said
 
-        swarm = Swarm(world, {"": ScriptedBrain(policy)})
+        swarm = Swarm(world, {"": PolicyModel(policy)})
         with world.step():
             for number in range(20):
                 publish(world, f"doc/{number:04d}", f"k{number:04d}=v{number * 7:04d}", "author")

@@ -1,4 +1,4 @@
-"""The plain driver and pydantic-ai: the same script leaves the same ledger; other brains fail in the same words."""
+"""The plain driver and pydantic-ai: the same script leaves the same ledger; other models fail in the same words."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 
 from combee.swarm import (
     USER,
-    Brain,
+    AgentModel,
     Call,
     Lessons,
     Policy,
-    ScriptedBrain,
+    PolicyModel,
+    Reply,
     Swarm,
-    Thought,
     View,
     World,
     edges,
@@ -32,11 +32,11 @@ from .test_lessons import BOOK
 pytest.importorskip("pydantic_ai", reason="needs the extra combee-learn[swarm]")
 
 
-def busy(view: View) -> Thought | str:
-    """The office, with more to do: several tools in a thought, wrong ones among them, text beside calls, a lesson."""
+def busy(view: View) -> Reply | str:
+    """The office, with more to do: several tools in a reply, wrong ones among them, text beside calls, a lesson."""
     if view.mail.kind == "ask" and view.agent.role == "reader" and not view.results():
         wrong = Call("c1", "read", '{"file": "x"}')
-        return Thought("Let me see.", (use("find", subject="doc/0001"), wrong, use("remember", 2, text="é ☃")))
+        return Reply("Let me see.", (use("find", subject="doc/0001"), wrong, use("remember", 2, text="é ☃")))
     said = office(view)
     if isinstance(said, str) and view.mail.kind == "ask":
         told = [entry.text for entry in view.entries if entry.kind == "lessons"]
@@ -44,9 +44,9 @@ def busy(view: View) -> Thought | str:
     return said
 
 
-def run(path: Path, brain: Brain) -> Swarm:
+def run(path: Path, model: AgentModel) -> Swarm:
     world = World.open(path)
-    swarm = Swarm(world, {"": brain}, concurrency=4, lessons=Lessons(BOOK, 60))
+    swarm = Swarm(world, {"": model}, concurrency=4, lessons=Lessons(BOOK, 60))
     with world.step():
         for number in range(30):
             publish(world, f"doc/{number:04d}", f"k{number:04d}=v{number * 7:04d} {'x' * 50}", "author")
@@ -63,12 +63,12 @@ def run(path: Path, brain: Brain) -> Swarm:
 
 @pytest.mark.parametrize("policy", [office, busy])
 def test_the_same_script_leaves_the_same_ledger_in_both_drivers(tmp_path: Path, policy: Policy) -> None:
-    from combee.swarm import policy_brain
+    from combee.swarm import policy_behind_pydantic
 
-    plain = run(tmp_path / "plain.sqlite", ScriptedBrain(policy))
-    model = run(tmp_path / "model.sqlite", policy_brain(policy))
+    plain = run(tmp_path / "plain.sqlite", PolicyModel(policy))
+    model = run(tmp_path / "model.sqlite", policy_behind_pydantic(policy))
     assert (totals(plain.world).compactions > 0) == (policy is busy)
-    assert totals(plain.world).thoughts > 30
+    assert totals(plain.world).replies > 30
     assert totals(plain.world) == totals(model.world)
     assert sorted(edges(plain.world), key=str) == sorted(edges(model.world), key=str)
     rows = "SELECT body FROM mail WHERE kind = 'answer' AND recipient = 'user' ORDER BY key"
@@ -88,13 +88,13 @@ def test_a_model_that_fails_is_reported_to_who_asked(tmp_path: Path) -> None:
     from pydantic_ai.exceptions import ModelHTTPError
     from pydantic_ai.models.function import FunctionModel
 
-    from combee.swarm import PydanticBrain
+    from combee.swarm import PydanticModel
 
     async def down(*_: object) -> object:
         raise ModelHTTPError(status_code=503, model_name="m")
 
     with World.open(tmp_path / "w.sqlite") as world:
-        swarm = Swarm(world, {"": PydanticBrain(FunctionModel(down))})  # type: ignore[arg-type]  # never returns
+        swarm = Swarm(world, {"": PydanticModel(FunctionModel(down))})  # type: ignore[arg-type]  # never returns
         world.spawn("a")
         number = swarm.ask(USER, "?", to="a")
         asyncio.run(swarm.run())
@@ -111,14 +111,14 @@ def test_slow_agents_think_at_the_same_time_and_each_alone(tmp_path: Path) -> No
     class Slow:
         slow = True
 
-        async def think(self, view: View) -> Thought:
+        async def reply(self, view: View) -> Reply:
             nonlocal most
             assert view.agent.name not in running
             running.add(view.agent.name)
             most = max(most, len(running))
             await asyncio.sleep(0.005)
             running.remove(view.agent.name)
-            return Thought("ok")
+            return Reply("ok")
 
     with World.open(tmp_path / "w.sqlite") as world:
         swarm = Swarm(world, {"": Slow()}, concurrency=5)

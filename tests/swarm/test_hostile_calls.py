@@ -11,8 +11,8 @@ import pytest
 
 from combee.errors import CallError, CallErrorKind
 from combee.model import Request, Response, Usage
-from combee.swarm import USER, Call, Entry, Repository, ScriptedBrain, Summarise, Swarm, Thought, View, World, publish
-from combee.swarm.model_brain import ModelBrain
+from combee.swarm import USER, Call, Entry, PolicyModel, Reply, Repository, Summarise, Swarm, View, World, publish
+from combee.swarm.endpoint import EndpointModel
 
 HUGE = "9" * 30
 
@@ -20,10 +20,10 @@ HUGE = "9" * 30
 def result_of(world: World, call: Call, repository: Repository | None = None) -> str:
     """Return what an agent is told about a call."""
 
-    def policy(view: View) -> Thought | str:
-        return view.results()[0].text if view.results() else Thought(calls=(call,))
+    def policy(view: View) -> Reply | str:
+        return view.results()[0].text if view.results() else Reply(calls=(call,))
 
-    swarm = Swarm(world, {"": ScriptedBrain(policy)}, repository=repository)
+    swarm = Swarm(world, {"": PolicyModel(policy)}, repository=repository)
     world.spawn("ann", mode="serial")
     number = swarm.ask(USER, "?", to="ann")
     asyncio.run(swarm.run())
@@ -75,10 +75,10 @@ def test_arguments_of_any_name_in_the_reply_of_a_model(world: World) -> None:
 
     view_of = []
 
-    class Watched(ModelBrain):
-        async def think(self, view: View) -> Thought:
+    class Watched(EndpointModel):
+        async def reply(self, view: View) -> Reply:
             view_of.append(view)
-            return await super().think(view) if len(view_of) == 1 else Thought(view.results()[0].text)
+            return await super().reply(view) if len(view_of) == 1 else Reply(view.results()[0].text)
 
     swarm = Swarm(world, {"": Watched(Odd())})
     world.spawn("ann", mode="serial")
@@ -93,7 +93,7 @@ def test_a_summary_that_cannot_be_had_is_reported_to_who_asked(world: World) -> 
     async def down(entries: Sequence[Entry], tokens: int) -> str:
         raise CallError("the endpoint is down", kind=CallErrorKind.SERVER)
 
-    swarm = Swarm(world, {"": ScriptedBrain(lambda _: "x" * 300)}, compactions={"": Summarise(down, 20)})
+    swarm = Swarm(world, {"": PolicyModel(lambda _: "x" * 300)}, compactions={"": Summarise(down, 20)})
     world.spawn("ann", mode="serial", window=100)
     swarm.tell("ann", "news")
     number = swarm.ask(USER, "and?", to="ann")

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from combee.swarm import USER, Entry, Summarise, Swarm, Thought, View, World, publish, use
+from combee.swarm import USER, Entry, Reply, Summarise, Swarm, View, World, publish, use
 from combee.swarm.mail import Mail
 
 
 class Hangs:
-    """Thinks for ever as ann, at once as anyone else; tells when a thought begins and ends."""
+    """Thinks for ever as ann, at once as anyone else; tells when a reply begins and ends."""
 
     slow = True
 
@@ -20,11 +20,11 @@ class Hangs:
         self.thinking = asyncio.Event()
         self.cancelled = 0
 
-    async def think(self, view: View) -> Thought:
+    async def reply(self, view: View) -> Reply:
         if view.mail.kind == "tell":
-            return Thought("read") if view.results() else Thought(calls=(use("read", path=view.mail.body),))
+            return Reply("read") if view.results() else Reply(calls=(use("read", path=view.mail.body),))
         if (view.agent.origin) != "ann":
-            return Thought(f"answer of {view.agent.origin}")
+            return Reply(f"answer of {view.agent.origin}")
         self.thinking.set()
         try:
             await asyncio.Event().wait()
@@ -42,8 +42,8 @@ def outcome(swarm: Swarm, number: int) -> Mail:
 
 @pytest.mark.parametrize("mode", ["fork", "serial"])
 def test_a_thought_in_flight_is_cancelled_booked_and_its_question_goes_on(world: World, mode: str) -> None:
-    brain = Hangs()
-    swarm = Swarm(world, {"": brain})
+    model = Hangs()
+    swarm = Swarm(world, {"": model})
     publish(world, "doc/a", "text", "x")
     for name in ("ann", "bob"):
         world.spawn(name, mode=mode)  # type: ignore[arg-type]  # one of the two
@@ -54,28 +54,28 @@ def test_a_thought_in_flight_is_cancelled_booked_and_its_question_goes_on(world:
         first = swarm.ask(USER, "what?", to="ann", subject="doc/a")
         second = swarm.ask(USER, "and?", to="ann", subject="doc/a")
         running = asyncio.create_task(swarm.run())
-        await brain.thinking.wait()
+        await model.thinking.wait()
         swarm.kill("ann")
         await running  # and it ends: nothing waits for the dead
         return first, second
 
     for number in asyncio.run(scene()):
         assert outcome(swarm, number).body == "answer of bob"
-    assert brain.cancelled == (2 if mode == "fork" else 1)
+    assert model.cancelled == (2 if mode == "fork" else 1)
     booked = world.rows("SELECT prompt, completion, estimated FROM spend WHERE purpose = 'cancelled'")
-    assert len(booked) == brain.cancelled
+    assert len(booked) == model.cancelled
     assert all(prompt > 0 and completion == 0 and estimated for prompt, completion, estimated in booked)
     assert [agent.name for agent in world.agents(forks=True) if agent.state == "live"] == ["user", "bob"]
 
 
 def test_a_question_that_waits_for_others_is_reported_when_its_agent_is_killed(world: World) -> None:
-    brain = Hangs()
+    model = Hangs()
 
     class Asks(Hangs):
-        async def think(self, view: View) -> Thought:
+        async def reply(self, view: View) -> Reply:
             if view.agent.name != "wes":
-                return await brain.think(view)
-            return Thought("waiting") if view.results() else Thought(calls=(use("ask", to="ann", question="?"),))
+                return await model.reply(view)
+            return Reply("waiting") if view.results() else Reply(calls=(use("ask", to="ann", question="?"),))
 
     swarm = Swarm(world, {"": Asks()})
     world.spawn("wes", mode="serial")
@@ -84,7 +84,7 @@ def test_a_question_that_waits_for_others_is_reported_when_its_agent_is_killed(w
     async def scene() -> int:
         number = swarm.ask(USER, "do it", to="wes")
         running = asyncio.create_task(swarm.run())
-        await brain.thinking.wait()
+        await model.thinking.wait()
         swarm.kill("wes")
         assert outcome(swarm, number).body == "No answer: wes is dead."
         swarm.kill("ann")
@@ -106,8 +106,8 @@ def test_a_summary_being_written_is_cancelled_and_booked_too(world: World) -> No
     class Says:
         slow = True
 
-        async def think(self, view: View) -> Thought:
-            return Thought("x" * 300)
+        async def reply(self, view: View) -> Reply:
+            return Reply("x" * 300)
 
     swarm = Swarm(world, {"": Says()}, compactions={"": Summarise(write, 20)})
     world.spawn("ann", mode="serial", window=100)
@@ -125,28 +125,28 @@ def test_a_summary_being_written_is_cancelled_and_booked_too(world: World) -> No
 
 
 def test_a_run_that_is_stopped_books_what_was_in_flight_and_goes_on_later(world: World) -> None:
-    brain = Hangs()
-    swarm = Swarm(world, {"": brain}, max_steps=2)
+    model = Hangs()
+    swarm = Swarm(world, {"": model}, max_steps=2)
     world.spawn("ann", mode="serial")
     number = swarm.ask(USER, "what?", to="ann")
 
     async def stopped() -> None:
         running = asyncio.create_task(swarm.run())
-        await brain.thinking.wait()
+        await model.thinking.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
 
     for _ in range(3):  # more often than it may think
-        brain.thinking = asyncio.Event()
+        model.thinking = asyncio.Event()
         asyncio.run(stopped())
     assert len(world.rows("SELECT 1 FROM spend WHERE purpose = 'cancelled'")) == 3
 
     class Answers:
         slow = True
 
-        async def think(self, view: View) -> Thought:
-            return Thought("later")
+        async def reply(self, view: View) -> Reply:
+            return Reply("later")
 
     again = Swarm(world, {"": Answers()}, max_steps=2)
     asyncio.run(again.run())

@@ -10,18 +10,18 @@ from combee.kernel.playbook import Add, Playbook, apply, count_tokens, delta_of
 from combee.swarm import (
     USER,
     Lessons,
-    ScriptedBrain,
+    PolicyModel,
+    Reply,
     Summarise,
     Swarm,
-    Thought,
     View,
     World,
     totals,
     tree,
     use,
 )
+from combee.swarm.briefing import LESSONS, cited
 from combee.swarm.context import history, load
-from combee.swarm.lessons import LESSONS, cited
 
 
 def book_of(*texts: str) -> Playbook:
@@ -38,7 +38,7 @@ def told(world: World, agent: str) -> list[str]:
     return [entry.text for entry in history(world, row) if entry.kind == LESSONS]
 
 
-def echo(view: View) -> Thought | str:
+def echo(view: View) -> Reply | str:
     return "\n".join(entry.text for entry in view.entries if entry.kind == LESSONS) or "nothing"
 
 
@@ -51,7 +51,7 @@ def ask(swarm: Swarm, question: str, to: str) -> str:
 
 
 def test_each_question_comes_with_the_lessons_that_fit_it_within_the_budget(world: World) -> None:
-    swarm = Swarm(world, {"": ScriptedBrain(echo)}, lessons=Lessons(BOOK, 40))
+    swarm = Swarm(world, {"": PolicyModel(echo)}, lessons=Lessons(BOOK, 40))
     world.spawn("ann")
     shown = ask(swarm, "Where is the dynamo?", "ann")
     assert "dynamo" in shown
@@ -69,7 +69,7 @@ def test_each_question_comes_with_the_lessons_that_fit_it_within_the_budget(worl
 
 
 def test_a_view_is_metered_and_no_copy_leaves_it_with_its_origin(world: World) -> None:
-    swarm = Swarm(world, {"": ScriptedBrain(lambda view: "ok")})
+    swarm = Swarm(world, {"": PolicyModel(lambda view: "ok")})
     ann = world.spawn("ann", returns="full")
     ask(swarm, "Where is the dynamo?", "ann")
     without = totals(world).prompt
@@ -82,7 +82,7 @@ def test_a_view_is_metered_and_no_copy_leaves_it_with_its_origin(world: World) -
 
 
 def test_who_hands_a_question_on_gets_no_view_and_the_asked_gets_its_own(world: World) -> None:
-    swarm = Swarm(world, {"": ScriptedBrain(echo)}, lessons=Lessons(BOOK, 40))
+    swarm = Swarm(world, {"": PolicyModel(echo)}, lessons=Lessons(BOOK, 40))
     for name in ("root", "left", "right"):
         world.spawn(name, mode="serial")
     swarm.structure = tree(["root", "left", "right"], 2)
@@ -96,7 +96,7 @@ def test_who_hands_a_question_on_gets_no_view_and_the_asked_gets_its_own(world: 
 
 
 def test_a_serial_agent_is_not_told_the_same_twice(world: World) -> None:
-    swarm = Swarm(world, {"": ScriptedBrain(lambda view: "ok")}, lessons=Lessons(BOOK, 40))
+    swarm = Swarm(world, {"": PolicyModel(lambda view: "ok")}, lessons=Lessons(BOOK, 40))
     world.spawn("ann", mode="serial")
     for question in ("the dynamo?", "the dynamo?", "the gasket?"):
         ask(swarm, question, "ann")
@@ -110,14 +110,12 @@ def test_after_compaction_the_view_and_the_question_are_there_again(world: World
 
     seen: list[str] = []
 
-    def policy(view: View) -> Thought | str:
+    def policy(view: View) -> Reply | str:
         seen.append(view.text())
         calls = sum(entry.role == "assistant" for entry in view.entries)
-        return Thought("x" * 400, (use("find", subject="q"),)) if len(seen) < 9 and calls < 9 else "done"
+        return Reply("x" * 400, (use("find", subject="q"),)) if len(seen) < 9 and calls < 9 else "done"
 
-    swarm = Swarm(
-        world, {"": ScriptedBrain(policy)}, compactions={"": Summarise(forget, 20)}, lessons=Lessons(BOOK, 40)
-    )
+    swarm = Swarm(world, {"": PolicyModel(policy)}, compactions={"": Summarise(forget, 20)}, lessons=Lessons(BOOK, 40))
     world.spawn("ann", mode=mode, window=500)  # type: ignore[arg-type]  # one of the two
     assert ask(swarm, "Where is the dynamo?", "ann") == "done"
     assert world.events("compacted")
@@ -127,7 +125,7 @@ def test_after_compaction_the_view_and_the_question_are_there_again(world: World
 
 
 def test_a_view_that_does_not_fit_makes_the_agent_full_and_is_not_cut(world: World) -> None:
-    swarm = Swarm(world, {"": ScriptedBrain(lambda view: "ok")}, lessons=Lessons(BOOK, None))
+    swarm = Swarm(world, {"": PolicyModel(lambda view: "ok")}, lessons=Lessons(BOOK, None))
     world.spawn("ann", window=50)
     assert ask(swarm, "Where is the dynamo?", "ann") == "No answer: ann is full."
     assert [entry for entry in history(world, world.agents()[1]) if entry.kind == LESSONS] == []

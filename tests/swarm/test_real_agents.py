@@ -23,7 +23,7 @@ from combee.model import Budget, Engine, OpenAIModel, Price, RetryPolicy
 from combee.model.mock import MockConfig, MockServer
 from combee.swarm import USER, Swarm, World, totals
 from combee.swarm.config import build, populate, put_task, read_swarm_file
-from combee.swarm.model_brain import ModelBrain
+from combee.swarm.endpoint import EndpointModel
 
 QUESTION = "What is the retry limit?"
 
@@ -104,7 +104,7 @@ def test_agents_on_an_endpoint_read_ask_and_answer_and_what_they_took_is_what_wa
             spent = totals(world)
             estimated = world.rows("SELECT 1 FROM spend WHERE estimated")
     assert (spent.prompt, spent.completion) == (counts["prompt"], counts["completion"])
-    assert spent.thoughts == counts["requests"]
+    assert spent.replies == counts["requests"]
     assert estimated == []
 
 
@@ -151,9 +151,9 @@ def test_a_swarm_on_an_endpoint_learns_with_a_model_that_reflects(
     assert told["bullets"] == 1
 
 
-def brain(url: str, **options: Any) -> ModelBrain:
+def model(url: str, **options: Any) -> EndpointModel:
     engine = Engine(retry=RetryPolicy(max_tries=1), **options)
-    return ModelBrain(OpenAIModel(url, "m", engine=engine, price=Price(1, 1)))
+    return EndpointModel(OpenAIModel(url, "m", engine=engine, price=Price(1, 1)))
 
 
 async def to_the_end(swarm: Swarm) -> None:
@@ -185,7 +185,7 @@ def test_what_goes_wrong_at_an_endpoint_is_reported_to_who_asked(
 ) -> None:
     async def scene() -> tuple[str, int]:
         async with MockServer(config, lambda _: json.dumps(says("ok"))) as server:
-            told = await asked(Swarm(world, {"": brain(server.url)}))
+            told = await asked(Swarm(world, {"": model(server.url)}))
             return told, server.stats.prompt + server.stats.completion
 
     world.spawn("ann")
@@ -208,7 +208,7 @@ def test_wrong_calls_are_said_to_the_model_which_goes_on(world: World) -> None:
 
     async def scene() -> str:
         async with MockServer(MockConfig(), lambda _: json.dumps(next(replies))) as server:
-            return await asked(Swarm(world, {"": brain(server.url)}))
+            return await asked(Swarm(world, {"": model(server.url)}))
 
     world.spawn("ann", mode="serial")
     assert asyncio.run(scene()) == "answer: done"
@@ -224,7 +224,7 @@ def test_a_used_up_budget_ends_the_run_and_with_more_it_goes_on(world: World) ->
     world.spawn("ann", mode="serial")
 
     async def scene(url: str, calls: int) -> str:
-        return await asked(Swarm(world, {"": brain(url, budget=Budget(max_calls=calls))}))
+        return await asked(Swarm(world, {"": model(url, budget=Budget(max_calls=calls))}))
 
     async def both() -> str:
         replies = [says(tool="read", path="doc/0001"), says(tool="read", path="doc/0002"), says("all read")]
@@ -233,7 +233,7 @@ def test_a_used_up_budget_ends_the_run_and_with_more_it_goes_on(world: World) ->
             with pytest.raises(BudgetError):
                 await scene(server.url, 2)
             assert len(world.rows("SELECT 1 FROM spend")) == 2
-            swarm = Swarm(world, {"": brain(server.url)})
+            swarm = Swarm(world, {"": model(server.url)})
             await swarm.run()
             await swarm.aclose()
             answers = world.rows("SELECT body FROM mail WHERE kind = 'answer'")
@@ -314,7 +314,7 @@ def test_pydantic_ai_at_any_endpoint_with_native_tool_calls(tmp_path: Path, caps
         assert run(["swarm", "run", str(file), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["answer"] == {"kind": "answer", "from": "wes", "body": "It is 5."}
-    assert told["totals"]["prompt"] == 11 * told["totals"]["thoughts"]
+    assert told["totals"]["prompt"] == 11 * told["totals"]["replies"]
 
 
 @pytest.mark.usefixtures("key")
@@ -344,7 +344,7 @@ def test_the_same_office_in_both_clients_leaves_the_same_mail(tmp_path: Path) ->
             assert run(["swarm", "run", str(file), "--json"]) == 0
             with World.open(tmp_path / name / "office.sqlite", read_only=True) as world:
                 rows = world.rows("SELECT key, kind, sender, recipient, body FROM mail ORDER BY key")
-                mails.append((rows, totals(world).thoughts))
+                mails.append((rows, totals(world).replies))
     assert mails[0] == mails[1]
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from combee.errors import UsageError
 from combee.swarm import (
     USER,
+    PolicyModel,
+    Reply,
     Repository,
-    ScriptedBrain,
     Structure,
     Swarm,
-    Thought,
     View,
     World,
     adopt,
@@ -28,8 +28,8 @@ from combee.swarm import (
     tree,
     use,
 )
-from combee.swarm.directory import credit
-from combee.swarm.git import git
+from combee.swarm.knowledge import credit
+from combee.swarm.repository import git
 from combee.swarm.structure import current
 
 
@@ -87,7 +87,7 @@ def answered(swarm: Swarm, number: int) -> tuple[str, str]:
 
 
 def test_nobody_asks_where_the_structure_has_no_way(world: World) -> None:
-    swarm = Swarm(world, {"": ScriptedBrain(lambda view: f"{view.agent.origin} answers")})
+    swarm = Swarm(world, {"": PolicyModel(lambda view: f"{view.agent.origin} answers")})
     for name in ("a", "b", "c", "d"):
         world.spawn(name)
         credit(world, name, 1, "doc/0001", "1")
@@ -101,7 +101,7 @@ def test_nobody_asks_where_the_structure_has_no_way(world: World) -> None:
 
 
 def test_a_question_that_is_sent_again_elsewhere_goes_along_the_structure_too(world: World) -> None:
-    swarm = Swarm(world, {"": ScriptedBrain(lambda view: f"{view.agent.origin} answers")})
+    swarm = Swarm(world, {"": PolicyModel(lambda view: f"{view.agent.origin} answers")})
     for name in ("a", "b", "c", "d"):
         world.spawn(name)
     for name in ("b", "d"):
@@ -114,7 +114,7 @@ def test_a_question_that_is_sent_again_elsewhere_goes_along_the_structure_too(wo
 
 
 def test_an_answer_comes_back_over_a_way_longer_than_the_usual_limit(world: World) -> None:
-    swarm = Swarm(world, {"": ScriptedBrain(lambda view: "here")}, hop_limit=40)
+    swarm = Swarm(world, {"": PolicyModel(lambda view: "here")}, hop_limit=40)
     names = [f"n{number:02d}" for number in range(25)]
     for name in names:
         world.spawn(name)
@@ -152,13 +152,13 @@ def test_the_repository_keeps_who_wrote_what_and_lets_nobody_out(tmp_path: Path)
 
 
 def test_agents_read_and_write_files_of_the_repository(tmp_path: Path) -> None:
-    def policy(view: View) -> Thought | str:
+    def policy(view: View) -> Reply | str:
         done = view.results()
-        return done[0].text if done else Thought(calls=(use("write", path="n.txt", text="new"),))
+        return done[0].text if done else Reply(calls=(use("write", path="n.txt", text="new"),))
 
     repository = Repository.open(tmp_path / "repo")
     with World.open(tmp_path / "w.sqlite") as world:
-        swarm = Swarm(world, {"": ScriptedBrain(policy)}, repository=repository)
+        swarm = Swarm(world, {"": PolicyModel(policy)}, repository=repository)
         world.spawn("ann", mode="serial")
         number = swarm.ask(USER, "write", to="ann")
         asyncio.run(swarm.run())

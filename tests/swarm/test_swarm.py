@@ -14,12 +14,12 @@ from combee.swarm import (
     Entry,
     Mail,
     Newest,
+    PolicyModel,
     Refuse,
-    ScriptedBrain,
+    Reply,
     Structure,
     Summarise,
     Swarm,
-    Thought,
     ToDisk,
     View,
     World,
@@ -39,7 +39,7 @@ from .conftest import office
 
 
 def make(world: World, **options: object) -> Swarm:
-    return Swarm(world, {"": ScriptedBrain(office)}, **options)  # type: ignore[arg-type]  # options of the test
+    return Swarm(world, {"": PolicyModel(office)}, **options)  # type: ignore[arg-type]  # options of the test
 
 
 def reply(swarm: Swarm, number: int) -> Mail:
@@ -89,11 +89,11 @@ def test_who_has_answered_with_a_digest_still_knows_the_version_it_read(world: W
 
 
 def test_a_copy_changes_nothing(world: World) -> None:
-    def policy(view: View) -> Thought | str:
+    def policy(view: View) -> Reply | str:
         done = view.results()
-        return done[-1].text if done else Thought(calls=(use("write", path="doc/0001", text="mine"),))
+        return done[-1].text if done else Reply(calls=(use("write", path="doc/0001", text="mine"),))
 
-    swarm = Swarm(world, {"": ScriptedBrain(policy)})
+    swarm = Swarm(world, {"": PolicyModel(policy)})
     world.spawn("ann")
     assert reply(swarm, swarm.ask(USER, "write", to="ann")).body.startswith("error: a copy")
     document = swarm.document("doc/0001")
@@ -135,16 +135,16 @@ def test_after_compaction_roster_and_open_asks_come_from_the_world(world: World)
     async def forget(entries: Sequence[Entry], tokens: int) -> str:
         return "I remember nothing"
 
-    def policy(view: View) -> Thought | str:
+    def policy(view: View) -> Reply | str:
         if view.mail.kind == "tell":
             return "noted"
         if view.agent.role == "sink":
-            return Thought(calls=(use("ask", to="never", question="and you?"),)) if not view.results() else "waiting"
+            return Reply(calls=(use("ask", to="never", question="and you?"),)) if not view.results() else "waiting"
         if not view.results():
-            return Thought(calls=(use("ask", to="sink", question="the open question"),))
+            return Reply(calls=(use("ask", to="sink", question="the open question"),))
         return "waiting"
 
-    swarm = Swarm(world, {"": ScriptedBrain(policy)}, compactions={"": Summarise(forget, 20)})
+    swarm = Swarm(world, {"": PolicyModel(policy)}, compactions={"": Summarise(forget, 20)})
     wes = world.spawn("wes", role="worker", mode="serial", window=150)
     world.spawn("sink", role="sink", mode="serial")
     world.spawn("never", mode="outside")
@@ -189,15 +189,15 @@ def test_a_window_is_never_over_its_limit_and_a_result_follows_its_call(world: W
 
 
 def test_a_fresh_agent_answers_once_and_is_gone(world: World) -> None:
-    def policy(view: View) -> Thought | str:
+    def policy(view: View) -> Reply | str:
         if view.mail.kind == "answer":
             return f"sub said {view.mail.body}"
         if view.agent.mode == "once":
             done = view.results()
-            return done[-1].text[:11] if done else Thought(calls=(use("read", path="doc/0005"),))
-        return "waiting" if view.results() else Thought(calls=(use("delegate", task="read it"),))
+            return done[-1].text[:11] if done else Reply(calls=(use("read", path="doc/0005"),))
+        return "waiting" if view.results() else Reply(calls=(use("delegate", task="read it"),))
 
-    swarm = Swarm(world, {"": ScriptedBrain(policy)})
+    swarm = Swarm(world, {"": PolicyModel(policy)})
     world.spawn("wes", mode="serial")
     assert reply(swarm, swarm.ask(USER, "do", to="wes")).body == "sub said k0005=v0035"
     sub = next(agent for agent in world.agents() if agent.mode == "once")
@@ -228,35 +228,35 @@ def test_in_a_tree_a_question_passes_through_its_root_and_costs_it_context(world
 
 
 def test_an_agent_thinks_once_when_all_the_answers_are_in(world: World) -> None:
-    def policy(view: View) -> Thought | str:
+    def policy(view: View) -> Reply | str:
         if view.agent.name != "lead":
             return view.agent.fork_of or ""
         if view.mail.kind == "ask":
             return (
                 "waiting"
                 if view.results()
-                else Thought(calls=(use("ask", to="a", question="?"), use("ask", 1, to="b", question="?")))
+                else Reply(calls=(use("ask", to="a", question="?"), use("ask", 1, to="b", question="?")))
             )
         return " ".join(entry.text for entry in view.entries if entry.kind == "answer")
 
-    swarm = Swarm(world, {"": ScriptedBrain(policy)})
+    swarm = Swarm(world, {"": PolicyModel(policy)})
     for name in ("a", "b"):
         world.spawn(name)
     world.spawn("lead", mode="serial")
     assert reply(swarm, swarm.ask(USER, "?", to="lead")).body == "a~2 answers: a b~3 answers: b"
-    assert totals(world).thoughts == 5
+    assert totals(world).replies == 5
 
 
 def test_endless_asking_ends_at_the_hop_limit(world: World) -> None:
-    def policy(view: View) -> Thought | str:
+    def policy(view: View) -> Reply | str:
         if view.mail.kind in {"answer", "report"}:
             return view.mail.body
         if view.results():
             return view.results()[-1].text
         other = "b" if view.agent.fork_of == "a" else "a"
-        return Thought(calls=(use("ask", to=other, question="you?"),))
+        return Reply(calls=(use("ask", to=other, question="you?"),))
 
-    swarm = Swarm(world, {"": ScriptedBrain(policy)}, hop_limit=5)
+    swarm = Swarm(world, {"": PolicyModel(policy)}, hop_limit=5)
     world.spawn("a", returns="none")
     world.spawn("b", returns="none")
     assert reply(swarm, swarm.ask(USER, "?", to="a")).body == "Nobody can be asked."
@@ -264,14 +264,14 @@ def test_endless_asking_ends_at_the_hop_limit(world: World) -> None:
 
 
 def test_asking_again_at_every_answer_ends_too(world: World) -> None:
-    def policy(view: View) -> Thought | str:
+    def policy(view: View) -> Reply | str:
         if view.agent.name != "a":
             return "no"
         if view.results():
             return view.results()[-1].text
-        return Thought(calls=(use("ask", to="b", question="you?"),))
+        return Reply(calls=(use("ask", to="b", question="you?"),))
 
-    swarm = Swarm(world, {"": ScriptedBrain(policy)}, max_asks=7)
+    swarm = Swarm(world, {"": PolicyModel(policy)}, max_asks=7)
     world.spawn("a", mode="serial")
     world.spawn("b", mode="serial")
     assert reply(swarm, swarm.ask(USER, "?", to="a")).body == "Nobody can be asked."
@@ -279,11 +279,11 @@ def test_asking_again_at_every_answer_ends_too(world: World) -> None:
 
 
 def test_a_brain_that_never_ends_is_stopped_and_reported(world: World) -> None:
-    swarm = Swarm(world, {"": ScriptedBrain(lambda _: Thought(calls=(use("find", subject="x"),)))}, max_steps=5)
+    swarm = Swarm(world, {"": PolicyModel(lambda _: Reply(calls=(use("find", subject="x"),)))}, max_steps=5)
     world.spawn("a")
     found = reply(swarm, swarm.ask(USER, "?", to="a"))
     assert found.kind == "report"
-    assert "no end after 5 thoughts" in found.body
+    assert "no end after 5 replies" in found.body
     assert "max_steps in [options]" in found.body
     assert "the last tool said: Nobody has read it." in found.body
 
@@ -291,31 +291,31 @@ def test_a_brain_that_never_ends_is_stopped_and_reported(world: World) -> None:
 def test_a_brain_that_makes_one_wrong_call_again_and_again_is_stopped_before_its_thoughts_are_used_up(
     world: World,
 ) -> None:
-    swarm = Swarm(world, {"": ScriptedBrain(lambda _: Thought("hm", calls=(use("ok"),)))})
+    swarm = Swarm(world, {"": PolicyModel(lambda _: Reply("hm", calls=(use("ok"),)))})
     world.spawn("a", mode="serial")
     found = reply(swarm, swarm.ask(USER, "?", to="a"))
     assert found.kind == "report"
-    assert "the last 5 thoughts made the same call" in found.body
+    assert "the last 5 replies made the same call" in found.body
     assert "there is no tool 'ok'" in found.body
-    assert totals(world).thoughts == 5
+    assert totals(world).replies == 5
 
 
 def test_a_brain_whose_wrong_calls_differ_may_go_on(world: World) -> None:
-    def policy(view: View) -> Thought | str:
+    def policy(view: View) -> Reply | str:
         tries = sum(entry.role == "tool" for entry in view.entries)
-        return "found it" if tries == 7 else Thought(calls=(use("read", path=f"doc/{tries}"),))
+        return "found it" if tries == 7 else Reply(calls=(use("read", path=f"doc/{tries}"),))
 
     world.spawn("a", mode="serial")
-    swarm = Swarm(world, {"": ScriptedBrain(policy)})
+    swarm = Swarm(world, {"": PolicyModel(policy)})
     assert reply(swarm, swarm.ask(USER, "?", to="a")).body == "found it"
 
 
 @pytest.mark.parametrize("call", ['{"no json', "[1]", "{}", '{"path": "a", "more": "b"}'])
 def test_a_wrong_call_is_said_to_the_agent(world: World, call: str) -> None:
-    def policy(view: View) -> Thought | str:
-        return view.results()[0].text if view.results() else Thought(calls=(Call("c", "read", call),))
+    def policy(view: View) -> Reply | str:
+        return view.results()[0].text if view.results() else Reply(calls=(Call("c", "read", call),))
 
-    swarm = Swarm(world, {"": ScriptedBrain(policy)})
+    swarm = Swarm(world, {"": PolicyModel(policy)})
     world.spawn("a", mode="serial")
     assert reply(swarm, swarm.ask(USER, "?", to="a")).body.startswith("error: ")
 

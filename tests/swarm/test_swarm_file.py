@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from combee.cli.main import run
-from combee.cli.swarm_world import running, starting
 from combee.model.mock import MockConfig, MockServer
 from combee.swarm import World
 from combee.swarm.config import populate, read_swarm_file
-from combee.swarm.rehearsal import DESKS, write_rehearsal
+from combee.swarm.example import DESKS, write_rehearsal
+from combee.swarm.opening import running, starting
 
 from .test_swarm_cli import FILE
 

@@ -9,9 +9,9 @@ from itertools import combinations
 
 import pytest
 
-from combee.cli.swarm_graph import graph
 from combee.report.svg import text_width
 from combee.swarm import Edge
+from combee.swarm.graph import graph
 
 TEXT = re.compile(r'<text x="([\d.-]+)" y="([\d.-]+)" class="([^"]+)"[^>]*>([^<]+)</text>')
 

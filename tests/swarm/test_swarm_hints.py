@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from combee.cli.main import run
-from combee.cli.swarm_world import running
 from combee.swarm import World
 from combee.swarm.config import read_swarm_file
-from combee.swarm.rehearsal import DESKS, write_rehearsal
+from combee.swarm.example import DESKS, write_rehearsal
+from combee.swarm.opening import running
 
 from .test_swarm_cli import FILE
 

@@ -1,4 +1,4 @@
-"""kill -9 of writers at the same world, and of a swarm between two thoughts: nothing is lost, nothing done twice."""
+"""kill -9 of writers at the same world, and of a swarm between two replies: nothing is lost, nothing done twice."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ def test_a_thought_that_was_under_way_at_each_kill_is_booked_as_maybe_paid(tmp_p
     for _ in range(2):
         assert think(path, "dies") == -signal.SIGKILL
     with World.open(path, read_only=True) as world:
-        assert totals(world).thoughts == 0
+        assert totals(world).replies == 0
     assert think(path, "lives") == 0
     with World.open(path, read_only=True) as world:
         rows = world.rows("SELECT purpose, prompt, completion, estimated FROM spend ORDER BY id")
         assert rows == [(LOST, 70, 5, 1), (LOST, 70, 5, 1), ("ask", 70, 5, 0)]
-        assert (totals(world).thoughts, totals(world).lost) == (3, 2)
+        assert (totals(world).replies, totals(world).lost) == (3, 2)
         assert world.rows("SELECT key FROM meta WHERE key LIKE 'thinks/%'") == []
 
 
@@ -109,4 +109,4 @@ def test_what_was_lost_at_a_kill_is_booked_also_where_the_next_thought_gives_not
     if way == "limit":
         assert think(path, "lives") == 0
         with World.open(path, read_only=True) as world:
-            assert (totals(world).thoughts, totals(world).lost) == (2, 1)
+            assert (totals(world).replies, totals(world).lost) == (2, 1)

@@ -20,11 +20,10 @@ from combee.kernel.journal import MemoryScope
 from combee.kernel.learn import Reflection, Task
 from combee.kernel.playbook import Playbook, VoteKind, load
 from combee.redaction import Trace
-from combee.swarm import Lessons, ScriptedBrain, Swarm, Thought, View, World, question_trace, totals
+from combee.swarm import Lessons, PolicyModel, Reply, Swarm, View, World, question_trace, totals
 from combee.swarm.config import build, read_swarm_file
-from combee.swarm.crew import Crew, addressed
-from combee.swarm.learning import HeldOutTasks, SwarmTasks
-from combee.swarm.rehearsal import DESKS, write_rehearsal
+from combee.swarm.example import DESKS, write_rehearsal
+from combee.swarm.learning import HeldOutTasks, SwarmGenerator, SwarmTasks, addressed
 from combee.tasks import Exact, TaskSet
 from combee.tasks import load as load_tasks
 from combee.traces.mining import MiningReflector
@@ -145,7 +144,7 @@ def test_a_view_without_the_role_is_not_enough(copied: Path) -> None:
 def test_killed_between_two_thoughts_it_goes_on_to_the_same_playbook(tmp_path: Path) -> None:
     file = write_rehearsal(tmp_path / "r", desks=DESKS[:1])
     text = file.read_text(encoding="utf-8")
-    file.write_text(text.replace("combee.swarm.rehearsal:agent", "killed_agent:agent"), encoding="utf-8")
+    file.write_text(text.replace("combee.swarm.example:agent", "killed_agent:agent"), encoding="utf-8")
     command = [sys.executable, "-m", "combee", "swarm", "learn", str(file), "--rounds", "2", "--json"]
 
     def learn(at: int) -> subprocess.CompletedProcess[str]:
@@ -168,9 +167,7 @@ def test_killed_between_two_thoughts_it_goes_on_to_the_same_playbook(tmp_path: P
 
 def test_ctrl_c_with_json_prints_the_keys_of_any_end_and_the_same_command_goes_on(tmp_path: Path) -> None:
     file = write_rehearsal(tmp_path / "r", desks=DESKS[:2])
-    file.write_text(
-        file.read_text(encoding="utf-8").replace("combee.swarm.rehearsal", "killed_agent"), encoding="utf-8"
-    )
+    file.write_text(file.read_text(encoding="utf-8").replace("combee.swarm.example", "killed_agent"), encoding="utf-8")
     command = [sys.executable, "-m", "combee", "swarm", "learn", str(file), "--rounds", "2", "--json"]
 
     def learn(at: int) -> tuple[int, dict[str, object], str]:
@@ -183,7 +180,7 @@ def test_ctrl_c_with_json_prints_the_keys_of_any_end_and_the_same_command_goes_o
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         return done.returncode, json.loads(done.stdout), done.stderr
 
-    code, stopped, said = learn(260)  # thoughts: in the second round
+    code, stopped, said = learn(260)  # replies: in the second round
     assert code == 130
     assert "The same command goes on" in said
     assert stopped["reason"] == "interrupted"
@@ -254,9 +251,9 @@ class SaysNothing:
 
 
 def sampled(world: World, policy: object, task: Task, book: Playbook) -> tuple[str, bool | None]:
-    swarm = Swarm(world, {"": ScriptedBrain(policy)})  # type: ignore[arg-type]  # a policy
+    swarm = Swarm(world, {"": PolicyModel(policy)})  # type: ignore[arg-type]  # a policy
     world.spawn("ann")
-    crew = Crew(swarm, to="ann", lessons=Lessons(Playbook()))
+    crew = SwarmGenerator(swarm, to="ann", lessons=Lessons(Playbook()))
     found = asyncio.run(SwarmTasks(crew, SaysNothing(), Exact(), "r")(task, book, MemoryScope(), 0))
     if found.reflection is None:
         return "", None
@@ -276,13 +273,13 @@ def test_a_model_that_fails_is_no_wrong_answer_and_a_full_agent_is(world: World)
     class Down:
         slow = True
 
-        async def think(self, view: View) -> Thought:
+        async def reply(self, view: View) -> Reply:
             raise CallError("the endpoint is down", kind=CallErrorKind.SERVER)
 
-    swarm = Swarm(world, {"": ScriptedBrain(lambda view: "ok"), "down": Down()})
+    swarm = Swarm(world, {"": PolicyModel(lambda view: "ok"), "down": Down()})
     world.spawn("ann", role="down")
     world.spawn("bob", window=5)
-    crew = Crew(swarm, to="ann", lessons=Lessons(Playbook()))
+    crew = SwarmGenerator(swarm, to="ann", lessons=Lessons(Playbook()))
     with pytest.raises(CallError, match="the endpoint is down"):
         asyncio.run(crew.work(Task("a", "?", "x"), Playbook(), key="a"))
     done = asyncio.run(crew.work(Task("b", f"@bob {'long ' * 50}", "x"), Playbook(), key="b"))
@@ -292,7 +289,7 @@ def test_a_model_that_fails_is_no_wrong_answer_and_a_full_agent_is(world: World)
 
 
 def test_the_trace_of_a_question_holds_what_others_did_for_it_and_nothing_else(world: World) -> None:
-    swarm = Swarm(world, {"": ScriptedBrain(office)})
+    swarm = Swarm(world, {"": PolicyModel(office)})
     world.spawn("ann", role="reader")
     world.spawn("wes", role="worker", mode="serial")
     swarm.tell("ann", "doc/0000..0009")

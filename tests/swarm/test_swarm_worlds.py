@@ -11,7 +11,7 @@ import pytest
 from combee.cli.main import run
 from combee.swarm import World
 from combee.swarm.config import read_swarm_file
-from combee.swarm.places import run_by, worlds_in
+from combee.swarm.files import run_by, worlds_in
 
 from .test_swarm_cli import FILE
 

@@ -29,7 +29,7 @@ from combee.swarm import (
     update_issue,
     who_knows,
 )
-from combee.swarm.directory import credit
+from combee.swarm.knowledge import credit
 from combee.swarm.mail import finish
 
 

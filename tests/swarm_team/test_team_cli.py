@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from combee.cli.team import command
 from combee.errors import UsageError
 from combee.redaction import from_jsonl
-from combee.swarm.git import git
+from combee.swarm.repository import git
+from combee.swarm.team.command import command
 
 RECORDED = Path(__file__).parent / "data" / "clawteam-0.2.0"
 

@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.team_lab.testing import check_plain_commit
 from combee.errors import RunError, UsageError
-from combee.swarm.git import git
-from combee.swarm.team.history import History, LeadEdit, is_production, read_history
+from combee.swarm.repository import git
+from combee.swarm.team.history import LeadEdit, TeamHistory, is_production, read_history
 from combee.swarm.team.hooks import install_shim, install_trailer, record_transitions
 from combee.swarm.team.joined import team_trace
 from combee.swarm.team.score import WEIGHTS, score_run
@@ -34,7 +34,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def history(repository: Path) -> History:
+def history(repository: Path) -> TeamHistory:
     return read_history(repository, "repair", LEAD)
 
 
@@ -43,7 +43,7 @@ def state() -> TeamState:
     return read_state(RECORDED / "state", "repair")
 
 
-def test_the_three_ways_a_lead_edits_are_all_found(history: History) -> None:
+def test_the_three_ways_a_lead_edits_are_all_found(history: TeamHistory) -> None:
     found = history.lead_edits(LEAD)
     assert [(edit.kind, edit.path) for edit in found] == [
         ("commit", "pipeline/b.py"),
@@ -53,11 +53,11 @@ def test_the_three_ways_a_lead_edits_are_all_found(history: History) -> None:
     assert found[2] == LeadEdit("uncommitted", "pipeline/a.py", "working tree")
 
 
-def test_merges_are_read_though_their_branches_are_deleted(history: History) -> None:
+def test_merges_are_read_though_their_branches_are_deleted(history: TeamHistory) -> None:
     assert [commit.merged for commit in history.commits if commit.merged] == ["python-dev", "qa-dev", "extra-dev"]
 
 
-def test_work_that_a_merge_checkpoints_stays_its_agents_work(history: History) -> None:
+def test_work_that_a_merge_checkpoints_stays_its_agents_work(history: TeamHistory) -> None:
     (checkpoint,) = (commit for commit in history.commits if "pre-merge checkpoint" in commit.subject)
     assert (checkpoint.agent, checkpoint.signed) == ("qa-dev", True)
 
@@ -73,7 +73,7 @@ def test_every_transition_is_kept_with_who_made_it(state: TeamState) -> None:
 
 
 def test_a_lead_that_edits_gets_no_collaboration_however_well_the_tests_do(
-    repository: Path, history: History, state: TeamState
+    repository: Path, history: TeamHistory, state: TeamState
 ) -> None:
     tests = {name: not error for name, error in check_commit(repository, "main").items()}
     assert tests == {"tests/test_a.py::test_f": True, "tests/test_a.py::test_zero": True}
@@ -123,7 +123,7 @@ def test_a_pytest_that_cannot_run_is_said(tmp_path: Path) -> None:
         check_folder(tmp_path)
 
 
-def test_whatever_a_subject_holds_the_history_is_read(repository: Path, history: History) -> None:
+def test_whatever_a_subject_holds_the_history_is_read(repository: Path, history: TeamHistory) -> None:
     commit(repository, "odd \x1f \x1e \x1f subject")
     now = read_history(repository, "repair", LEAD)
     assert now.commits[-1].files == ("pipeline/a.py",)
@@ -142,7 +142,7 @@ def test_notes_in_no_text_are_named(tmp_path: Path) -> None:
     assert [problem for problem in found.problems if TRANSITIONS in problem] != []
 
 
-def test_the_trace_tells_talk_and_work_in_order(history: History, state: TeamState) -> None:
+def test_the_trace_tells_talk_and_work_in_order(history: TeamHistory, state: TeamState) -> None:
     trace = team_trace(state, history)
     texts = [step.text for step in trace.steps]
     order = ["[task] Mend", "to python-dev: tests/", "Add instead", "READY", "merged python-dev", "Lead adds g"]

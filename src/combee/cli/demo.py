@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from combee.kernel.runner import run_sync
 from combee.report import MethodTable, write_comparison
 from combee.run.words import typed
 from combee.tasks import TaskSet, load
-from combee.terminal.options import Place
+from combee.terminal.options import Place, print_json
 
 __all__ = ["command"]
 
@@ -80,7 +79,7 @@ def command(*, source: str, data_dir: str | None, batch: int, seed: int, report:
         shown = [MethodTable(part.title, part.notes, rows) for part, rows in tables]
         write_comparison(report, f"Four ways to learn from {tasks.name}", (about, tasks.about), shown)
     if as_json:
-        click.echo(json.dumps({part.title: [_plain(row) for row in rows] for part, rows in tables}))
+        print_json({part.title: [_plain(row) for row in rows] for part, rows in tables})
     else:
         click.echo(f"{time.perf_counter() - begun:.1f} s of work. Next: {typed('learn', 'YOUR_FILE.jsonl')}")
 

@@ -1,32 +1,49 @@
-"""`combee eval`: the score of a playbook on held-out tasks, beside the agent without one."""
+"""Scores on held-out tasks: `combee eval` beside the agent without a playbook, `combee gate` against a baseline.
+
+`gate` is for a CI job: may this playbook replace that one? Its exit code is 1 when it may not. What could not be scored
+is not judged: that fails too, but by another word, for it says nothing of the playbook.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from combee.errors import RunError, UsageError
-from combee.kernel.journal import Journal, Scope
-from combee.kernel.learn import Evaluation
-from combee.kernel.playbook import Playbook
+from combee.errors import RunError, UsageError, did_you_mean
+from combee.kernel.guard import LeakIndex, Trial, compare
+from combee.kernel.journal import JSON, Journal, Scope
+from combee.kernel.learn import Evaluation, Task
+from combee.kernel.playbook import Playbook, digest, from_json, tokens
 from combee.kernel.runner import run_sync
+from combee.redaction import find_secrets
 from combee.report.interval import interval, share_text
-from combee.run.config import read_config
 from combee.run.estimates import check_scoring, forecast_scoring
-from combee.run.folders import find_run, open_book
+from combee.run.folders import all_runs, find_run, open_book
+from combee.run.gate import Gate, GateLimits, Metrics, gate
 from combee.run.mending import for_scoring, mended
 from combee.run.methods import prepare
-from combee.run.spec import Prepared, RunSpec, kept_spec, load_tasks
+from combee.run.settings import Settings, read_settings
+from combee.run.spec import Prepared, held_out, kept_spec, load_tasks
 from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import scores_kept
 from combee.run.words import counted, typed, with_program
-from combee.terminal.options import budget_options, mend_options, print_forecast, say_aside, task_options
+from combee.terminal.options import (
+    Number,
+    budget_options,
+    mend_options,
+    print_forecast,
+    print_json,
+    say_aside,
+    task_options,
+)
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from combee.model import Models
+
+__all__ = ["eval_command", "gate_command"]
 
 
 @click.command(name="eval")
@@ -39,7 +56,7 @@ __all__ = ["command"]
 @budget_options
 @click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def command(what: str | None, source: str | None, split: str, version: str, **options: Any) -> int:
+def eval_command(what: str | None, source: str | None, split: str, version: str, **options: Any) -> int:
     """Score the playbook of WHAT (a run or a file) on SOURCE (default: the run's own tasks), learning nothing.
 
     Every task is answered twice: with the playbook and without one. Limits count this command, not the run; without an
@@ -79,16 +96,15 @@ def command(what: str | None, source: str | None, split: str, version: str, **op
     return 0
 
 
-def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> RunSpec:
+def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> Settings:
     names = ("question", "answer", "id", "scorer", "train", "val", "test", "data_dir")
     given = {name: options[name] for name in names} | {"source": source}
     if source is None and (what is None or not Path(what).is_file()):
         folder = find_run(what.rsplit("@", 1)[0] if what else None)
         with Journal.open(folder, create=False, read_only=True) as journal:
             kept = kept_spec(journal, folder)
-        tasks = dict(kept.tasks) | {key: value for key, value in given.items() if value is not None}
-        return for_scoring(dataclasses.replace(kept, tasks=tasks, guard={}, start=None), options)
-    return mended(RunSpec.of(read_config(options["config_path"]), tasks=given), {**options, "config_path": None})
+        return for_scoring(kept.over({"tasks": given}), options)
+    return mended(read_settings(options["config_path"]).over({"tasks": given}), {**options, "config_path": None})
 
 
 def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without: Evaluation, *, as_json: bool) -> None:
@@ -107,7 +123,7 @@ def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without
             "about": prepared.tasks.about,
             "model": spent(prepared.agent.models),
         }
-        click.echo(json.dumps(data, ensure_ascii=False))
+        print_json(data)
         return
     if found.total:
         click.echo(f"{prepared.tasks.name}, {split}: {found.accuracy:.3f} ({share_text(rows)}) with {name}")
@@ -123,3 +139,202 @@ def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without
             err=True,
         )
     click.echo(f"note: {prepared.tasks.about}", err=True)
+
+
+_WEAK = 0.2  # a smallest drop found above this is said beside the word `passed`
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A playbook to be compared: its name, and what its run says of the coverage of its lessons, if there is one."""
+
+    name: str
+    book: Playbook
+    coverage: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """What a side scored, and the first error of a task that could not be scored."""
+
+    metrics: Metrics
+    error: str | None
+
+
+@click.command(name="gate")
+@click.argument("run", required=False)
+@click.option("--baseline", required=True, help="A label or version of RUN, another run (RUN@LABEL), or a file.")
+@click.option("--version", default="last", show_default=True, help="What to judge: a label of RUN, or a digest.")
+@click.option("--split", type=click.Choice(["val", "test"]), default="val", show_default=True)
+@click.option("--max-drop", type=Number(0, 1), default=0.05, show_default=True, help="Largest drop allowed.")
+@click.option("--alpha", type=Number(0, 1), default=0.05, show_default=True, help="Level of the paired test.")
+@mend_options
+@budget_options
+@click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+def gate_command(run: str | None, *, baseline: str, version: str, split: str, as_json: bool, **options: Any) -> int:
+    """Score RUN (default: the latest) and a baseline on the same held-out tasks.
+
+    Prints `passed` and exits with 0; prints `FAILED` and exits with 1 where RUN is worse; prints `NOT JUDGED`, with the
+    first error, and exits with 1 where an outside failure (no endpoint, no key) left too few scores to compare. Limits
+    count this command, not the run; without an option they are those below [budget] in combee.toml.
+    """
+    checked = GateLimits(alpha=options["alpha"], max_drop=options["max_drop"])
+    folder = find_run(run)
+    with Journal.open(folder, create=False, read_only=True) as journal:
+        spec = for_scoring(kept_spec(journal, folder), options)
+        new = _version(journal, folder, version)
+        old = _baseline(journal, folder, baseline)
+    found = load_tasks(spec)
+    tasks = [task for task in getattr(found, split) if task.target is not None]
+    if not tasks:
+        raise UsageError(f"{found.name} has no {split} tasks with an answer.", hint="Choose another --split.")
+    if digest(new.book) == digest(old.book):
+        return _same(new, old, held_out(found), split, as_json=as_json)
+    books = {"the run": new.book, "the baseline": old.book}
+    if options["dry_run"]:
+        print_forecast(forecast_scoring(spec, tasks, books), as_json=as_json)
+        return 0
+    check_scoring(spec, tasks, books)
+    prepared = prepare(spec)
+    with scores_kept("gate", prepared, tasks, new.book, old.book, say=say_aside) as answers:
+        try:
+            new_scored, old_scored = run_sync(_both(prepared, tuple(tasks), (new, old), answers.scope))
+        except RunError as error:
+            new_scored = old_scored = _Scored(Metrics(), str(error))
+        answers.complete = new_scored.error is None and old_scored.error is None
+        outcome, verdict = _judged(new_scored, old_scored, len(tasks), checked)
+        _print_gate(
+            verdict,
+            outcome,
+            (new, new_scored.metrics),
+            (old, old_scored.metrics),
+            split,
+            as_json=as_json,
+            models=prepared.agent.models,
+        )
+    return 0 if outcome.passed else 1
+
+
+def _same(new: _Side, old: _Side, index: LeakIndex | None, split: str, *, as_json: bool) -> int:
+    """Judge a playbook against itself: nothing is bought for that, but what must not stand in it still counts."""
+    bad = _violations(new.book, index)
+    reasons = (f"{bad} bullets hold a leak or a secret",) if bad else ()
+    outcome = Gate(not bad, reasons, ("both are the same playbook: nothing was scored",))
+    _print_gate(
+        "FAILED" if bad else "passed (the same playbook)",
+        outcome,
+        (new, Metrics()),
+        (old, Metrics()),
+        split,
+        as_json=as_json,
+    )
+    return 1 if bad else 0
+
+
+def _judged(new: _Scored, old: _Scored, tasks: int, limits: GateLimits) -> tuple[Gate, str]:
+    """Return the outcome and the word for it."""
+    outcome = gate(new.metrics, old.metrics, limits)
+    fault = new.error or old.error
+    scored = new.metrics.rows.keys() & old.metrics.rows.keys()
+    if fault is not None and not outcome.passed and tasks - len(scored) > limits.max_missing * tasks:
+        return Gate(False, (f"the first error: {fault}",), outcome.reasons), "NOT JUDGED"
+    if not outcome.passed:
+        return outcome, "FAILED"
+    smallest = compare(Trial("the baseline", new.metrics.rows, old.metrics.rows), limits.alpha).smallest
+    if smallest is None:
+        return outcome, "passed (no power)"  # it could not have failed by the test
+    if smallest > _WEAK:
+        return outcome, f"passed (weak: a loss under {100 * smallest:.0f} points can stay unseen)"
+    return outcome, "passed"
+
+
+def _version(journal: Journal, folder: Path, name: str) -> _Side:
+    return _Side(f"{folder}@{name}", from_json(journal.text(journal.resolve(name))), _coverage(journal))
+
+
+def _baseline(journal: Journal, folder: Path, name: str) -> _Side:
+    """Return what the name stands for: first a label or version of the run, then a file or a run."""
+    try:
+        version = journal.resolve(name)
+    except UsageError as error:
+        runs = {run.name for run in all_runs()}
+        stem = name.rsplit("@", 1)[0]
+        if not (Path(name).exists() or Path(stem).is_dir() or stem in runs):
+            raise UsageError(
+                f"{name!r} is neither a label or version of {folder}, nor a run, nor a file.",
+                hint=did_you_mean(name, {*journal.labels(), *runs}),
+            ) from error
+        book, shown = open_book(name, "last")
+        return _Side(shown, book)
+    return _Side(f"{folder}@{name}", from_json(journal.text(version)))
+
+
+def _coverage(journal: Journal) -> float | None:
+    steps = [cast("dict[str, int]", event.data) for event in journal.events("StepFinished")]
+    read = sum(step["reflections"] for step in steps)
+    return None if not read else 1 - sum(step["uncovered"] for step in steps) / read
+
+
+async def _both(
+    prepared: Prepared, tasks: tuple[Task, ...], sides: tuple[_Side, _Side], scope: Scope
+) -> tuple[_Scored, _Scored]:
+    new, old = sides
+    try:
+        return await _measured(prepared, tasks, new, scope), await _measured(prepared, tasks, old, scope)
+    finally:
+        await prepared.agent.aclose()
+
+
+async def _measured(prepared: Prepared, tasks: tuple[Task, ...], side: _Side, scope: Scope) -> _Scored:
+    found = await prepared.score(tasks, side.book, scope)
+    index = prepared.judge.held_out
+    metrics = Metrics(
+        rows={task: (score.hits, score.total) for task, score in found.scores.items()},
+        errors=len(found.errors),
+        coverage=side.coverage,
+        entries=len(side.book),
+        tokens=tokens(side.book),
+        violations=_violations(side.book, index),
+    )
+    return _Scored(metrics, next(iter(found.errors.values()), None))
+
+
+def _violations(book: Playbook, index: LeakIndex | None) -> int:
+    return sum(1 for b in book if find_secrets(b.text) or (index is not None and index.find(b.text)))
+
+
+def _print_gate(
+    verdict: str,
+    outcome: Gate,
+    new: tuple[_Side, Metrics],
+    old: tuple[_Side, Metrics],
+    split: str,
+    *,
+    as_json: bool,
+    models: Models | None = None,
+) -> None:
+    if as_json:
+        data: dict[str, JSON] = {
+            "passed": outcome.passed,
+            "verdict": verdict.partition(" (")[0],
+            "caveat": verdict.partition(" (")[2].removesuffix(")") or None,
+            "reasons": list(outcome.reasons),
+            "notes": list(outcome.notes),
+            "split": split,
+            "run": {"name": new[0].name, "accuracy": new[1].accuracy, "errors": new[1].errors},
+            "baseline": {"name": old[0].name, "accuracy": old[1].accuracy, "errors": old[1].errors},
+            "model": spent(models),
+        }
+        print_json(data)
+        return
+    click.echo(f"{verdict}: {new[0].name} against {old[0].name} on {split}")
+    for reason in outcome.reasons:
+        click.echo(with_program(f"! {reason}"))
+    for note in outcome.notes:
+        click.echo(f"  {note}")
+    for side, metrics in (new, old):
+        if metrics.rows:
+            click.echo(f"  {metrics.accuracy:.3f} ({share_text(list(metrics.rows.values()))}) with {side.name}")
+    for line in spent_lines(models):
+        click.echo(line)

@@ -1,9 +1,10 @@
-"""`combee export`: a playbook in the form that an agent reads."""
+"""A playbook for agents: as files (`combee export`), in a repository (`apply`), over a protocol (`mcp`)."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +12,17 @@ from typing import Any, TypeVar
 
 import click
 
-from combee.errors import UsageError
-from combee.export import FORMS, Change, File, changes, export, slug, write
-from combee.files import read_regular
+from combee.errors import UsageError, how_to_install
+from combee.export import FORMS, Change, File, changes, diff_of, export, own_skill, slug, write
+from combee.files import read_regular, real_path
+from combee.kernel.guard import Policy
 from combee.kernel.playbook import Playbook, tokens
-from combee.run.folders import open_book
-from combee.run.words import counted
-from combee.terminal.options import Place
+from combee.mcp import Store
+from combee.run.folders import find_run, open_book
+from combee.run.words import counted, typed
+from combee.terminal.options import Place, print_json
 
-__all__ = ["Excerpt", "command", "excerpt_options"]
+__all__ = ["Excerpt", "apply_command", "excerpt_options", "export_command", "mcp_command"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,7 +74,7 @@ def excerpt_options(command: F) -> F:
 @excerpt_options
 @click.option("--force", is_flag=True, help="Write over a file that is not ours.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
-def command(what: str | None, form: str, out: Path | None, *, force: bool, as_json: bool, **chosen: Any) -> None:
+def export_command(what: str | None, form: str, out: Path | None, *, force: bool, as_json: bool, **chosen: Any) -> None:
     """Write the playbook of WHAT (a run, default the latest; RUN@VERSION; or a file) in another form.
 
     What stands in the file is, byte for byte, the text that was scored.
@@ -85,7 +88,7 @@ def command(what: str | None, form: str, out: Path | None, *, force: bool, as_js
         return
     written = [_put(_target(file, form, out), file.text, force=force, block=form == "agents") for file in files]
     if as_json:
-        click.echo(json.dumps({**facts, "files": written}))
+        print_json({**facts, "files": written})
     else:
         click.echo("\n".join(f"wrote {path}" for path in written))
         click.echo(f"from {called}: {counted(len(book), 'bullet')}, {tokens(book)} tokens")
@@ -116,3 +119,108 @@ def _put(target: Path, text: str, *, force: bool, block: bool) -> str:
     else:
         write(changes(target.parent, [File(target.name, text)], into_block=block), target.parent)
     return str(target)
+
+
+@click.command(name="apply")
+@click.argument("what")
+@click.argument("repo", type=Place(), default=Path())
+@click.option("--to", "form", type=click.Choice(["agents", "skill", "cursor"]), default="agents", show_default=True)
+@excerpt_options
+@click.option("--skills-dir", default=".claude/skills", show_default=True, help="Where skills live in the repository.")
+@click.option("--yes", is_flag=True, help="Write without asking; for CI.")
+@click.option("--dry-run", is_flag=True, help="Show the diff and write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+def apply_command(
+    what: str, repo: Path, form: str, skills_dir: str, *, yes: bool, dry_run: bool, as_json: bool, **chosen: Any
+) -> None:
+    """Put the playbook of WHAT (a run, RUN@VERSION or a file) into the repository REPO (default: here).
+
+    `agents` fills a marked block of AGENTS.md and touches nothing else in it; `skill` and `cursor` write files of
+    their own.
+    """
+    files = _files(Excerpt(**chosen), what, repo, form)
+    if form == "skill":
+        files = tuple(File(f"{skills_dir.rstrip('/')}/{file.path}", file.text) for file in files)
+    found = changes(repo, files, into_block=form == "agents")
+    if not as_json and found:
+        click.echo(diff_of(found))
+    wrote = bool(found) and not dry_run and (yes or _agreed(len(found), repo))
+    if wrote:
+        write(found, repo)
+    if as_json:
+        print_json({"files": [change.path for change in found], "written": wrote, "diff": diff_of(found)})
+    elif not found:
+        click.echo(f"Nothing to change: {repo} is up to date.")
+    else:
+        click.echo("\n".join(f"{'wrote' if wrote else 'not written:'} {change.path}" for change in found))
+
+
+def _files(excerpt: Excerpt, what: str, repo: Path, form: str) -> tuple[File, ...]:
+    try:
+        return excerpt.files(what, form)[2]
+    except UsageError as error:
+        if Path(what).is_dir() and repo == Path():
+            raise UsageError(
+                f"{what} is a folder, not a run.", hint=f"Name the run first: {typed('apply', 'RUN', what)}"
+            ) from error
+        raise
+
+
+def _agreed(count: int, repo: Path) -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError("Nobody is there to be asked.", hint="Give --yes to write, or --dry-run to look.")
+    return click.confirm(f"Write {count} file{'s' if count > 1 else ''} in {repo}?", default=False)
+
+
+@click.command(name="mcp")
+@click.argument("what", required=False)
+@click.option("--version", default="best", show_default=True, help="A label (best, last, stable) or a digest.")
+@click.option("--max-tokens", type=click.IntRange(50), default=4000, show_default=True, help="Tokens of one answer.")
+@click.option("--tenant", multiple=True, help="Show only lessons of these tenants.")
+@click.option("--clearance", help="Show only lessons up to this clearance.")
+@click.option("--label", multiple=True, metavar="KEY=VALUE", help="Put on every reported run, like tenant=acme.")
+@click.option("--reports", type=Place(), help="Where reports are kept. [the run's reported.jsonl]")
+@click.option("--read-only", is_flag=True, help="Offer the playbook alone: no reports, no votes.")
+@click.option("--skill", is_flag=True, help="Print the skill file that teaches an agent to use combee, and end.")
+def mcp_command(  # noqa: PLR0917 - click passes options by name
+    what: str | None,
+    version: str,
+    max_tokens: int,
+    tenant: tuple[str, ...],
+    clearance: str | None,
+    label: tuple[str, ...],
+    reports: Path | None,
+    read_only: bool,
+    skill: bool,
+) -> None:
+    """Serve the playbook of WHAT (a run, default the latest; or a file): get_playbook, report_trace, vote."""
+    if skill:
+        click.echo(own_skill(), nl=False)
+        return
+    source = Path(what) if what is not None and Path(what).is_file() else find_run(what)
+    store = Store(
+        real_path(source),
+        version,
+        Policy(tenants=frozenset(tenant) or None, clearance=clearance),
+        _labels(label),
+        None if reports is None else real_path(reports),
+    )
+    store.playbook()  # what is wrong is said before a client waits
+    try:
+        from combee.mcp.server import make_server
+    except ImportError as error:
+        raise UsageError(
+            f"The MCP server needs a package that is not installed: {error.name}.",
+            hint=how_to_install("mcp"),
+        ) from error
+    make_server(store, max_tokens=max_tokens, reports=not read_only and store.reports is not None).run("stdio")
+
+
+def _labels(pairs: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.strip() or not text.strip():
+            raise UsageError(f"--label {pair!r} is no label.", hint="Write KEY=VALUE, like tenant=acme.")
+        found[key.strip()] = text.strip()
+    return found

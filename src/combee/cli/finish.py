@@ -22,6 +22,7 @@ from combee.run.spec import Prepared
 from combee.run.spent import faults_of, spent, spent_lines
 from combee.run.words import counted, typed
 from combee.terminal.display import make_display
+from combee.terminal.options import print_json
 
 __all__ = ["finish", "print_finished"]
 
@@ -35,7 +36,7 @@ def finish(prepared: Prepared, folder: Path, *, quiet: bool, as_json: bool) -> F
             done = execute(prepared, folder, display)
     except Interrupted as stop:
         if as_json:
-            click.echo(json.dumps(stop.summary, ensure_ascii=False))
+            print_json(stop.summary)
         click.echo(f"Stopped; {stop.hint}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from stop
     _write_report(folder)
@@ -150,10 +151,11 @@ def _raised(done: Finished) -> str | None:
     if done.result.reason is not FinishReason.BUDGET or models is None:
         return None
     words = {"max_calls": " call", "max_tokens": " tokens", "max_minutes": " minutes", "max_cost": "$"}
-    limits, reached = done.prepared.spec.budget, done.result.detail.partition(" is reached")[0]
-    ended = [name for name, word in words.items() if limits.get(name) is not None and word in reached]
+    limits, reached = done.prepared.spec.limits(), done.result.detail.partition(" is reached")[0]
+    ended = [name for name, word in words.items() if name in limits and word in reached]
     if not ended:  # a limit of one role, which no option raises
-        return typed("resume", done.folder, "--config", "combee.toml") if any(limits.get(r) for r in ROLES) else None
+        own = any(map(done.prepared.spec.limits, ROLES))
+        return typed("resume", done.folder, "--config", "combee.toml") if own else None
     twice = 2 * limits[ended[0]]
     shown = twice if isinstance(twice, int) else f"{twice:g}"
     return typed("resume", done.folder, f"--{ended[0].replace('_', '-')}", shown)

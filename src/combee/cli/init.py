@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from importlib import resources
 from pathlib import Path
 
 import click
 
 from combee.errors import StorageError, UsageError
-from combee.run.config import CONFIG_NAME
+from combee.run.settings import CONFIG_NAME
 from combee.run.words import typed
-from combee.terminal.options import Place
+from combee.terminal.options import Place, print_json
 
 __all__ = ["command"]
 
@@ -34,7 +33,7 @@ def command(folder: Path, as_json: bool) -> None:
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror}") from error
     if as_json:
-        click.echo(json.dumps({"written": str(path)}))
+        print_json({"written": str(path)})
     else:
         click.echo(
             f"Wrote {path}. Next: name your file in it as source (without one the built-in practice tasks are learned) "

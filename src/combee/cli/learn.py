@@ -1,8 +1,7 @@
-"""`combee learn`: from a task set or a file of your own to a playbook."""
+"""`combee learn`: from tasks or recorded traces to a playbook. `combee resume`: on from where a run stopped."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,20 @@ from combee.cli.finish import finish, print_finished
 from combee.errors import DataError, UsageError
 from combee.files import real_path
 from combee.kernel.aggregate import BASELINES
+from combee.kernel.journal import Journal
 from combee.kernel.playbook import load
-from combee.run.config import read_config
-from combee.run.folders import check_traces, new_run, refuse_device
+from combee.run.folders import check_traces, find_run, new_run, refuse_device
+from combee.run.mending import mended, refuse_another_model
 from combee.run.methods import forecast, prepare
-from combee.run.spec import RunSpec
+from combee.run.settings import read_settings
+from combee.run.spec import kept_spec
 from combee.run.tables import tables_of
 from combee.terminal.options import (
     BatchSize,
     Number,
     Place,
     budget_options,
+    mend_options,
     model_options,
     patterns_of,
     print_forecast,
@@ -31,7 +33,7 @@ from combee.terminal.options import (
     task_options,
 )
 
-__all__ = ["command"]
+__all__ = ["learn_command", "resume_command"]
 
 LEARN = (
     "batch",
@@ -85,7 +87,7 @@ def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
         raise UsageError("--no-redact and --redact exclude each other.", hint="Leave one of them out.")
     check_traces(options["from_path"])
     return {
-        "from": str(real_path(options["from_path"])),
+        "traces": str(real_path(options["from_path"])),
         "format": options["trace_format"],
         "redact": not options["no_redact"],
         "patterns": patterns_of(options["redact"]),
@@ -128,34 +130,50 @@ def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
 @click.option("--name", help="Name of the run below runs/.")
 @click.option("--out", type=Place(), help="Folder of the run, instead of runs/NAME.")
 @click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Any setting, like learn.near=0.8.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def command(source: str | None, config_path: Path | None, **options: Any) -> None:
+def learn_command(source: str | None, config_path: Path | None, **options: Any) -> None:
     """Learn a playbook from SOURCE: tags, finer, formula, a .jsonl or .csv file, or a folder with train/val/test."""
-    config = read_config(config_path)
+    file = read_settings(config_path)
     tasks = {name: options[name] for name in ("question", "answer", "id", "scorer", "train", "val", "test", "data_dir")}
     tasks["source"] = source
     if options["from_path"] is not None:
-        config, tasks = dataclasses.replace(config, tasks={}), _traces(tasks, options)
-    tables = tables_of(options, config.model)
+        file, tasks = file.instead(tasks={}), _traces(tasks, options)
+    tables = tables_of(options, file)
     agent = {"forget": options["forget"], "reflection_rounds": options["reflection_rounds"]}
     agent |= {"method": options["method"], "metric_calls": options["metric_calls"]}
     agent["kind"] = options["agent"] or tables["agent"].pop("kind")
-    _no_idle_options(options, agent["kind"] or config.agent.get("kind", "lexical"))
-    spec = RunSpec.of(
-        config,
-        tasks=tasks,
-        agent=tables["agent"] | agent,
-        model=tables["model"],
-        budget=tables["budget"],
-        prices=tables["prices"],
-        learn={name: options[name] for name in LEARN},
-        start=_start(options["start"]),
-    )
+    _no_idle_options(options, agent["kind"] or file.agent.kind)
+    tables |= {"tasks": tasks, "agent": tables["agent"] | agent, "learn": {name: options[name] for name in LEARN}}
+    spec = file.over({**tables, "start": _start(options["start"])}, "an option").with_set(options["sets"])
     quiet, as_json = options["quiet"], options["as_json"]
     if options["dry_run"]:
         print_forecast(forecast(spec), as_json=as_json)
         return
     folder = new_run(options["name"], options["out"], f"{spec.stem}-{spec.learn_config().aggregate}")
     prepared = prepare(spec, folder, (lambda sentence: None) if quiet or as_json else say_aside)
+    print_finished(finish(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)
+
+
+@click.command(name="resume")
+@click.argument("run", required=False)
+@click.option("--model", "model_name", metavar="NAME", help="Another model, for a run that keeps no results yet.")
+@mend_options
+@budget_options
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def resume_command(run: str | None, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Go on with RUN (default: the latest). Settings come from the run itself; stored results are not bought again.
+
+    What was wrong can be put right: endpoint, key, pace, price. The run keeps the new setting. Limits count what the
+    whole run takes, not what is left; without a new one the old one holds.
+    """
+    folder = find_run(run)
+    with Journal.open(folder, create=False, read_only=True) as journal:
+        old = kept_spec(journal, folder)
+        results = sum(1 for _ in journal.results())
+    spec = mended(old, options)
+    refuse_another_model(old, spec, results)
+    prepared = prepare(spec, folder)
     print_finished(finish(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)

@@ -1,54 +1,61 @@
 """The root command: its own commands and those of other packages, each loaded when it is called.
 
-The one place where errors become messages and exit codes.
+The one place where errors become messages and exit codes. Standard streams may be closed or full: what is said on the
+way may get lost, the work and its result may not. A closed stream is opened on the null device, so that no file of ours
+takes its number; what is then written to standard output fails, as it does on a full disk (exit code 1). Standard error
+takes everything, and loses what it cannot write.
 """
 
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import click
 
 from combee import __version__
-from combee.cli.streams import settle, steady
 from combee.errors import INTERRUPTED, CombeeError, UsageError, did_you_mean
 from combee.run import plugins
 from combee.run.plugins import offered
 from combee.run.words import with_program
 
-__all__ = ["COMMANDS", "cli", "run"]
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
-# name: (module below combee.cli, one line of help). Help is kept here so that `combee --help` loads no command.
+__all__ = ["COMMANDS", "cli", "run", "settle", "steady"]
+
+# name: (module below combee.cli and command in it, one line of help). `combee --help` loads no command for its line.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("demo", "Show in seconds what one big aggregation loses and what Combee keeps."),
-    "init": ("init", "Write a commented combee.toml to start from."),
-    "learn": ("learn", "Learn a playbook from tasks, or from recorded traces."),
-    "resume": ("resume", "Go on with a run that was stopped; stored results are not bought again."),
-    "eval": ("evaluate", "Score a playbook on held-out tasks."),
-    "runs": ("runs", "List runs and how they ended."),
-    "show": ("show", "Show a run's playbook."),
-    "diff": ("diff", "Compare two playbooks or versions."),
-    "versions": ("versions", "List the versions of a run's playbook and their labels."),
-    "promote": ("promote", "Put a label (stable, canary) on a version."),
-    "rollback": ("rollback", "Put a label back to where it was."),
-    "export": ("export", "Write a playbook as a skill, AGENTS.md, Cursor rule, prompt, JSON or text."),
-    "apply": ("apply", "Put a playbook into a repository, after a look at the diff."),
-    "mcp": ("mcp", "Serve a run's playbook to agents over the Model Context Protocol."),
-    "why": ("why", "Say where a bullet comes from: reflections, traces, nodes, votes."),
-    "forget": ("forget", "Make the playbook as if a trace had never been."),
-    "gate": ("gate", "Fail (exit 1) where a playbook is worse than a baseline; for CI."),
-    "plan": ("plan", "Explain how a number of reflections would be aggregated."),
-    "calibrate": ("calibrate", "Measure how many reflections one call of a model can take."),
-    "report": ("report", "Write the HTML report of a run."),
-    "refine": ("refine", "Join overlapping entries of a playbook with a model; nothing is lost."),
-    "mock": ("mock", "Serve a mock of a model endpoint for tests and rehearsals."),
-    "doctor": ("doctor", "Check this installation and, if one is configured, the model endpoint."),
+    "demo": ("demo:command", "Show in seconds what one big aggregation loses and what Combee keeps."),
+    "init": ("init:command", "Write a commented combee.toml to start from."),
+    "learn": ("learn:learn_command", "Learn a playbook from tasks, or from recorded traces."),
+    "resume": ("learn:resume_command", "Go on with a run that was stopped; stored results are not bought again."),
+    "eval": ("evaluate:eval_command", "Score a playbook on held-out tasks."),
+    "runs": ("runs:runs_command", "List runs and how they ended."),
+    "show": ("versions:show_command", "Show a run's playbook."),
+    "diff": ("versions:diff_command", "Compare two playbooks or versions."),
+    "versions": ("versions:versions_command", "List the versions of a run's playbook and their labels."),
+    "promote": ("versions:promote_command", "Put a label (stable, canary) on a version."),
+    "rollback": ("versions:rollback_command", "Put a label back to where it was."),
+    "export": ("export:export_command", "Write a playbook as a skill, AGENTS.md, Cursor rule, prompt, JSON or text."),
+    "apply": ("export:apply_command", "Put a playbook into a repository, after a look at the diff."),
+    "mcp": ("export:mcp_command", "Serve a run's playbook to agents over the Model Context Protocol."),
+    "why": ("why:why_command", "Say where a bullet comes from: reflections, traces, nodes, votes."),
+    "forget": ("why:forget_command", "Make the playbook as if a trace had never been."),
+    "gate": ("evaluate:gate_command", "Fail (exit 1) where a playbook is worse than a baseline; for CI."),
+    "plan": ("calibrate:plan_command", "Explain how a number of reflections would be aggregated."),
+    "calibrate": ("calibrate:calibrate_command", "Measure how many reflections one call of a model can take."),
+    "report": ("runs:report_command", "Write the HTML report of a run."),
+    "refine": ("refine:command", "Join overlapping entries of a playbook with a model; nothing is lost."),
+    "mock": ("doctor:mock_command", "Serve a mock of a model endpoint for tests and rehearsals."),
+    "doctor": ("doctor:doctor_command", "Check this installation and, if one is configured, the model endpoint."),
 }
 
 _TRACEBACK = "COMBEE_TRACEBACK"
@@ -62,7 +69,8 @@ class _LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
-            command: object = importlib.import_module(f"combee.cli.{COMMANDS[cmd_name][0]}").command
+            module, _, name = COMMANDS[cmd_name][0].partition(":")
+            command: object = getattr(importlib.import_module(f"combee.cli.{module}"), name)
         elif cmd_name in (found := offered(plugins.COMMANDS)):
             command = plugins.load(found[cmd_name])
         else:
@@ -161,3 +169,40 @@ def _say(line: str, message: str, wants_json: bool, *, kind: str) -> None:
             click.echo(json.dumps({"error": {"kind": kind, "message": message}}, ensure_ascii=False))
     with suppress(OSError):
         click.echo(line, err=True)
+
+
+class _Lossy(io.FileIO):
+    """A file that never fails to be written: the words are lost where it is full, closed, or a pipe without reader."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Write what can be written."""
+        try:
+            return super().write(data) or 0
+        except OSError:
+            return memoryview(data).nbytes
+
+
+def steady() -> None:
+    """Mend this process's own streams, before anything is opened. A terminal stays as it is: it cannot be full."""
+    # Standard output the wrong way round, so that writing to what was closed is an error and not silence.
+    for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, mode)  # takes the lowest number that is free
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False), "utf-8")
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), "utf-8")
+    if sys.stderr is None or not sys.stderr.isatty():
+        how = ("utf-8", "backslashreplace") if sys.stderr is None else (sys.stderr.encoding, sys.stderr.errors)
+        lossy = io.BufferedWriter(_Lossy(2, "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(lossy, *how, line_buffering=True)
+
+
+def settle() -> None:
+    """Let go of what standard output did not take: the interpreter would try again at its end, and fail with 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

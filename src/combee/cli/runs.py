@@ -1,4 +1,4 @@
-"""`combee runs`: what was run here and how it ended."""
+"""`combee runs`: what was run here and how it ended. `combee report`: one HTML file about a run, finished or not."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ import click
 
 from combee.errors import CombeeError, UsageError
 from combee.kernel.journal import JSON, Journal
-from combee.run.folders import RUNS, all_runs, changed_at
+from combee.report import write_report
+from combee.run.folders import RUNS, all_runs, changed_at, find_run
 from combee.run.words import typed
-from combee.terminal.options import Place
+from combee.terminal.options import Place, print_json
 
-__all__ = ["command"]
+__all__ = ["report_command", "runs_command"]
 
 
 @click.command(name="runs")
 @click.argument("root", type=Place(), default=RUNS)
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-def command(root: Path, as_json: bool) -> None:
+def runs_command(root: Path, as_json: bool) -> None:
     """List the runs below ROOT (default: runs/) with the time of their last change; the latest stands last."""
     if root != RUNS and not root.is_dir():
         raise UsageError(f"{root} is no folder.", hint="Give the folder that holds the folders of the runs.")
     rows = [describe(folder) for folder in all_runs(root)]
     if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False))
+        print_json(rows)
     elif not rows:
         click.echo(f"No runs yet. Start one with: {typed('learn')}")
     else:
@@ -59,3 +60,13 @@ def describe(folder: Path) -> dict[str, JSON]:
     except (KeyError, TypeError):  # one damaged run must not hide the others
         return row | {"reason": "damaged: its events cannot be read"}
     return row
+
+
+@click.command(name="report")
+@click.argument("run", required=False)
+@click.option("--out", type=Place(), help="File to write. [report.html in the run's folder]")
+@click.option("--json", "as_json", is_flag=True, help="Print the path as JSON.")
+def report_command(run: str | None, out: Path | None, as_json: bool) -> None:
+    """Write the report of RUN (default: the latest), also while it goes on. It opens without any network."""
+    written = write_report(find_run(run), out)
+    click.echo(json.dumps({"written": str(written)}, ensure_ascii=False) if as_json else written)

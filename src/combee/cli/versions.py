@@ -1,19 +1,20 @@
-"""`combee versions`: every version of a run's playbook, how it came about, and which labels are on it."""
+"""The versions of a run's playbook: list them, show or compare two, and move the labels on them."""
 
 from __future__ import annotations
 
-import json
 import time
 from typing import cast
 
 import click
 
-from combee.errors import UsageError
+from combee.errors import UsageError, did_you_mean
 from combee.kernel.journal import JSON, Journal
-from combee.run.folders import find_run
+from combee.kernel.playbook import BulletChange, diff, to_json, to_text
+from combee.run.folders import find_run, open_book
 from combee.run.words import counted, typed
+from combee.terminal.options import print_json
 
-__all__ = ["RESERVED", "command"]
+__all__ = ["RESERVED", "diff_command", "promote_command", "rollback_command", "show_command", "versions_command"]
 
 RESERVED = frozenset({"best", "last"})
 """Labels that the loop moves; a person moves the others."""
@@ -22,7 +23,7 @@ RESERVED = frozenset({"best", "last"})
 @click.command(name="versions")
 @click.argument("run", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-def command(run: str | None, as_json: bool) -> None:
+def versions_command(run: str | None, as_json: bool) -> None:
     """List the versions of RUN (default: the latest), oldest first."""
     folder = find_run(run)
     with Journal.open(folder, create=False, read_only=True) as journal:
@@ -30,7 +31,7 @@ def command(run: str | None, as_json: bool) -> None:
     if not rows:
         raise UsageError(f"{folder} has no version yet.", hint=f"Go on with `{typed('resume', folder)}`.")
     if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False))
+        print_json(rows)
         return
     for row in rows:
         labels = ", ".join(cast("list[str]", row["labels"]))
@@ -64,3 +65,128 @@ def _rows(journal: Journal) -> list[dict[str, JSON]]:
             }
         )
     return shown
+
+
+@click.command(name="show")
+@click.argument("what", required=False)
+@click.option("--version", default="best", show_default=True, help="A label (best, last, stable) or a digest.")
+@click.option("--json", "as_json", is_flag=True, help="The lossless JSON form.")
+def show_command(what: str | None, version: str, as_json: bool) -> None:
+    """Show the playbook of WHAT: a run (default: the latest), RUN@VERSION, or a playbook file."""
+    book, _ = open_book(what, version)
+    click.echo(to_json(book) if as_json else to_text(book).rstrip("\n"))
+
+
+@click.command(name="diff")
+@click.argument("old")
+@click.argument("new")
+@click.option("--json", "as_json", is_flag=True, help="Print the difference as JSON.")
+def diff_command(old: str, new: str, as_json: bool) -> None:
+    """Compare two playbooks; each is a run, RUN@VERSION, or a file.
+
+    Changed is what says something else: text or section. Bullets with other votes, and those with other sources or
+    steps only (a text file keeps none), are counted apart.
+    """
+    before, before_name = open_book(old)
+    after, after_name = open_book(new)
+    found = diff(before, after)
+    kinds: dict[str, list[BulletChange]] = {"changed": [], "votes": [], "sources": []}
+    for change in found.changed:
+        kinds[_kind(change)].append(change)
+    changed, voted, unseen = kinds["changed"], kinds["votes"], [change.after.id for change in kinds["sources"]]
+    if as_json:
+        data = {
+            "added": {bullet.id: bullet.text for bullet in found.added},
+            "removed": {bullet.id: bullet.text for bullet in found.removed},
+            "changed": {change.after.id: list(_said(change)) for change in changed},
+            "votes_only": {
+                change.after.id: {
+                    "helpful": [change.before.helpful, change.after.helpful],
+                    "harmful": [change.before.harmful, change.after.harmful],
+                }
+                for change in voted
+            },
+            "sources_only": unseen,
+        }
+        print_json(data)
+        return
+    click.echo(
+        f"--- {before_name}: {counted(len(before), 'bullet')}\n+++ {after_name}: {counted(len(after), 'bullet')}"
+    )
+    for bullet in found.removed:
+        click.echo(f"- [{bullet.id}] {bullet.text}")
+    for change in changed:
+        click.echo(f"~ [{change.after.id}] {' → '.join(_said(change))}")
+    for bullet in found.added:
+        click.echo(f"+ [{bullet.id}] {bullet.text}")
+    if voted:
+        click.echo(f"votes only: {', '.join(f'[{one.after.id}] ' + ' → '.join(_votes(one)) for one in voted)}")
+    if unseen:
+        click.echo(f"sources or steps only: {counted(len(unseen), 'bullet')}")
+    if not found:
+        click.echo("no difference")
+
+
+def _kind(change: BulletChange) -> str:
+    """Return what differs that weighs most: what the bullet says, how it was voted on, or where it is from."""
+    if not {"text", "section"}.isdisjoint(change.fields):
+        return "changed"
+    return "sources" if {"helpful", "harmful"}.isdisjoint(change.fields) else "votes"
+
+
+def _said(change: BulletChange) -> tuple[str, str]:
+    """Return both texts, with their sections where those differ."""
+    both = (change.before, change.after)
+    old, new = (f"({one.section}) {one.text}" if "section" in change.fields else one.text for one in both)
+    return old, new
+
+
+def _votes(change: BulletChange) -> tuple[str, str]:
+    """Return the votes before and after, like +2 -1."""
+    old, new = (f"+{one.helpful} -{one.harmful}" for one in (change.before, change.after))
+    return old, new
+
+
+@click.command(name="promote")
+@click.argument("run")
+@click.argument("version")
+@click.option("--to", "label", default="stable", show_default=True, help="stable, canary, or a label of your own.")
+@click.option("--note", default="", help="Why; kept in the history of the label.")
+@click.option("--json", "as_json", is_flag=True, help="Print the move as JSON.")
+def promote_command(run: str, version: str, label: str, note: str, as_json: bool) -> None:
+    """Put a label of RUN on VERSION (another label, or the first digits of a digest). `combee rollback` undoes it."""
+    if label in RESERVED:
+        raise UsageError(f"The label {label!r} is moved by the run itself.", hint="Choose stable or canary.")
+    folder = find_run(run)
+    with Journal.open(folder, create=False) as journal:
+        digest = journal.resolve(version)
+        before = journal.labels().get(label)
+        journal.label(label, digest, note=note)
+    if as_json:
+        print_json({"run": str(folder), "label": label, "version": digest, "before": before})
+    elif before == digest:
+        click.echo(f"{label} is on {digest[:12]} already.")
+    else:
+        click.echo(f"{label}: {before[:12] if before else 'nowhere'} → {digest[:12]}")
+
+
+@click.command(name="rollback")
+@click.argument("run")
+@click.argument("label", default="stable")
+@click.option("--note", default="", help="Why; kept in the history of the label.")
+@click.option("--json", "as_json", is_flag=True, help="Print the move as JSON.")
+def rollback_command(run: str, label: str, note: str, as_json: bool) -> None:
+    """Put LABEL (default: stable) of RUN back on the version it was on before."""
+    if label in RESERVED:
+        raise UsageError(f"The label {label!r} is moved by the run itself.", hint="Roll back stable or canary.")
+    folder = find_run(run)
+    with Journal.open(folder, create=False) as journal:
+        labels = journal.labels()
+        if label not in labels:
+            hint = did_you_mean(label, labels) if labels else "No version has a label yet."
+            raise UsageError(f"{folder} has no label {label!r}.", hint=hint)
+        before, digest = labels[label], journal.rollback(label, note=note)
+    if as_json:
+        print_json({"run": str(folder), "label": label, "version": digest, "before": before})
+    else:
+        click.echo(f"{label}: {before[:12]} → {digest[:12]}")

@@ -1,24 +1,32 @@
-"""`combee why`: where a bullet comes from; for recorded runs also the file, the task and the cited steps."""
+"""`combee why`: where a bullet comes from. `combee forget`: the playbook as if a trace had never been.
+
+For recorded runs `why` also names the file, the task and the cited steps.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import click
 
+from combee.cli.versions import RESERVED
+from combee.errors import UsageError
 from combee.kernel.journal import Journal
 from combee.kernel.learn.collect import reflection_name
 from combee.kernel.learn.history import Origin, Why, read_history
 from combee.kernel.learn.trace import Step, Trace
+from combee.kernel.playbook import check_place, digest, save, to_json
 from combee.run.folders import find_run
 from combee.run.methods import method_of
-from combee.run.spec import SPEC_KEY, RunSpec
-from combee.run.words import counted
+from combee.run.settings import Settings
+from combee.run.spec import SPEC_KEY
+from combee.run.words import counted, typed
+from combee.terminal.options import Place, print_json
 
-__all__ = ["command"]
+__all__ = ["forget_command", "why_command"]
 
 _LONGEST = 100
 
@@ -31,7 +39,7 @@ _LONGEST = 100
     "--steps", is_flag=True, help="Also show the steps of recorded runs that are cited (>), with their answers."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
-def command(run: str, bullet: str, version: str, *, steps: bool, as_json: bool) -> None:
+def why_command(run: str, bullet: str, version: str, *, steps: bool, as_json: bool) -> None:
     """Say where BULLET of RUN comes from: reflections, traces, nodes of the tree, and votes over time."""
     folder = find_run(run)
     with Journal.open(folder, create=False, read_only=True) as journal:
@@ -41,7 +49,7 @@ def command(run: str, bullet: str, version: str, *, steps: bool, as_json: bool) 
         spec = journal.meta(SPEC_KEY)
     kept: Mapping[str, Trace] = {}
     if spec is not None:  # a program of one's own keeps no settings
-        method = method_of(RunSpec.from_json(spec))
+        method = method_of(Settings.from_json(spec))
         kept = method.recorded(folder, {origin.trace for origin in found.origins if origin.trace is not None})
     if as_json:
         data = dataclasses.asdict(found)
@@ -51,7 +59,7 @@ def command(run: str, bullet: str, version: str, *, steps: bool, as_json: bool) 
             origin["from"] = None if trace is None else _place(trace)
             if steps and trace is not None:
                 origin["steps"] = _steps(origin["lessons"], origin["trace"], origin["text"] or "", trace)
-        click.echo(json.dumps(data, ensure_ascii=False))
+        print_json(data)
     else:
         click.echo(_told(found, texts, kept, steps=steps))
 
@@ -93,7 +101,7 @@ def _around(cited: str, trace: Trace) -> list[tuple[Step, bool]]:
     return [(step, named) for step, named in marked if named or step.answers in calls]
 
 
-def _said(lesson: str, origin: Origin, text: str, trace: Trace | None) -> list[str]:
+def _lesson_lines(lesson: str, origin: Origin, text: str, trace: Trace | None) -> list[str]:
     """Return a lesson with the steps that show it, where its reflection names them; in full with the trace."""
     cited = _cited(lesson, origin.trace, text)
     if not cited:
@@ -136,6 +144,58 @@ def _told(found: Why, texts: Mapping[str, str], kept: Mapping[str, Trace], *, st
         where = f"task {origin.sample}, trace {origin.trace}" if trace is None else _place(trace)
         lines.append(f"  {origin.reflection}: {where}; {outcome}")
         for lesson in origin.lessons:
-            lines += _said(lesson, origin, texts.get(origin.reflection, ""), trace if steps else None)
+            lines += _lesson_lines(lesson, origin, texts.get(origin.reflection, ""), trace if steps else None)
         lines += [f"    passed: {node}" for node in origin.nodes]
     return "\n".join(lines)
+
+
+@click.command(name="forget")
+@click.argument("run")
+@click.option("--trace", "traces", multiple=True, required=True, help="A trace, task or reflection; may be repeated.")
+@click.option("--version", default="last", show_default=True, help="The version to start from: a label or a digest.")
+@click.option("--to", "label", default="forgot", show_default=True, help="The label to put on the new version.")
+@click.option("--out", type=Place(), help="Also write the new playbook (.json, .md, .txt).")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def forget_command(
+    run: str, *, traces: tuple[str, ...], version: str, label: str, out: Path | None, as_json: bool
+) -> None:
+    """Replay RUN without the reflections on a trace; the result is a new version. The journal still holds the trace."""
+    if label in RESERVED:
+        raise UsageError(f"The label {label!r} is moved by the run itself.", hint="Choose another, or stable.")
+    if out is not None:
+        check_place(out)
+    folder = find_run(run)
+    with Journal.open(folder, create=False) as journal:
+        old = journal.resolve(version)
+        found = read_history(journal).forget(old, traces)
+        new = digest(found.playbook)
+        row = journal.version(old)
+        data = {"forgot": list(found.sources), "of": old, "mixed": [bullet.id for bullet in found.mixed]}
+        journal.add_version(to_json(found.playbook), new, parent=old, epoch=row.epoch, step=row.step, data=data)
+        journal.label(label, new, note=f"forgot {', '.join(traces)}")
+    if out is not None:
+        save(found.playbook, out)
+    if as_json:
+        told: dict[str, object] = {
+            "run": str(folder),
+            "version": new,
+            "label": label,
+            "reflections": list(found.sources),
+            "removed": [bullet.id for bullet in found.removed],
+            "mixed": {bullet.id: bullet.text for bullet in found.mixed},
+        }
+        print_json(told)
+        return
+    click.echo(f"{counted(len(found.sources), 'reflection')} taken out: {', '.join(found.sources)}")
+    click.echo(
+        f"gone {counted(len(found.removed), 'bullet')}, left {len(found.playbook)}: the label {label} is on {new[:12]}"
+    )
+    for bullet in found.removed:
+        click.echo(f"- [{bullet.id}] {bullet.text}")
+    for bullet in found.mixed:
+        click.echo(f"! [{bullet.id}] rests on other reflections too, but its text may hold something: {bullet.text}")
+    click.echo(
+        f"next: {typed('diff', f'{folder}@{version}', f'{folder}@{label}')} · "
+        f"{typed('promote', folder, label, '--to', 'stable')}"
+    )
+    click.echo("The journal still holds the trace itself: delete the run folder to be rid of it.", err=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from combee.errors import BudgetError, UsageError
-from combee.kernel.journal import lost_before
+from combee.kernel.journal import current_purchase
 from combee.model.types import Usage
 
 __all__ = ["Budget", "Reservation", "RoleBudget"]
@@ -92,9 +92,9 @@ class Budget:
         if self._started is None:
             self._started = time.monotonic()
         tokens, price, calls = expected.prompt + expected.completion, cost or 0.0, 1
-        loss = lost_before()
-        if loss is not None:
-            calls += loss.times
+        purchase = current_purchase()
+        if purchase is not None and purchase.lost:
+            calls += purchase.lost
             tokens, price = calls * tokens, calls * price
         while True:
             self._check(tokens, price, calls)

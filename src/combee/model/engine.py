@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from combee.errors import CallErrorKind
+from combee.kernel.journal import current_purchase
 from combee.model.budget import Budget, Reservation
 from combee.model.ledger import CallRow, Ledger, prompt_characters
 from combee.model.limiter import Limiter, Ticket
@@ -81,6 +82,9 @@ class Engine:
         queued = 0.0
         tries = 0
         by_kind: dict[CallErrorKind, int] = {}
+        purchase = current_purchase()
+        if purchase is not None:
+            purchase.wait()
         while True:
             self._check_stopped()
             outcome, row = await self._attempt(request, send, model, price, tries)
@@ -124,6 +128,9 @@ class Engine:
             self._check_stopped()  # it may have waited for long
             held = await self.budget.reserve(expected, cost)
             started = time.monotonic()
+            purchase = current_purchase()
+            if purchase is not None:
+                purchase.send()  # on disk before the request goes out: a kill may leave it paid
             outcome = await send(request)
         finally:
             ended = time.monotonic()
@@ -175,7 +182,7 @@ class Engine:
             name, paid = "cancelled", "unknown"
         elif isinstance(outcome, Fault):
             name = str(outcome.kind)
-            paid = outcome.paid or ("yes" if usage is not None else RULES[outcome.kind].paid)
+            paid = "yes" if usage is not None else outcome.paid or RULES[outcome.kind].paid
         if usage is None and paid != "no":
             said = (
                 self.ledger.tokens_of(len(outcome.text))

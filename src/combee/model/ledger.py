@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from combee.kernel.journal import Loss, lost_before
+from combee.kernel.journal import Purchase, current_purchase
 from combee.kernel.journal.values import Spelled, atom
 from combee.model.outcome import Paid
 from combee.model.types import Request, Usage
@@ -162,9 +162,9 @@ class Ledger:
 
     def record(self, row: CallRow, characters: int = 0) -> None:
         """Add one row; `characters` are those of its prompt, from which the estimate learns."""
-        loss = lost_before()
-        if loss is not None and row.paid != "no" and row.outcome != "cancelled":
-            self._book_lost(row, loss)
+        purchase = current_purchase()
+        if purchase is not None and purchase.lost and row.paid != "no" and row.outcome != "cancelled":
+            self._book_lost(row, purchase)
         self._add(row)
         usage = row.usage
         if usage is not None and not usage.estimated:
@@ -175,13 +175,13 @@ class Ledger:
             seen, largest = self._completions.get(key, (0, 0))
             self._completions[key] = (seen + 1, max(largest, usage.completion))
 
-    def _book_lost(self, row: CallRow, loss: Loss) -> None:
+    def _book_lost(self, row: CallRow, purchase: Purchase) -> None:
         """Book what killed processes may have paid for the same: their books end before it."""
         usage = None if row.usage is None else replace(row.usage, estimated=True)
         lost = replace(row, outcome=LOST, paid="unknown", usage=usage, queued=0.0, wire=0.0)
-        for _ in range(loss.times):
+        times, purchase.lost = purchase.lost, 0
+        for _ in range(times):
             self._add(lost)
-        loss.booked = True
 
     def _add(self, row: CallRow) -> None:
         if self._rows is not None:

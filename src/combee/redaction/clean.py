@@ -11,14 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from combee.kernel.learn.trace import Step, ToolCall, Trace
+from combee.redaction.views import scrub
 
 __all__ = ["clean", "clean_text", "count_tokens", "failed"]
 
-_ESCAPE = re.compile(
-    r"\x1b(?:\][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)|[PX^_][^\x1b\n]{0,2048}\x1b\\|\[[0-?]*[ -/]*[@-~]?|[ -/]*[0-~]?)"
-    r"|\x9b[0-?]*[ -/]*[@-~]"
-)
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _DATA_URI = re.compile(
     r"data:([a-zA-Z]{1,20}/[a-zA-Z0-9.+-]{1,60})(?:;[a-zA-Z0-9=.+-]{1,60}){0,4};base64,([A-Za-z0-9+/=_-]*)"
 )
@@ -60,11 +56,9 @@ def _base64_placeholder(match: re.Match[str]) -> str:
 
 def clean_text(text: str) -> str:
     """Return the text without terminal codes, overwritten lines and encoded bytes (placeholders say how many)."""
-    if "\x1b" in text or "\x9b" in text:
-        text = _ESCAPE.sub("", text)
+    text = scrub(text)
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    text = _CONTROL.sub("", text)
     if not text.isascii():
         text = _SPINNER.sub("", text)
     if ";base64," in text:

@@ -50,9 +50,15 @@ _TOOLS = _STARTS | STARTERS
 
 def command_passwords(text: str, _folded: str) -> Iterator[Span]:
     """Yield the passwords in the commands of a text."""
-    there = {word.removesuffix(b".exe") for word in text.encode("ascii", "replace").translate(_APART).split()}
-    there |= {word[1:] for word in there if word[:1] in b"nrt"}
+    raw = text.encode("ascii", "replace")
+    there = set(raw.translate(_APART).split())
+    if b".exe" in raw:
+        there |= {word.removesuffix(b".exe") for word in there}
+    if b"\\" in raw:
+        there |= {word[1:] for word in there if word[:1] in b"nrt"}
     there &= _STARTS_AS_BYTES
+    if not there:
+        return
     places = sorted(
         {at for tool in map(bytes.decode, there) for at in hits(text, tool) if _is_word(text, at, at + len(tool))}
     )

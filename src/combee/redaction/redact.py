@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from combee.errors import UsageError
 from combee.kernel.learn.trace import Outcome, ToolCall, Trace
-from combee.redaction.secrets import FINDERS
-from combee.redaction.spans import MARK, Span
+from combee.redaction.secrets import ACROSS_LINES, FINDERS
+from combee.redaction.spans import MARK, Finder, Span
+from combee.redaction.views import Break, View, decoded, joined, scrub
 
 __all__ = ["Redacted", "Redactor", "find_secrets", "redact", "redact_trace"]
 
@@ -52,6 +53,7 @@ class Redactor:
     def __call__(self, text: str) -> Redacted:
         """Return the text with every secret replaced by `[redacted:kind]`, and the counts by kind."""
         counts: Counter[str] = Counter()
+        text = scrub(text)
         for _ in range(_MOST_PASSES):
             spans = self._spans(text)
             if not spans:
@@ -61,10 +63,24 @@ class Redactor:
         return Redacted(text, dict(sorted(counts.items())))
 
     def _spans(self, text: str) -> list[Span]:
+        """Return the secrets as they stand, and those of the text as a decoder or a reader of wrapped lines sees it."""
+        spans = self._read(text, FINDERS)
+        for view in decoded(text):
+            spans += [view.span(found) for found in self._read(view.text, FINDERS)]
+        for readings in joined(text):
+            spans += next(filter(None, (self._across(text, *reading, spans) for reading in readings)), [])
+        return spans
+
+    def _across(self, text: str, view: View, breaks: Sequence[Break], known: Sequence[Span]) -> list[Span]:
+        """Return the secrets that a reading finds across its breaks."""
+        found = map(view.span, self._read(view.text, ACROSS_LINES))
+        return [span for span in found if span.start < breaks[-1][0] < span.end and _goes_on(text, span, breaks, known)]
+
+    def _read(self, text: str, finders: Iterable[Finder]) -> list[Span]:
         spans = [span for kind, pattern in self._own for span in _own_spans(kind, pattern, text)]
         # U+0130 is the one character whose lower case is longer; positions must stay.
         folded = text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
-        for find in FINDERS:
+        for find in finders:
             spans.extend(find(text, folded))
         return spans
 
@@ -90,6 +106,21 @@ class Redactor:
         meta = {key: mend(value) for key, value in trace.meta.items()}
         mended = replace(trace, task=mend(trace.task), steps=steps, outcome=outcome, meta=meta)
         return mended, dict(sorted(counts.items()))
+
+
+_KEY_LIKE = re.compile(r"(?=[^\s]*\d)(?=[^\s]*[A-Za-z])[A-Za-z0-9_+/=.~%-]{4,}|[0-9a-f]{8,}")
+
+
+def _goes_on(text: str, found: Span, breaks: Sequence[Break], known: Iterable[Span]) -> bool:
+    """Whether a secret that was found in joined lines does not end with the first of them.
+
+    Where its first line is a secret by itself, the rest has to look like one, too: a setting may stand below a key.
+    """
+    if not any(span.start < found.end and found.start < span.end for span in known):
+        return True
+    begins = [end for _, end in breaks if end > found.start]
+    ends = [*[start for start, _ in breaks if start > found.start][1:], found.end]
+    return all(_KEY_LIKE.fullmatch(text, begin, end) for begin, end in zip(begins, ends, strict=True))
 
 
 def _mended_outcome(outcome: Outcome, mend: Callable[[str], str]) -> Outcome:

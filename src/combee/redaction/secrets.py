@@ -16,12 +16,17 @@ from combee.redaction.passwords import passwords
 from combee.redaction.settings import set_passwords
 from combee.redaction.spans import Finder, Span, hits, is_given
 
-__all__ = ["FINDERS"]
+__all__ = ["ACROSS_LINES", "FINDERS"]
 
 
 def _opens(text: str, at: int) -> bool:
-    """Whether no word runs into position `at`."""
-    return at == 0 or not (text[at - 1].isalnum() or text[at - 1] in "_-")
+    r"""Whether no word runs into position `at`; an escaped line break (`\n`) and the mark of a diff are none."""
+    if at == 0:
+        return True
+    before = text[at - 1]
+    if before == "-":
+        return at == 1 or text[at - 2] == "\n" or text.endswith("\\n", 0, at - 1)
+    return not (before.isalnum() or before == "_") or (before in "nrt" and text[at - 2 : at - 1] == "\\")
 
 
 # Tokens that their prefix gives away: the literal prefixes, and what follows them.
@@ -48,26 +53,64 @@ _PREFIXES: tuple[tuple[str, str], ...] = (
     ("lin_api_ ntn_ sbp_ figd_ sntrys_ rubygems_ dckr_pat_ glsa_ PMAK- NRAK- hvs.", r"[A-Za-z0-9_.=-]{20,500}"),
     ("ATATT3", r"[A-Za-z0-9_=-]{50,300}"),  # Atlassian
     ("AGE-SECRET-KEY-1", r"[A-Z0-9]{40,80}"),
+    ("sk.eyJ pk.eyJ", r"[A-Za-z0-9_.-]{40,400}"),  # Mapbox
+    (
+        "sq0atp- sq0csp- xkeysib- pul- CFPAT- jina_ rdme_ tfp_ pnu_ rpa_",
+        rf"{_ID}{{20,200}}",
+    ),  # Square, Brevo, ...
+    ("glc_ glimt- dckr_oat_ pscale_tkn_ pscale_pw_ sb_secret_ sntryu_ ops_eyJ", r"[A-Za-z0-9_.=-]{20,2000}"),
+    ("dp.pt. dp.st. atlasv1. hvb.", r"[A-Za-z0-9_.-]{20,500}"),  # Doppler, Terraform, Vault
+    ("FlyV1 fm1_ fm2_", r"[A-Za-z0-9_+/=,-]{20,2000}"),  # Fly
+    ("LTAI", r"[A-Za-z0-9]{12,28}(?![A-Za-z0-9])"),  # Alibaba Cloud
+    ("AKID", r"[A-Za-z0-9]{32}(?![A-Za-z0-9])"),  # Tencent Cloud
+    ("EAACEdEose0cBA EAAB EAAG", r"[A-Za-z0-9]{30,400}"),  # Facebook
     ("key-", r"[0-9a-f]{32}(?![A-Za-z0-9])"),  # Mailgun
     ("AC SK", r"[0-9a-f]{32}(?![A-Za-z0-9])"),  # Twilio
 )
-_TAILS = tuple((prefix, re.compile(tail)) for prefixes, tail in _PREFIXES for prefix in prefixes.split())
+_TAILS = {prefix: re.compile(tail) for prefixes, tail in _PREFIXES for prefix in prefixes.split()}
+# A key is one long word; texts without one, and without such a beginning, cost a pass of `split`.
+_LONG_WORD = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{14,}")
+_KEPT = re.sub(r"[^A-Za-z0-9_-]", "", "".join(map(chr, range(128)))).encode()
+_APART = bytes(code if code in _KEPT else 0x20 for code in range(256))
+_BEGINNING = re.compile(rf"(?:[nrt]|-)?({'|'.join(sorted(map(re.escape, _TAILS), key=len, reverse=True))})")
+_BEGINNING_AS_BYTES = re.compile(_BEGINNING.pattern.encode())
+_DOTTED = tuple(prefix for prefix in _TAILS if "." in prefix)
 _WEBHOOK = re.compile(r"(?:hooks\.slack\.com/(?:services|workflows)/|/api/webhooks/\d{10,25}/)([A-Za-z0-9_/-]{20,200})")
-_TELEGRAM = re.compile(r"(?<=\d{8}):AA[A-Za-z0-9_-]{32,36}(?![A-Za-z0-9_-])")
+_OFFICE_HOOK = re.compile(r"webhook\.office\.com/webhookb2/([A-Za-z0-9@_/-]{30,300})")
+_TELEGRAM = re.compile(r"\d{8,12}:AA[A-Za-z0-9_-]{32,36}(?![A-Za-z0-9_-])")
+_DISCORD = re.compile(r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45}(?![A-Za-z0-9_-])")
 
 
 def _provider_keys(text: str, _folded: str) -> Iterator[Span]:
-    for prefix, tail in _TAILS:
+    words = text.encode("ascii", "replace").translate(_APART).split()
+    if not any(len(word) > 13 and (_BEGINNING_AS_BYTES.match(word) or word[0] in b"MNO") for word in words):
+        return
+    for word in _LONG_WORD.finditer(text):
+        begin = word.start()
+        if match := _BEGINNING.match(text, begin):
+            begin = match.start(1)
+            if _opens(text, begin) and (tail := _TAILS[match[1]].match(text, match.end())):
+                yield Span(begin, tail.end(), "api_key")
+        elif text[begin] in "MNO" and (match := _DISCORD.match(text, begin)):
+            yield Span(begin, match.end(), "api_key")
+
+
+def _rare_keys(text: str, _folded: str) -> Iterator[Span]:
+    for prefix in _DOTTED:
         for at in hits(text, prefix):
-            if _opens(text, at) and (match := tail.match(text, at + len(prefix))):
+            if _opens(text, at) and (match := _TAILS[prefix].match(text, at + len(prefix))):
                 yield Span(at, match.end(), "api_key")
-    for anchor in ("hooks.slack.com/", "/api/webhooks/"):
+    for anchor, pattern in (
+        ("hooks.slack.com/", _WEBHOOK),
+        ("/api/webhooks/", _WEBHOOK),
+        ("webhook.office.com/", _OFFICE_HOOK),
+    ):
         for at in hits(text, anchor):
-            if match := _WEBHOOK.match(text, at):
+            if match := pattern.match(text, at):
                 yield Span(match.start(1), match.end(1), "api_key")
     for at in hits(text, ":AA"):
-        if match := _TELEGRAM.match(text, at):
-            yield Span(at, match.end(), "api_key")
+        if match := _TELEGRAM.search(text, max(0, at - 12), at + 40):
+            yield Span(*match.span(), "api_key")
 
 
 _PEM = re.compile(
@@ -161,6 +204,7 @@ FINDERS: tuple[Finder, ...] = (
     _jwts,
     _url_passwords,
     _provider_keys,
+    _rare_keys,
     bearer_tokens,
     header_values,
     _assigned_keys,
@@ -171,3 +215,6 @@ FINDERS: tuple[Finder, ...] = (
     _home_paths,
 )
 """In the order of preference where two kinds overlap."""
+
+ACROSS_LINES = tuple(find for find in FINDERS if find not in {_emails, _home_paths, _private_keys})
+"""Those whose secrets a terminal or a mail may have broken over lines. Names of people are no such words."""

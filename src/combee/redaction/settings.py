@@ -37,6 +37,11 @@ _RULES = tuple(
         ("auth", rf"auth[ ]?=[ ]?\([ ]?{_Q}[^\"'\\]{{1,100}}{_Q},[ ]?{_IN_QUOTES}"),
         ("basicauth(", rf"basicauth\([ ]?{_Q}[^\"'\\]{{1,100}}{_Q},[ ]?{_IN_QUOTES}"),
         ("cookies", rf"cookies[ ]?=[ ]?\{{[ ]?{_Q}[^\"'\\]{{1,100}}{_Q}:[ ]?{_IN_QUOTES}"),
+        # Docker's and npm's files keep `user:password` in base64
+        (
+            "auth",
+            rf"auth{_Q}[ \t]{{0,4}}:[ \t\r\n]{{0,8}}{_Q}(?P<value>[A-Za-z0-9+/_-]{{8,2000}}={{0,2}})(?=\\{{0,4}}[\"'])",
+        ),
         # expect: send "PW\r"
         ("assword", r"assword[^\r\n]{0,40}?\bsend (?:-- )?\\{0,4}\"(?P<value>[^\"\r\n\\]{1,100})\\{1,4}[rn]\\{0,4}\""),
         # short names, where the value mixes letters and digits
@@ -46,11 +51,14 @@ _RULES = tuple(
         ("passwort", rf"passwort(?: ist)?{_SHORT_NAME}[:=]?[ \t]{{0,4}}(?:{_Q})?{_MIXED}"),
     )
 )
+_STEMS = ("assw", "pass", "pw", "auth", "cookies", "identified ", "env ")  # one is in each anchor
 _SHORT = frozenset({"pass", "pw"})
 
 
 def set_passwords(text: str, folded: str) -> Iterator[Span]:
     """Yield the passwords that the table finds."""
+    if not any(stem in folded for stem in _STEMS):
+        return
     for anchor, pattern in _RULES:
         for at in hits(folded, anchor):
             if anchor in _SHORT and at and text[at - 1].isalpha():

@@ -1,65 +1,78 @@
 """Agents that live: bounded windows in a shared world, asked through copies of themselves, every token on an edge.
 
-`PydanticBrain` and `policy_brain`, which need pydantic-ai, are imported when they are first used.
+`PydanticModel` and `policy_behind_pydantic`, which need pydantic-ai, are imported when they are first used.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from combee.swarm.brain import Brain, Policy, ScriptedBrain, Thought, ToolSpec, View, use
-from combee.swarm.directory import Document, Issue, Knows, issues, open_issue, publish, read, update_issue, who_knows
-from combee.swarm.ledger import Edge, Totals, edges, totals
-from combee.swarm.lessons import Lessons
+from combee.swarm.agents import AgentModel, Policy, PolicyModel, Reply, ToolSpec, View, use
+from combee.swarm.briefing import Lessons
+from combee.swarm.context import Call, Compaction, Entry, Newest, Refuse, Summarise, ToDisk, Window, count
+from combee.swarm.knowledge import (
+    Document,
+    Issue,
+    Knows,
+    Note,
+    issues,
+    note,
+    open_issue,
+    publish,
+    read,
+    recall,
+    search_notes,
+    update_issue,
+    who_knows,
+)
+from combee.swarm.ledger import Edge, SwarmTotals, edges, totals
 from combee.swarm.mail import About, Mail, Sent, get_mail, join, open_asks, post, send
-from combee.swarm.memory import Note, note, recall, search_notes
 from combee.swarm.repository import Repository
 from combee.swarm.structure import Proposal, Structure, adopt, proposals, propose, settle, tree
-from combee.swarm.swarm import USER, Limits, Swarm
+from combee.swarm.swarm import USER, Swarm, SwarmLimits
 from combee.swarm.tools import TOOL_SPECS
 from combee.swarm.traces import question_trace, traces
-from combee.swarm.window import Call, Compaction, Entry, Newest, Refuse, Summarise, ToDisk, Window, count
-from combee.swarm.world import AgentRow, Event, World
+from combee.swarm.world import AgentRow, World, WorldEvent
 
 if TYPE_CHECKING:
-    from combee.swarm.pydantic_brain import PydanticBrain, policy_brain
+    from combee.swarm.pydantic_agents import PydanticModel, policy_behind_pydantic
 
 __all__ = [
     "TOOL_SPECS",
     "USER",
     "About",
+    "AgentModel",
     "AgentRow",
-    "Brain",
     "Call",
     "Compaction",
     "Document",
     "Edge",
     "Entry",
-    "Event",
     "Issue",
     "Knows",
     "Lessons",
-    "Limits",
     "Mail",
     "Newest",
     "Note",
     "Policy",
+    "PolicyModel",
     "Proposal",
-    "PydanticBrain",
+    "PydanticModel",
     "Refuse",
+    "Reply",
     "Repository",
-    "ScriptedBrain",
     "Sent",
     "Structure",
     "Summarise",
     "Swarm",
-    "Thought",
+    "SwarmLimits",
+    "SwarmTotals",
     "ToDisk",
     "ToolSpec",
-    "Totals",
     "View",
     "Window",
     "World",
+    "WorldEvent",
     "adopt",
     "count",
     "edges",
@@ -69,7 +82,7 @@ __all__ = [
     "note",
     "open_asks",
     "open_issue",
-    "policy_brain",
+    "policy_behind_pydantic",
     "post",
     "proposals",
     "propose",
@@ -88,12 +101,12 @@ __all__ = [
     "who_knows",
 ]
 
-_LAZY = {"PydanticBrain", "policy_brain"}
+_LAZY = {"PydanticModel", "policy_behind_pydantic"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        from combee.swarm import pydantic_brain
+        from combee.swarm import pydantic_agents
 
-        return getattr(pydantic_brain, name)
+        return getattr(pydantic_agents, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

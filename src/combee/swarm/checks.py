@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from combee.errors import UsageError, did_you_mean
-from combee.swarm.kinds import BUDGET, MODEL
-from combee.swarm.swarm import USER, Limits
+from combee.swarm.endpoint import BUDGET, MODEL
+from combee.swarm.swarm import USER, SwarmLimits
 
 __all__ = ["check_data"]
 
-_OPTIONS = frozenset(one.name for one in fields(Limits))
+_OPTIONS = frozenset(one.name for one in fields(SwarmLimits))
 _TABLES: dict[str, Set[str]] = {
     "model": MODEL,
     "budget": BUDGET,

@@ -46,8 +46,8 @@ rounds = 3
 batch = 40                        # tasks between two versions of the playbook; left out: all of them
 scorer = "exact"                  # and question, answer, id: as for `combee learn`
 
-[options]                         # the fields of `combee.swarm.swarm.Limits`
-max_steps = 50                    # thoughts for one message
+[options]                         # the fields of `combee.swarm.swarm.SwarmLimits`
+max_steps = 50                    # replies for one message
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ from combee.files import read_regular
 from combee.kernel.journal import hash_json
 from combee.kernel.playbook import Playbook
 from combee.kernel.playbook import load as load_playbook
+from combee.swarm.briefing import Lessons
 from combee.swarm.checks import check_data
-from combee.swarm.directory import publish
-from combee.swarm.kinds import brain_of
-from combee.swarm.lessons import Lessons
+from combee.swarm.context import Summarise
+from combee.swarm.endpoint import model_of
+from combee.swarm.files import FILE, documents, own_world
+from combee.swarm.knowledge import publish
 from combee.swarm.mail import join
-from combee.swarm.places import FILE, documents, own_world
 from combee.swarm.repository import Repository
 from combee.swarm.swarm import USER, Swarm
-from combee.swarm.window import Summarise
 from combee.swarm.world import World
 
 __all__ = ["SwarmFile", "build", "populate", "prepare", "put_task", "read_swarm_file"]
@@ -144,7 +144,7 @@ def prepare(described: SwarmFile) -> Callable[[World], Swarm]:
         UsageError: The model, the playbook or the repository cannot be used.
     """
     data = described.data
-    brain, summarise = brain_of(data.get("model", {}), data.get("budget", {}), _instructions(described))
+    model, summarise = model_of(data.get("model", {}), data.get("budget", {}), _instructions(described))
     smallest = min(agent.get("window", _WINDOW) for agent in described.agents)
     repository = Repository.at(described.folder / data["repository"]) if "repository" in data else None
     lessons = described.lessons(load_playbook(described.playbook)) if described.playbook else None
@@ -152,7 +152,7 @@ def prepare(described: SwarmFile) -> Callable[[World], Swarm]:
 
     def on(world: World) -> Swarm:
         return Swarm(
-            world, {"": brain}, compactions={"": Summarise(summarise, smallest // 8)}, repository=repository,
+            world, {"": model}, compactions={"": Summarise(summarise, smallest // 8)}, repository=repository,
             lessons=lessons, **options,
         )  # fmt: skip
 

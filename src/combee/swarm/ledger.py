@@ -1,18 +1,18 @@
-"""Who paid which tokens for whose message: one row a thinking step, summed up by edge and by agent."""
+"""Who paid which tokens for whose message: one row a call of a model, summed up by edge and by agent."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from combee.swarm.brain import Thought
+from combee.swarm.agents import Reply
+from combee.swarm.context import Window, spoken
 from combee.swarm.mail import Mail
-from combee.swarm.window import Window, spoken
 from combee.swarm.world import AgentRow, World
 
-__all__ = ["LOST", "Edge", "Totals", "charge", "edges", "totals"]
+__all__ = ["LOST", "Edge", "SwarmTotals", "charge", "edges", "totals"]
 
 LOST = "lost at a kill"
-"""The purpose of a thought that was under way when a process was killed."""
+"""The purpose of a reply that was under way when a process was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +27,19 @@ class Edge:
     recipient: str
     messages: int
     carried: int
-    thoughts: int
+    replies: int
     prompt: int
     fresh: int
     completion: int
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """Sums over a world. `lost` of the thoughts were under way when a process was killed: maybe paid."""
+class SwarmTotals:
+    """Sums over a world. `lost` of the replies were under way when a process was killed: maybe paid."""
 
     messages: int
     carried: int
-    thoughts: int
+    replies: int
     prompt: int
     fresh: int
     completion: int
@@ -48,15 +48,15 @@ class Totals:
 
 
 def charge(
-    world: World, agent: AgentRow, window: Window, mail: Mail, *, thought: Thought, purpose: str, lost: int = 0
+    world: World, agent: AgentRow, window: Window, mail: Mail, *, reply: Reply, purpose: str, lost: int = 0
 ) -> None:
-    """Record what one thought took: as the model reports it, else as the window measures it.
+    """Record what one reply took: as the model reports it, else as the window measures it.
 
-    Killed processes had begun the same thought `lost` times; each may have taken as much.
+    Killed processes had begun the same reply `lost` times; each may have taken as much.
     """
     prompt, fresh = window.prompt()
-    said = spoken(thought.text, thought.calls)
-    usage = thought.usage
+    said = spoken(reply.text, reply.calls)
+    usage = reply.usage
     if usage is not None:
         prompt, fresh, said = usage.prompt, min(fresh, usage.prompt - usage.cached), usage.completion
     who = (agent.name, agent.incarnation, mail.id, mail.sender, mail.recipient)
@@ -86,11 +86,11 @@ def edges(world: World) -> list[Edge]:
     return [Edge(*row) for row in world.rows(sql)]
 
 
-def totals(world: World) -> Totals:
+def totals(world: World) -> SwarmTotals:
     """Return the sums over everything."""
     mail = world.one("SELECT count(*), coalesce(sum(tokens), 0) FROM mail") or (0, 0)
     columns = "count(*), coalesce(sum(prompt), 0), coalesce(sum(fresh), 0), coalesce(sum(completion), 0)"
     paid = world.one(f"SELECT {columns} FROM spend") or (0, 0, 0, 0)  # noqa: S608 - a constant
     fired = world.one("SELECT count(*) FROM events WHERE kind = 'compacted'") or (0,)
     lost = world.one("SELECT count(*) FROM spend WHERE purpose = ?", LOST) or (0,)
-    return Totals(*mail, *paid, *fired, *lost)
+    return SwarmTotals(*mail, *paid, *fired, *lost)

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from combee.swarm.window import count
+from combee.swarm.context import count
 from combee.swarm.world import World
 
 __all__ = [

@@ -1,7 +1,8 @@
-"""Agents that live in a world: the loop that hands each message to its agent, and what others may ask of it.
+"""The loop of a swarm: each message goes to its agent, which replies and uses tools until there is a text to pass on.
 
 Order is that of sending. One agent handles one message at a time; questions to an agent that forks go to copies, which
-run beside it. With scripted agents everything happens in one order, so a run is repeated exactly.
+run beside it. With scripted agents everything happens in one order, so a run is repeated exactly. Every stretch between
+two calls of a model is one step of the world, so a killed turn goes on after its last reply.
 
 What a copy has: its origin's context as it was, notes and documents to read, and the right to ask. It writes nothing
 (no document, note, issue or proposal), and no process is copied: agents of this runtime hold none.
@@ -12,63 +13,39 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 
-from combee.errors import UsageError
-from combee.swarm.brain import Brain, ToolSpec
-from combee.swarm.context import load
-from combee.swarm.directory import Document, publish, read, who_knows
-from combee.swarm.lessons import Lessons
-from combee.swarm.mail import HOP_LIMIT, About, Mail, get_mail, ready, send, unanswered
+from combee.errors import CallError
+from combee.swarm.agents import AgentModel, ToolSpec, View
+from combee.swarm.briefing import Lessons, lessons_entry
+from combee.swarm.context import Call, Compaction, Entry, Window, append
+from combee.swarm.mail import Mail, awaited, finish, get_mail, ready, unanswered
 from combee.swarm.repository import FrozenRepository, Repository
-from combee.swarm.routing import ask_towards, bounce
-from combee.swarm.structure import Structure, current
-from combee.swarm.tools import TOOL_SPECS
-from combee.swarm.turns import handle
-from combee.swarm.window import Compaction, Newest, Window
+from combee.swarm.state import USER, SwarmLimits, SwarmState, bounce
+from combee.swarm.tools import TOOL_SPECS, perform
+from combee.swarm.turn import Turn, begin_call, book, booked_in_any_case, end, fail, full, make_room, relay
 from combee.swarm.world import AgentRow, World
 
-__all__ = ["USER", "Limits", "Swarm"]
-
-USER = "user"
-"""The name under which a person sends and receives mail."""
+__all__ = ["USER", "Swarm", "SwarmLimits", "handle"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What agents may take."""
-
-    reserve: int = 0
-    """Tokens of a window that are kept free for the next thought."""
-    digest_tokens: int = 200
-    """Most that a copy's digest may bring back."""
-    hop_limit: int = HOP_LIMIT
-    """Longest chain of messages caused by messages."""
-    max_steps: int = 50
-    """Most thoughts for one message."""
-    max_asks: int = 100
-    """Most questions that an agent may ask for the sake of one."""
-    concurrency: int = 16
-    """Most slow thoughts at a time."""
-
-
-class Swarm:
-    """A world with brains for its agents' roles.
+class Swarm(SwarmState):
+    """A world with models for its agents' roles, and the loop that hands each message to its agent.
 
     Args:
         world: Where everything is kept.
-        brains: A brain by role; "" stands for every other role.
+        models: What decides for the agents of a role; "" stands for every other role.
         compactions: What is done when a window is full, by role; "" for others. Default: the newest quarter is kept.
         repository: Documents are files of this git repository.
         tools: What agents are offered; default: all tools.
         lessons: What agents have learned; each question comes with the part of it that fits.
-        limits: Fields of `Limits`.
+        limits: Fields of `SwarmLimits`.
     """
 
     def __init__(
         self,
         world: World,
-        brains: Mapping[str, Brain],
+        models: Mapping[str, AgentModel],
         *,
         compactions: Mapping[str, Compaction] | None = None,
         repository: Repository | None = None,
@@ -76,115 +53,26 @@ class Swarm:
         lessons: Lessons | None = None,
         **limits: int,
     ) -> None:
-        self.world = world
-        self.brains = dict(brains)
-        self.compactions = dict(compactions or {})
-        self.repository = repository
-        self.tools = tools
-        self.lessons = lessons
-        self.limits = Limits(**limits)
+        super().__init__(
+            world, models, compactions=compactions, repository=repository, tools=tools, lessons=lessons,
+            limits=SwarmLimits(**limits),
+        )  # fmt: skip
         self.after: Callable[[], None] = lambda: None
         """Called whenever messages have been handled to their end."""
-        self.windows: dict[tuple[str, int], Window] = {}
         self._active: dict[asyncio.Task[None], tuple[str, Mail]] = {}
-        now = current(world)
-        self.structure = now.structure if now else Structure()
-        with world.step():
-            world.spawn(USER, role="person", mode="outside", window=0)
-        self._asked = int((world.one("SELECT count(*) FROM mail WHERE sender = ?", USER) or (0,))[0])
 
     def on(self, world: World) -> Swarm:
         """Return the same swarm on a copy of its world. It reads the repository, and changes nothing there."""
         repository = FrozenRepository(self.repository.root) if self.repository is not None else None
         there = Swarm(
-            world, self.brains, compactions=self.compactions, repository=repository, tools=self.tools,
+            world, self.models, compactions=self.compactions, repository=repository, tools=self.tools,
             lessons=self.lessons, **asdict(self.limits),
         )  # fmt: skip
         there.structure = self.structure
         return there
 
-    def brain(self, role: str) -> Brain:
-        """Return what thinks for a role.
-
-        Raises:
-            UsageError: There is none.
-        """
-        found = self.brains.get(role) or self.brains.get("")
-        if found is None:
-            raise UsageError(f"no brain is given for the role {role!r}", hint=f"Known roles: {sorted(self.brains)}.")
-        return found
-
-    def compaction(self, role: str) -> Compaction:
-        """Return what is done for a role when a window is full."""
-        return self.compactions.get(role) or self.compactions.get("") or Newest()
-
-    def window(self, agent: AgentRow) -> Window:
-        """Return the window of an agent's incarnation; read from the world the first time."""
-        key = (agent.name, agent.incarnation)
-        if key not in self.windows:
-            self.windows[key] = load(self.world, agent)
-        return self.windows[key]
-
-    # Documents
-
-    def document(self, path: str) -> Document | None:
-        """Return the newest version of a document; of a repository, what stands in its last commit."""
-        if self.repository is not None:
-            text = self.repository.read(path)
-            if text is None:
-                return None
-            publish(self.world, path, text, "git")
-        return read(self.world, path)
-
-    def write(self, path: str, text: str, agent: str) -> int:
-        """Write a document, and commit it where there is a repository; returns its version."""
-        if self.repository is not None:
-            self.repository.write(path, text, agent=agent)
-        return publish(self.world, path, text, agent)
-
-    # Messages
-
-    def ask(
-        self, sender: str, question: str, *, to: str = "", subject: str = "", key: str = "", cause: int | None = None
-    ) -> int:
-        """Send a question, to an agent or to whoever knows the subject best; returns its number, 0 if nobody does.
-
-        A dead agent's question goes to the next who knows the subject. The structure says whether it goes straight.
-        """
-        key = key or f"{sender}/{self._next()}"
-        if cause is not None:
-            sql = "SELECT count(*) FROM mail WHERE cause = ? AND sender = ? AND kind = 'ask'"
-            if (self.world.one(sql, cause, sender) or (0,))[0] >= self.limits.max_asks:
-                self.world.record("refused", sender, why="asks", sender=sender, key=key)
-                return 0
-        row = self.world.agent(sender)
-        own = (sender, row.origin) if row else (sender,)
-        known = [one.agent for one in who_knows(self.world, subject, exclude=own)] if subject else []
-        about = About(subject, cause=cause)
-        for name in [to, *known] if to else known:
-            sent = ask_towards(self, name, key=key, sender=sender, body=question, about=about)
-            if sent.id:
-                return sent.id
-            if sent.refused == "hops":
-                return 0
-        return 0
-
-    def tell(self, recipient: str, text: str, *, sender: str = USER, key: str = "") -> int:
-        """Send news that needs no answer; returns its number, 0 when the recipient is not there."""
-        key = key or f"{sender}/{self._next()}"
-        return send(self.world, key=key, kind="tell", sender=sender, recipient=recipient, body=text).id
-
-    def _next(self) -> int:
-        self._asked += 1
-        return self._asked
-
-    def answer(self, number: int) -> Mail | None:
-        """Return the answer (or the report that there is none) to a question, once it is there."""
-        asked = get_mail(self.world, number)
-        return get_mail(self.world, asked.answered) if asked is not None and asked.answered is not None else None
-
     def kill(self, name: str, reason: str = "stopped") -> None:
-        """End an agent and the copies that answer for it. What they think at the moment is cancelled, and booked.
+        """End an agent and the copies that answer for it. The calls that they wait for are cancelled, and booked.
 
         Its mail comes back to the senders; questions that it has not answered go on to others, or are reported.
         """
@@ -202,9 +90,9 @@ class Swarm:
                 task.cancel()
 
     async def aclose(self) -> None:
-        """Close the connections of the brains that have any; to be called in the event loop that used them."""
-        for brain in self.brains.values():
-            close = getattr(brain, "aclose", None)
+        """Close the connections of the models that have any; to be called in the event loop that used them."""
+        for model in self.models.values():
+            close = getattr(model, "aclose", None)
             if close is not None:
                 await close()
 
@@ -253,13 +141,13 @@ class Swarm:
         """Start the first message of every lane that is free."""
         active = self._active
         busy = {lane for lane, _ in active.values()}
-        only_slow = all(brain.slow for brain in self.brains.values())
+        only_slow = all(model.slow for model in self.models.values())
         started = 0
         for lane in [lane for lane in lanes if lane not in busy]:
             if only_slow and len(active) >= self.limits.concurrency:
                 break  # looking at each of thousands that wait would take longer than they do
             agent = self.world.agent(lanes[lane][0].recipient)
-            slow = agent is not None and self.brain(agent.role).slow
+            slow = agent is not None and self.model(agent.role).slow
             if slow and len(active) >= self.limits.concurrency:
                 continue
             mail = lanes[lane].popleft()
@@ -273,3 +161,182 @@ class Swarm:
                 self.after()
         await asyncio.sleep(0)
         return started
+
+
+_SAME_MISTAKE = 5  # replies in a row that make one call and get one error: the next ones would too, and are paid
+
+
+class _NoRoomError(Exception):
+    """Undoes a step whose outcome does not fit into the window."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
+
+
+async def handle(state: SwarmState, mail: Mail) -> None:
+    """Handle one message to its end. What goes wrong is reported to the sender; only our own errors are raised."""
+    agent = state.world.agent(mail.recipient)
+    if agent is None or agent.state == "dead" or agent.incarnation != mail.incarnation:
+        bounce(state, mail, "dead")
+        return
+    if agent.state == "full" and mail.kind == "ask":
+        bounce(state, mail, "full")
+        return
+    ask = get_mail(state.world, mail.thread) if mail.thread is not None else None
+    cause = get_mail(state.world, ask.cause) if ask is not None and ask.cause is not None else None
+    current = mail if mail.kind == "ask" else cause if cause is not None and cause.kind == "ask" else None
+    turn = _begin(state, agent, mail, current)
+    try:
+        if mail.state == "queued" and not await _deliver(turn):
+            return
+        if mail.kind == "digest" or (ask is not None and awaited(state.world, agent.name, ask.cause)):
+            with state.world.step():  # nothing to decide, or the last answer is still to come
+                finish(state.world, mail.id, "done")
+        elif current is not None and current.target not in {"", agent.name}:
+            relay(turn, current)
+        else:
+            await _think(turn)
+    except CallError as error:
+        fail(turn, error.message, outside=True)
+
+
+def _begin(state: SwarmState, agent: AgentRow, mail: Mail, current: Mail | None) -> Turn:
+    """Return the turn that a message takes: a question to an agent that forks goes to a copy of it as it is now."""
+    forks = mail.kind == "ask" and agent.mode == "fork" and mail.target in {"", agent.name}
+    if not forks:
+        return Turn(state, agent, state.window(agent), mail, current, _steps(state, agent, mail))
+    key = f"fork/{mail.id}"
+    origin = state.window(agent)
+    with state.world.step():
+        last = state.world.one("SELECT max(id) FROM events") or (None,)
+        rows = origin.entries[-1].row if origin.entries else 0  # rows only grow
+        copy = state.world.spawn(
+            f"{agent.name}~{mail.id}", role=agent.role, parent=agent.name, mode="serial", window=agent.window, key=key,
+            fork=(agent.name, rows, last[0] or 0),
+        )  # fmt: skip
+    if mail.state == "queued":
+        state.windows[copy.name, copy.incarnation] = origin.copy()
+    return Turn(state, copy, state.window(copy), mail, current, _steps(state, copy, mail))
+
+
+def _steps(state: SwarmState, agent: AgentRow, mail: Mail) -> int:
+    """Return the replies that were had for a message before; summaries and what was cancelled are none."""
+    if mail.state == "queued":
+        return 0
+    sql = "SELECT count(*) FROM spend WHERE agent = ? AND mail = ? AND purpose = ?"
+    row = state.world.one(sql, agent.name, mail.id, mail.kind)
+    return int(row[0]) if row else 0
+
+
+async def _deliver(turn: Turn) -> bool:
+    mail = turn.mail
+    said = {"ask": "asks", "answer": "answers", "tell": "says", "report": "reports", "digest": "(copy)"}[mail.kind]
+    entry = Entry("user", f"{mail.sender} {said}: {mail.body}", kind=mail.kind, mail=mail.id)
+    lessons = _lessons(turn)
+    if not await make_room(turn, entry.tokens + (lessons.tokens if lessons else 0), lessons=lessons is None):
+        full(turn)
+        return False
+    with turn.state.world.step():
+        if finish(turn.state.world, mail.id, "delivered"):
+            if lessons is not None:
+                append(turn.state.world, turn.agent, turn.window, replace(lessons, mail=mail.id))
+            append(turn.state.world, turn.agent, turn.window, entry)
+    return True
+
+
+def _lessons(turn: Turn) -> Entry | None:
+    """Return the view of the playbook that comes with a question; who only hands it on gets none."""
+    mail, agent = turn.mail, turn.agent
+    if mail.kind != "ask" or mail.target not in {"", agent.origin}:
+        return None
+    return lessons_entry(turn.state.lessons, agent.role, mail.body, turn.window.entries)
+
+
+async def _think(turn: Turn) -> None:
+    state = turn.state
+    model = state.model(turn.agent.role)
+    while True:
+        if not await _use_tools(turn):
+            return
+        if (why := _no_end(turn)) is not None:
+            fail(turn, why)
+            return
+        view = View(turn.agent, turn.mail, turn.current, tuple(turn.window.entries), turn.window.room(), state.tools)
+        begin_call(turn)
+        with booked_in_any_case(turn):
+            reply = await model.reply(view)
+        book(turn, reply, turn.mail.kind)
+        turn.step += 1  # it is paid, whatever becomes of it
+        said = Entry("assistant", reply.text, kind="thought", calls=reply.calls)
+        fits = await make_room(turn, said.tokens)
+        if not fits and reply.calls:
+            full(turn)
+            return
+        with state.world.step():
+            if fits:
+                append(state.world, turn.agent, turn.window, said)
+            if not reply.calls:
+                end(turn, reply.text)
+                return
+
+
+def _no_end(turn: Turn) -> str | None:
+    """Return why a message is given up: its replies are used up, or the last ones made one mistake again and again."""
+    most = turn.state.limits.max_steps
+    results = [entry.text for entry in reversed(turn.window.entries) if entry.role == "tool"]
+    stuck = len(results) >= _SAME_MISTAKE and results[0].startswith("error:") and _repeats(turn.window)
+    if not stuck and turn.step < most:
+        return None
+    said = f"; the last tool said: {results[0][:200]}" if results else ""
+    if stuck:
+        return f"no end in sight: the last {_SAME_MISTAKE} replies made the same call, which is none{said}"
+    how = "a reply that calls no tool would have ended it"
+    return f"no end after {turn.step} replies: {how}, and max_steps in [options] says how many there may be{said}"
+
+
+def _repeats(window: Window) -> bool:
+    """Return whether the last replies all made the same calls and were told the same."""
+    turns: list[tuple[tuple[str, ...], ...]] = []
+    results: list[str] = []
+    for entry in reversed(window.entries):
+        if entry.role == "tool":
+            results.append(entry.text)
+        elif entry.kind == "thought" and results:
+            turns.append((tuple(f"{call.name} {call.arguments}" for call in entry.calls), tuple(results)))
+            results = []
+        else:
+            break
+        if len(turns) == _SAME_MISTAKE:
+            break
+    return len(turns) == _SAME_MISTAKE and len(set(turns)) == 1
+
+
+async def _use_tools(turn: Turn) -> bool:
+    """Use the tools of the last reply that have no result yet. False: a result cannot fit, and the agent is full."""
+    reply, done = _last_reply(turn.window)
+    for number, call in enumerate(reply.calls if reply else ()):
+        if number < done:
+            continue
+        try:
+            _use_tool(turn, call, number)
+        except _NoRoomError as none:
+            if not await make_room(turn, none.tokens, tail=number + 1):
+                full(turn)
+                return False
+            _use_tool(turn, call, number)
+    return True
+
+
+def _last_reply(window: Window) -> tuple[Entry | None, int]:
+    for results, entry in enumerate(reversed(window.entries)):
+        if entry.role != "tool":
+            return (entry if entry.kind == "thought" and entry.calls else None), results
+    return None, 0
+
+
+def _use_tool(turn: Turn, call: Call, number: int) -> None:
+    with turn.state.world.step():
+        entry = Entry("tool", perform(turn, call, number), kind="result", answers=call.id)
+        if turn.window.room() < entry.tokens:
+            raise _NoRoomError(entry.tokens)
+        append(turn.state.world, turn.agent, turn.window, entry)

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 
 from combee.errors import CombeeError
 from combee.kernel.journal import clean_text
-from combee.swarm.brain import ToolSpec
-from combee.swarm.directory import credit, open_issue, read, update_issue, who_knows
+from combee.swarm.agents import ToolSpec
+from combee.swarm.context import Call
+from combee.swarm.knowledge import Note, credit, note, open_issue, read, recall, search_notes, update_issue, who_knows
 from combee.swarm.mail import About, post, send
-from combee.swarm.memory import Note, note, recall, search_notes
 from combee.swarm.structure import propose
-from combee.swarm.window import Call
-from combee.swarm.work import Work
+from combee.swarm.turn import Turn
 from combee.swarm.world import row_number
 
 __all__ = ["TOOLS", "TOOL_SPECS", "perform"]
@@ -22,45 +21,45 @@ READ_AT_ONCE = 1_000
 """Most documents that one use of a tool reads."""
 
 
-def _ask(work: Work, key: str, to: str = "", question: str = "", subject: str = "") -> str:
-    number = work.swarm.ask(work.agent.name, question, to=to, subject=subject, key=key, cause=work.cause)
+def _ask(turn: Turn, key: str, to: str = "", question: str = "", subject: str = "") -> str:
+    number = turn.state.ask(turn.agent.name, question, to=to, subject=subject, key=key, cause=turn.cause)
     return f"Asked (question {number}); the answer will come as a message." if number else "Nobody can be asked."
 
 
-def _tell(work: Work, key: str, to: str, text: str) -> str:
+def _tell(turn: Turn, key: str, to: str, text: str) -> str:
     sent = send(
-        work.swarm.world, key=key, kind="tell", sender=work.agent.name, recipient=to, body=text,
-        about=About(cause=work.cause), hop_limit=work.swarm.limits.hop_limit,
+        turn.state.world, key=key, kind="tell", sender=turn.agent.name, recipient=to, body=text,
+        about=About(cause=turn.cause), hop_limit=turn.state.limits.hop_limit,
     )  # fmt: skip
     return f"Not sent: {sent.refused}." if sent.refused else "Sent."
 
 
-def _post(work: Work, key: str, channel: str, text: str) -> str:
+def _post(turn: Turn, key: str, channel: str, text: str) -> str:
     sent = post(
-        work.swarm.world, channel, key=key, sender=work.agent.name, body=text, cause=work.cause,
-        hop_limit=work.swarm.limits.hop_limit,
+        turn.state.world, channel, key=key, sender=turn.agent.name, body=text, cause=turn.cause,
+        hop_limit=turn.state.limits.hop_limit,
     )  # fmt: skip
     return f"Posted to {sum(not one.refused for one in sent)}."
 
 
-def _find(work: Work, key: str, subject: str) -> str:
-    known = who_knows(work.swarm.world, subject, exclude=(work.agent.name, work.agent.fork_of or ""))
+def _find(turn: Turn, key: str, subject: str) -> str:
+    known = who_knows(turn.state.world, subject, exclude=(turn.agent.name, turn.agent.fork_of or ""))
     lines = [f"{one.agent} read it {one.count}x" + ("" if one.fresh else ", not the newest version") for one in known]
     return "\n".join(lines) or "Nobody has read it."
 
 
-def _read(work: Work, key: str, path: str) -> str:
+def _read(turn: Turn, key: str, path: str) -> str:
     """Return documents, one a line when several are named by `first..last`; the directory learns of it."""
     texts = []
     paths = _paths(path)
     if len(paths) > READ_AT_ONCE:
         return f"error: at most {READ_AT_ONCE} documents are read at once"
     for one in paths:
-        document = work.swarm.document(one)
+        document = turn.state.document(one)
         if document is None:
             texts.append(f"error: there is no document {one}")
             continue
-        credit(work.swarm.world, work.agent.name, work.agent.incarnation, one, str(document.version))
+        credit(turn.state.world, turn.agent.name, turn.agent.incarnation, one, str(document.version))
         texts.append(document.body)
     return "\n".join(texts)
 
@@ -75,55 +74,55 @@ def _paths(path: str) -> Sequence[str]:
     return [f"{folder}{slash}{number:0{len(first)}d}" for number in numbers]
 
 
-def _write(work: Work, key: str, path: str, text: str) -> str:
-    version = work.swarm.write(path, text, work.agent.name)
-    credit(work.swarm.world, work.agent.name, work.agent.incarnation, path, str(version))
+def _write(turn: Turn, key: str, path: str, text: str) -> str:
+    version = turn.state.write(path, text, turn.agent.name)
+    credit(turn.state.world, turn.agent.name, turn.agent.incarnation, path, str(version))
     return f"Written as version {version}."
 
 
-def _remember(work: Work, key: str, text: str, path: str = "") -> str:
-    document = read(work.swarm.world, path) if path else None
-    return note(work.swarm.world, work.agent.name, text, path=path, version=str(document.version) if document else "")
+def _remember(turn: Turn, key: str, text: str, path: str = "") -> str:
+    document = read(turn.state.world, path) if path else None
+    return note(turn.state.world, turn.agent.name, text, path=path, version=str(document.version) if document else "")
 
 
 def _shown(found: Note) -> str:
     return f"{found.text}\n(stale: {found.path} has a newer version)" if found.stale else found.text
 
 
-def _recall(work: Work, key: str, query: str) -> str:
+def _recall(turn: Turn, key: str, query: str) -> str:
     """Return a note by its pointer, or the notes that match words best."""
-    found = recall(work.swarm.world, query) if query.startswith("note:") else None
+    found = recall(turn.state.world, query) if query.startswith("note:") else None
     if found is not None:
         return _shown(found)
-    own = work.agent.origin
-    return "\n".join(_shown(one) for one in search_notes(work.swarm.world, query, agent=own)) or "No note matches."
+    own = turn.agent.origin
+    return "\n".join(_shown(one) for one in search_notes(turn.state.world, query, agent=own)) or "No note matches."
 
 
-def _delegate(work: Work, key: str, task: str, role: str = "") -> str:
+def _delegate(turn: Turn, key: str, task: str, role: str = "") -> str:
     """Give a task to a fresh agent that answers once and is gone."""
-    name = work.swarm.world.spawn(
-        f"sub-{work.agent.name}-{work.mail.id}-{key.split('/')[-2]}", role=role or work.agent.role,
-        parent=work.agent.name, mode="once", window=work.agent.window, key=key,
+    name = turn.state.world.spawn(
+        f"sub-{turn.agent.name}-{turn.mail.id}-{key.split('/')[-2]}", role=role or turn.agent.role,
+        parent=turn.agent.name, mode="once", window=turn.agent.window, key=key,
     ).name  # fmt: skip
-    return _ask(work, f"{key}/task", to=name, question=task)
+    return _ask(turn, f"{key}/task", to=name, question=task)
 
 
-def _issue(work: Work, key: str, title: str, body: str = "") -> str:
-    return f"Issue {open_issue(work.swarm.world, title, body, work.agent.name, key=key)}."
+def _issue(turn: Turn, key: str, title: str, body: str = "") -> str:
+    return f"Issue {open_issue(turn.state.world, title, body, turn.agent.name, key=key)}."
 
 
-def _take(work: Work, key: str, issue: str) -> str:
-    done = update_issue(work.swarm.world, row_number(issue), owner=work.agent.name)
+def _take(turn: Turn, key: str, issue: str) -> str:
+    done = update_issue(turn.state.world, row_number(issue), owner=turn.agent.name)
     return "Yours." if done else "It is taken or closed."
 
 
-def _close(work: Work, key: str, issue: str) -> str:
-    own = update_issue(work.swarm.world, row_number(issue), owner=work.agent.name, closed=True)
+def _close(turn: Turn, key: str, issue: str) -> str:
+    own = update_issue(turn.state.world, row_number(issue), owner=turn.agent.name, closed=True)
     return "Closed." if own else "It is not yours."
 
 
-def _propose(work: Work, key: str, edit: str, why: str) -> str:
-    return f"Proposed as version {propose(work.swarm.world, edit, author=work.agent.name, why=why)}."
+def _propose(turn: Turn, key: str, edit: str, why: str) -> str:
+    return f"Proposed as version {propose(turn.state.world, edit, author=turn.agent.name, why=why)}."
 
 
 def _spec(about: str, *optional: str, **parameters: str) -> tuple[str, dict[str, str], frozenset[str]]:
@@ -158,12 +157,12 @@ TOOLS: dict[str, tuple[_Tool, ToolSpec, bool]] = {
 TOOL_SPECS: tuple[ToolSpec, ...] = tuple(spec for _, spec, _ in TOOLS.values())
 
 
-def perform(work: Work, call: Call, number: int) -> str:
+def perform(turn: Turn, call: Call, number: int) -> str:
     """Use a tool and return what it says. What is wrong with a call is said to the agent; it stops nothing."""
     if call.name not in TOOLS:
         return f"error: there is no tool {call.name!r}"
     function, spec, writes = TOOLS[call.name]
-    if writes and work.agent.fork_of is not None:
+    if writes and turn.agent.fork_of is not None:
         return "error: a copy made to answer a question changes nothing; put it into the answer"
     try:
         arguments = json.loads(call.arguments or "{}")
@@ -175,9 +174,9 @@ def perform(work: Work, call: Call, number: int) -> str:
     missing = sorted(set(spec.parameters) - spec.optional - set(arguments))
     if unknown or missing:
         return f"error: unknown arguments {unknown}, missing {missing}"
-    key = f"{work.agent.name}#{work.agent.incarnation}/{work.mail.id}/{work.step}.{number}/{call.name}"
+    key = f"{turn.agent.name}#{turn.agent.incarnation}/{turn.mail.id}/{turn.step}.{number}/{call.name}"
     try:
-        with work.swarm.world.step():
-            return function(work, key, **{name: clean_text(str(value)) for name, value in arguments.items()})
+        with turn.state.world.step():
+            return function(turn, key, **{name: clean_text(str(value)) for name, value in arguments.items()})
     except CombeeError as error:
         return f"error: {error.message}"

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from combee.redaction import Outcome, Step, ToolCall, Trace, plain, trace_id
-from combee.swarm.context import history
-from combee.swarm.window import Entry
+from combee.swarm.context import Entry, history
 from combee.swarm.world import AgentRow, World
 
 __all__ = ["question_trace", "traces"]
@@ -72,7 +71,7 @@ def question_trace(world: World, number: int, *, name: str, task: str) -> Trace:
 def _rows(world: World, number: int) -> list[tuple[AgentRow, Entry]]:
     """Return the entries that a question led to, in the order they were written.
 
-    Messages belong to it that were caused by it, and answers to them; what an agent thinks and does belongs to the
+    Messages belong to it that were caused by it, and answers to them; what an agent says and does belongs to the
     message that was delivered to it last.
     """
     mails = {

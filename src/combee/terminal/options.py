@@ -25,6 +25,7 @@ __all__ = [
     "model_options",
     "patterns_of",
     "print_forecast",
+    "print_json",
     "say_aside",
     "task_options",
 ]
@@ -168,6 +169,11 @@ def patterns_of(texts: tuple[str, ...]) -> dict[str, str]:
             raise UsageError(f"--redact names the kind {kind!r} twice.", hint="Join the two with |, or name another.")
         found[kind] = expression
     return found
+
+
+def print_json(data: object) -> None:
+    """Print one JSON value on a line."""
+    click.echo(json.dumps(data, ensure_ascii=False))
 
 
 def print_forecast(found: Forecast, *, as_json: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from combee.errors import RunError
 from combee.kernel.journal import JSON
 from combee.redaction import Redactor, Trace
 from combee.run.folders import check_traces
-from combee.terminal.options import Place, patterns_of
+from combee.terminal.options import Place, patterns_of, print_json
 from combee.traces.method import notices, shown_report
 from combee.traces.mining import KeptTraces, failed_calls, keep
 from combee.traces.readers import read
@@ -61,7 +60,7 @@ def command(
         "out": None if out is None else str(out),
     }
     if as_json:
-        click.echo(json.dumps(facts, ensure_ascii=False))
+        print_json(facts)
         return 0 if result.report.traces else 1
     click.echo(_text(facts))
     if not result.report.traces:

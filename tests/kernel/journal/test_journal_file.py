@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import sqlite3
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from combee.errors import CombeeError, StorageError, UsageError
 from combee.kernel.journal import JOURNAL_NAME, JSON, Journal, Stats
 from combee.kernel.journal import journal as journal_file
 from combee.kernel.journal.journal import SCHEMA
-from combee.kernel.journal.purchases import PURCHASES_NAME, Purchases
+from combee.kernel.journal.purchases import PURCHASES_NAME, Purchases, current_purchase, left_open
 from combee.kernel.journal.scope import key_of
 
 
@@ -301,22 +300,75 @@ def test_a_closed_journal_says_so_whatever_it_is_asked(tmp_path: Path) -> None:
             ask()
 
 
-def test_what_many_kills_left_open_is_not_written_anew_at_each_purchase(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("combee.kernel.journal.purchases._COMPACT", 8)
-    for _ in range(5):  # each process begins the same four, and dies
-        killed = Purchases(tmp_path, lambda _: False)
-        for number in range(4):
-            killed.begin(key_of("result", number))
-        os.close(killed._descriptor)  # a killed process leaves the file as it is
-        killed._descriptor = -1
-    purchases = Purchases(tmp_path, lambda _: False)
-    file = tmp_path / PURCHASES_NAME
-    held = tmp_path / "held"
-    held.hardlink_to(file)
-    for number in range(10, 20):
-        purchases.begin(key_of("result", number))
-    assert file.samefile(held)
-    assert file.stat().st_size == 17 * (5 * 4 + 10)
+@pytest.mark.parametrize("left", [0, 1023, 1024, 3000])
+def test_what_kills_left_open_is_there_until_it_is_stored(tmp_path: Path, left: int) -> None:
+    keys = [key_of("result", number) for number in range(left)]
+    for _ in range(3):  # each process marks the same ones, and dies
+        purchases = Purchases(tmp_path, lambda _: False)
+        for key in keys:
+            purchases.mark(key)
+        size = (tmp_path / PURCHASES_NAME).stat().st_size
+        assert size <= 17 * max(1024, 4 * 3 * left), "it grows with what is open, not with what was bought"
+        die(purchases)
+    assert left_open(tmp_path / PURCHASES_NAME) == dict.fromkeys(keys, 3)
+    purchases = Purchases(tmp_path, lambda key: key in keys[::2])
+    assert purchases.lost == set(keys[1::2])
+    for key in keys[1::2]:
+        purchase = purchases.begin(key)
+        assert purchase.lost == 3
+        purchases.clear(purchase.stored())
     purchases.close()
+    assert (tmp_path / PURCHASES_NAME).read_bytes() == b""
+
+
+def die(purchases: Purchases) -> None:
+    """Leave the table as a killed process leaves it."""
+    purchases._table.close()
+    purchases._file.close()
+
+
+def test_a_log_of_an_earlier_version_is_read_as_it_was_meant(tmp_path: Path) -> None:
+    one, two, three = (key_of("result", number) for number in range(3))
+    log = [b"+" + one, b"+" + two, b"-" + one, b"+" + three, b"+" + three, b"+"]
+    (tmp_path / PURCHASES_NAME).write_bytes(b"".join(log))
+    assert left_open(tmp_path / PURCHASES_NAME) == {two: 1, three: 2}
+    with Journal.open(tmp_path) as journal:
+        assert journal.stats().lost == 2
+
+
+async def test_what_only_waits_is_not_open_and_what_failed_is_closed(tmp_path: Path) -> None:
+    table = tmp_path / PURCHASES_NAME
+    with Journal.open(tmp_path) as journal:
+
+        def open_now() -> int:
+            return sum(left_open(table).values())
+
+        async def waits_and_sends_twice() -> JSON:
+            purchase = current_purchase()
+            assert purchase is not None
+            assert open_now() == 1, "work of an unknown kind may cost something from its first moment on"
+            purchase.wait()
+            assert open_now() == 0
+            purchase.send()
+            assert open_now() == 1
+            journal.record_call({"paid": "yes"})
+            journal.flush()
+            assert open_now() == 0, "it is in the books"
+            purchase.send()
+            purchase.send()
+            journal.record_call({"paid": "yes"})
+            journal.flush()
+            assert open_now() == 1
+            return 1
+
+        async def fails() -> JSON:
+            raise CombeeError("no")
+
+        scope = journal.scope(seed=0, epoch=0, step=0)
+        await scope.once("r", "a", None, waits_and_sends_twice)
+        journal.flush()
+        assert open_now() == 0
+        with pytest.raises(CombeeError):
+            await scope.once("r", "b", None, fails)
+        assert open_now() == 0
+        assert current_purchase() is None

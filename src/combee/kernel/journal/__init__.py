@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from combee.kernel.journal.journal import JOURNAL_NAME, Event, Journal
-from combee.kernel.journal.purchases import Loss, lost_before
+from combee.kernel.journal.purchases import Purchase, current_purchase
 from combee.kernel.journal.scope import Address, MemoryScope, Place, Scope
 from combee.kernel.journal.store import Stats
 from combee.kernel.journal.values import JSON, JSONLike, canonical_json, clean_text, hash_json
@@ -17,14 +17,14 @@ __all__ = [
     "JSONLike",
     "Journal",
     "LabelMove",
-    "Loss",
     "MemoryScope",
     "Place",
+    "Purchase",
     "Scope",
     "Stats",
     "Version",
     "canonical_json",
     "clean_text",
+    "current_purchase",
     "hash_json",
-    "lost_before",
 ]

@@ -19,7 +19,7 @@ from typing import Self
 
 from combee.errors import CombeeError, StorageError, UsageError
 from combee.kernel.journal.lock import RunLock
-from combee.kernel.journal.purchases import Purchases
+from combee.kernel.journal.purchases import Purchases, current_purchase
 from combee.kernel.journal.scope import Address, BoundScope, Place, Scope
 from combee.kernel.journal.storage import (
     Reader,
@@ -202,8 +202,10 @@ class Journal(Versions):
             yield Event(number, what, parse_json(data), at)
 
     def record_call(self, row: JSONLike) -> None:
-        """Add a row to the ledger of calls."""
-        self._writing().put(_CALL, (canonical_json(row), time.time()))
+        """Add a row to the ledger of calls; it answers for one attempt of the purchase that is under way here."""
+        purchase = current_purchase()
+        marks = purchase.booked() if purchase is not None else ()
+        self._writing().put(_CALL, (canonical_json(row), time.time()), marks=marks)
 
     def calls(self) -> Iterator[JSON]:
         """Yield the rows of the ledger, in order."""
@@ -309,4 +311,4 @@ def _open_to_write(path: Path, lock: RunLock) -> _Parts:
         reader.close()
         connection.close()
         raise
-    return _Parts(path, reader, Writer(connection, path, purchases.stored), purchases, lock)
+    return _Parts(path, reader, Writer(connection, path, purchases.clear), purchases, lock)

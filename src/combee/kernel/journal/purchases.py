@@ -1,138 +1,160 @@
-"""Which results were being bought when a process died: a small file of keys, written before each purchase.
+"""What is being bought just now: a small table in a file, so that a killed process leaves behind what it may have paid.
 
-A key that was begun, did not fail, and has no stored result was lost in flight or in the last commit window, and may
-have been paid for. When it is bought again, whoever keeps the books asks `lost_before` and books it at what the second
-purchase takes: that costs nothing before. Records have 17 bytes: `+` (begun) or `-` (one begin undone), and the key.
+A row is a key in memory that the system writes out whatever becomes of the process: it is marked before a request goes
+out and cleared when what it came to is on disk. What a killed process left was in flight or inside the last commit
+window, and may have been paid for. When its result is bought again, whoever keeps the books asks `current_purchase` and
+books it at what the second purchase takes. Marking costs no system call, so nothing waits for it.
 """
 
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import threading
-from collections import Counter
-from collections.abc import Callable, Hashable
-from contextlib import suppress
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
-from combee.errors import StorageError
+from combee.errors import StorageError, UsageError
 
-__all__ = ["LOSS", "PURCHASES_NAME", "Loss", "Purchases", "left_open", "lost_before"]
+__all__ = ["PURCHASE", "PURCHASES_NAME", "Purchase", "Purchases", "current_purchase", "left_open"]
 
 PURCHASES_NAME = "journal.open"
-_RECORD = 17
-_COMPACT = 65_536  # records after which the file is written anew with only what is open; or twice as many as those
+_ROW = 17  # bytes: `+` and a key; cleared rows are zeros. Earlier versions wrote a log with `-` for a begin undone.
+_FIRST = 1024  # rows of a new table; it doubles when it is full
 
 
-@dataclass(slots=True)
-class Loss:
-    """A purchase that earlier processes began `times` times and could not store; `booked` once somebody counted it."""
+class Purchase:
+    """One result that is being bought.
 
-    times: int
-    booked: bool = False
-
-
-LOSS: ContextVar[Loss | None] = ContextVar("loss", default=None)
-"""The loss behind the purchase that is under way in this context; `BoundScope.once` sets it."""
-
-
-def lost_before() -> Loss | None:
-    """Return the loss behind the purchase that is under way here, where earlier processes may have paid for it too.
-
-    None once it is booked: another try, or another call of the same purchase, is none of theirs.
+    The work begins marked: it may cost something at any time. A model's engine takes over with `wait` and marks each
+    attempt with `send`, so that a call that only waits for its turn is not taken for a paid one.
     """
-    loss = LOSS.get()
-    return None if loss is None or loss.booked else loss
+
+    def __init__(self, key: bytes, table: Purchases, rows: list[int]) -> None:
+        self.key = key
+        self.lost = len(rows)
+        """How often killed processes may have paid for this result; 0 once somebody booked it."""
+        self._table = table
+        self._rows = rows
+        self._begun: int | None = table.mark(key)
+        self._rows.append(self._begun)
+
+    def wait(self) -> None:
+        """Say that nothing is paid until the next `send`."""
+        if self._begun is not None:
+            self._rows.remove(self._begun)
+            self._table.clear((self._begun,))
+            self._begun = None
+
+    def send(self) -> None:
+        """Mark an attempt whose request goes out now."""
+        self._rows.append(self._table.mark(self.key))
+
+    def booked(self) -> tuple[int, ...]:
+        """Return the row to be cleared when one entry in the books about this purchase is on disk."""
+        return (self._rows.pop(),) if self._rows else ()
+
+    def stored(self) -> tuple[int, ...]:
+        """Return the rows to be cleared when the result is on disk."""
+        rows, self._rows = tuple(self._rows), []
+        return rows
+
+    def failed(self) -> None:
+        """Note that nothing came of it; what was lost before stays until somebody books it."""
+        self._table.fail(self.key, self._rows, self.lost)
+
+
+PURCHASE: ContextVar[Purchase | None] = ContextVar("purchase", default=None)
+"""The purchase that is under way in this context; `BoundScope.once` sets it."""
+
+
+def current_purchase() -> Purchase | None:
+    """Return the purchase that is under way here, or None where nothing keeps the result."""
+    return PURCHASE.get()
 
 
 class Purchases:
-    """The open purchases of a run; `lost` are those that earlier processes left open."""
+    """The open purchases of a run; `lost` are the results that earlier processes began to buy and could not store."""
 
     def __init__(self, run_dir: Path, stored: Callable[[bytes], bool]) -> None:
         self._path = run_dir / PURCHASES_NAME
         self._lock = threading.Lock()
-        self._lost = {key: Loss(times) for key, times in left_open(self._path).items() if not stored(key)}
-        # How often each is begun and not stored; a purchase killed twice may have been paid for twice.
-        self._open: dict[Hashable, int] = {key: loss.times for key, loss in self._lost.items()}
-        self._records = self._compact_at = 0
-        self._descriptor = -1
-        self._rewrite()
+        left = {key: times for key, times in left_open(self._path).items() if not stored(key)}
+        self.lost = frozenset(left)
+        keys = [key for key, times in left.items() for _ in range(times)]
+        self._left: dict[bytes, list[int]] = defaultdict(list)
+        for row, key in enumerate(keys):
+            self._left[key].append(row)
+        size = max(_FIRST, 2 * len(keys))
+        self._file = self._write(keys, size)
+        self._table = mmap.mmap(self._file.fileno(), size * _ROW)
+        self._free = list(range(size - 1, len(keys) - 1, -1))
 
-    @property
-    def lost(self) -> int:
-        """How many results earlier processes had begun to buy and could not store."""
-        return len(self._lost)
+    def begin(self, key: bytes) -> Purchase:
+        """Note that a purchase begins."""
+        return Purchase(key, self, self._left.pop(key, []))
 
-    def loss(self, key: bytes) -> Loss | None:
-        """Return what earlier processes lost of this result, or None."""
-        return self._lost.get(key)
-
-    def begin(self, key: bytes) -> Loss | None:
-        """Note that a purchase begins; return what earlier processes lost of it."""
+    def mark(self, key: bytes) -> int:
+        """Mark a row with this key. Raises `StorageError` when there is no space for another one."""
         with self._lock:
-            self._open[key] = self._open.get(key, 0) + 1
-            self._append(b"+" + key)
-            if self._records >= self._compact_at:
-                self._rewrite()
-        loss = self._lost.get(key) if self._lost else None
-        return None if loss is None or loss.booked else loss
+            if self._table.closed:
+                raise UsageError("the journal is closed", hint="Use it inside its `with` block.")
+            if not self._free:
+                self._grow()
+            row = self._free.pop()
+            self._table[row * _ROW : (row + 1) * _ROW] = b"+" + key
+            return row
 
-    def fail(self, key: bytes) -> None:
-        """Note that a purchase gave nothing to store. What was lost before stays open until somebody booked it."""
+    def clear(self, rows: Iterable[int]) -> None:
+        """Clear rows: what they stand for is on disk, or was never paid."""
         with self._lock:
-            loss = self._lost.get(key)
-            undone = self._open.get(key, 0) if loss is None or loss.booked else 1
-            self._open[key] = self._open.get(key, 0) - undone
-            if self._open[key] <= 0:
-                del self._open[key]
-            # Who calls has a failure of its own to report; one key too many in the list is a smaller matter.
-            with suppress(StorageError):
-                self._append((b"-" + key) * undone)
+            if self._table.closed:
+                return
+            for row in rows:
+                self._table[row * _ROW] = 0
+                self._free.append(row)
 
-    def stored(self, keys: list[Hashable]) -> None:
-        """Note that results are on disk. Costs no write: a key with a stored result is never counted as lost."""
-        with self._lock:
-            for key in keys:
-                self._open.pop(key, None)
+    def fail(self, key: bytes, rows: list[int], lost: int) -> None:
+        """Clear all rows of a purchase but the lost ones."""
+        self.clear(rows[lost:])
+        if lost:
+            self._left[key] = rows[:lost]
 
     def close(self) -> None:
         """Leave only what is still open in the file. May be called again."""
         with self._lock:
-            if self._descriptor < 0:
+            if self._table.closed:
                 return
-            try:
-                self._rewrite()
-            finally:
-                os.close(self._descriptor)
-                self._descriptor = -1
+            left = _marked(self._table[:])
+            self._table.close()
+            self._file.close()
+        self._write(list(left.elements()), 0).close()
 
-    def _append(self, record: bytes) -> None:
-        self._records += 1
+    def _grow(self) -> None:
+        size = len(self._table) // _ROW
         try:
-            os.write(self._descriptor, record)
+            self._file.seek(0, os.SEEK_END)
+            self._file.write(bytes(size * _ROW))  # not a hole: on a full disk this fails, and no mark later on
         except OSError as error:
             raise _failed(self._path, error) from error
+        self._table.close()
+        self._table = mmap.mmap(self._file.fileno(), 2 * size * _ROW)
+        self._free = list(range(2 * size - 1, size - 1, -1))
 
-    def _rewrite(self) -> None:
-        data = b"".join((b"+" + key) * times for key, times in self._open.items() if isinstance(key, bytes))
+    def _write(self, keys: Sequence[bytes], size: int) -> FileIO:
+        """Put a file with these keys and room for `size` rows in place of the old one; return it, open."""
         fresh = self._path.with_name(self._path.name + ".new")
+        data = b"".join(b"+" + key for key in keys)
         try:
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
-            try:
-                os.write(descriptor, data)
-                fresh.replace(self._path)
-            except OSError:
-                os.close(descriptor)
-                raise
+            fresh.write_bytes(data.ljust(size * _ROW, b"\0"))
+            fresh.replace(self._path)
+            return self._path.open("r+b", buffering=0)
         except OSError as error:
             raise _failed(self._path, error) from error
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-        self._descriptor = descriptor
-        self._records = len(data) // _RECORD
-        self._compact_at = max(_COMPACT, 2 * self._records)
 
 
 def _failed(path: Path, error: OSError) -> StorageError:
@@ -144,14 +166,18 @@ def _failed(path: Path, error: OSError) -> StorageError:
 
 
 def left_open(path: Path) -> dict[bytes, int]:
-    """Return how often each result was begun and not undone, by the list at `path`; stored ones may be among them."""
+    """Return how often each result was begun and not stored, by the table at `path`; stored ones may be among them."""
     try:
-        data = path.read_bytes()
+        return dict(_marked(path.read_bytes()))
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise _failed(path, error) from error
+
+
+def _marked(table: bytes) -> Counter[bytes]:
     left: Counter[bytes] = Counter()
-    for start in range(0, len(data) - _RECORD + 1, _RECORD):
-        left[data[start + 1 : start + _RECORD]] += 1 if data[start] == ord("+") else -1
-    return {key: times for key, times in left.items() if times > 0}
+    for start in range(0, len(table) - _ROW + 1, _ROW):
+        if table[start]:
+            left[table[start + 1 : start + _ROW]] += 1 if table[start] == ord("+") else -1
+    return +left

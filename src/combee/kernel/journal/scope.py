@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from combee.kernel.journal.purchases import LOSS, Loss
+from combee.kernel.journal.purchases import PURCHASE, Purchase
 from combee.kernel.journal.values import JSON, JSONLike, Spelled, canonical_json, clean_text, hash_json, parse_json
 
 __all__ = ["Address", "BoundScope", "MemoryScope", "Place", "Scope", "SingleFlight", "Store", "key_of"]
@@ -148,15 +148,11 @@ class Store(Protocol):
         """Return the stored text of a result."""
         ...
 
-    def begin(self, key: bytes) -> Loss | None:
-        """Note that a result is about to be bought; raise when it could not be stored. Return what was lost of it."""
+    def begin(self, key: bytes) -> Purchase | None:
+        """Note that a result is about to be bought; raise when it could not be stored."""
         ...
 
-    def fail(self, key: bytes) -> None:
-        """Note that nothing came of it."""
-        ...
-
-    def keep(self, key: bytes, address: Address, text: str) -> None:
+    def keep(self, key: bytes, address: Address, text: str, purchase: Purchase | None) -> None:
         """Store a result."""
         ...
 
@@ -205,8 +201,7 @@ class BoundScope:
             outcome = store.find(key)  # it may have come home between the look and the lead
             if outcome is not None:
                 return parse_json(outcome)
-            made, outcome = await self._buy(key, make)
-            store.keep(key, address, outcome)
+            made, outcome = await self._buy(key, address, make)
         except Exception as error:
             outcome = error
             raise
@@ -214,19 +209,23 @@ class BoundScope:
             store.flights.land(key, outcome)
         return made if type(made) is Spelled else parse_json(outcome)  # reading its text would give an equal value
 
-    async def _buy(self, key: bytes, make: Callable[[], Awaitable[JSONLike]]) -> tuple[JSONLike, str]:
-        loss, outer = self._store.begin(key), LOSS.get()
-        if loss is not outer:  # also where a purchase inside a lost one is a new one
-            LOSS.set(loss)
-        try:
+    async def _buy(self, key: bytes, address: Address, make: Callable[[], Awaitable[JSONLike]]) -> tuple[JSONLike, str]:
+        purchase, outer = self._store.begin(key), PURCHASE.get()
+        if purchase is None:
             made = await make()
-            return made, canonical_json(made)
-        except BaseException:
-            self._store.fail(key)
-            raise
-        finally:
-            if loss is not outer:
-                LOSS.set(outer)
+            text = canonical_json(made)
+        else:
+            PURCHASE.set(purchase)
+            try:
+                made = await make()
+                text = canonical_json(made)
+            except BaseException:
+                purchase.failed()
+                raise
+            finally:
+                PURCHASE.set(outer)
+        self._store.keep(key, address, text, purchase)
+        return made, text
 
     def decide(self, name: str, value: JSONLike) -> JSON:
         """See `Scope.decide`."""
@@ -256,10 +255,7 @@ class _MemoryStore:
     def begin(self, key: bytes) -> None:
         """Nothing to note and nothing lost: memory dies with the process."""
 
-    def fail(self, key: bytes) -> None:
-        """Nothing to note either."""
-
-    def keep(self, key: bytes, address: Address, text: str) -> None:
+    def keep(self, key: bytes, address: Address, text: str, purchase: Purchase | None) -> None:
         self._results[key] = text
 
     def find_decision(self, place: Place, name: str) -> str | None:

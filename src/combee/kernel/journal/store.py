@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, fields
 
 from combee.errors import UsageError
-from combee.kernel.journal.purchases import Loss, Purchases
+from combee.kernel.journal.purchases import Purchase, Purchases
 from combee.kernel.journal.scope import Address, Place, SingleFlight, key_of
 from combee.kernel.journal.storage import Reader
 from combee.kernel.journal.writer import Insert, Writer
@@ -46,7 +46,7 @@ class FileStore:
         self._purchases = purchases
         self._lock = threading.Lock()
         self._counts = dict.fromkeys((field.name for field in fields(Stats)), 0)
-        self._counts["lost"] = purchases.lost if purchases else 0
+        self._counts["lost"] = len(purchases.lost) if purchases else 0
         # Who writes holds the lock, so nobody else adds rows: what is not in this set is not in the file either.
         keys = "SELECT key FROM results UNION ALL SELECT key FROM decisions"
         self._known: set[bytes] | None = {row[0] for row in reader.rows(keys)} if writer is not None else None
@@ -63,24 +63,21 @@ class FileStore:
             self._count("reused")
         return text
 
-    def begin(self, key: bytes) -> Loss | None:
+    def begin(self, key: bytes) -> Purchase:
         """See `Store.begin`. Raises before anything is paid when the result could not be stored."""
         writer, purchases = self._writing()
         writer.check()
         return purchases.begin(key)
 
-    def fail(self, key: bytes) -> None:
-        """See `Store.fail`."""
-        self._writing()[1].fail(key)
-
-    def keep(self, key: bytes, address: Address, text: str) -> None:
+    def keep(self, key: bytes, address: Address, text: str, purchase: Purchase | None) -> None:
         """See `Store.keep`."""
         writer, purchases = self._writing()
         what = (address.role, address.item, address.attempt, address.inputs)
         self._learn(key)
-        writer.put(_RESULT, (key, *address.place.parts(), *what, text, time.time()), key=key, text=text)
+        marks = purchase.stored() if purchase is not None else ()
+        writer.put(_RESULT, (key, *address.place.parts(), *what, text, time.time()), key=key, text=text, marks=marks)
         self._count("bought")
-        if purchases.loss(key) is not None:
+        if key in purchases.lost:
             self._count("bought_again")
 
     def find_decision(self, place: Place, name: str) -> str | None:

@@ -42,6 +42,7 @@ class _Row:
     insert: Insert
     values: tuple[object, ...]
     key: Hashable
+    marks: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -55,11 +56,9 @@ class _State:
 
 
 class Writer:
-    """Owns the writing connection. `committed` is called, on the writer's thread, with the keys that are now safe."""
+    """Owns the writing connection. `committed` is called, on the writer's thread, with the marks of what is on disk."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, path: Path, committed: Callable[[list[Hashable]], None] | None = None
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, committed: Callable[[list[int]], None]) -> None:
         self._connection = connection
         self._path = path
         self._committed = committed
@@ -70,8 +69,18 @@ class Writer:
         self._thread = threading.Thread(target=self._loop, name="combee-journal", daemon=True)
         self._thread.start()
 
-    def put(self, insert: Insert, values: tuple[object, ...], *, key: Hashable = None, text: str | None = None) -> None:
+    def put(
+        self,
+        insert: Insert,
+        values: tuple[object, ...],
+        *,
+        key: Hashable = None,
+        text: str | None = None,
+        marks: tuple[int, ...] = (),
+    ) -> None:
         """Queue a row. With `key` and `text`, `waiting(key)` gives the text until the row is committed.
+
+        `marks` (see `purchases`) are handed to `committed` when the row is on disk.
 
         Raises:
             StorageError: An earlier group could not be written.
@@ -82,7 +91,7 @@ class Writer:
             state = self._state
             if text is not None:
                 self._waiting[key] = text
-            state.rows.append(_Row(insert, values, key))
+            state.rows.append(_Row(insert, values, key, marks))
             state.queued += 1
             if len(state.rows) == 1 or len(state.rows) == _GROUP:
                 self._changed.notify_all()
@@ -148,15 +157,14 @@ class Writer:
             try:
                 with boundary(self._path):
                     self._commit(batch)
-                keys = [row.key for row in batch if row.key is not None]
-                if self._committed is not None:
-                    self._committed(keys)
+                self._committed([mark for row in batch for mark in row.marks])
             except Exception as error:  # noqa: BLE001 - handed to whoever writes or flushes next
                 self._fail(error)
                 return
             with self._changed:
-                for key in keys:
-                    self._waiting.pop(key, None)
+                for row in batch:
+                    if row.key is not None:
+                        self._waiting.pop(row.key, None)
                 self._state.committed += len(batch)
                 self._changed.notify_all()
 

@@ -13,10 +13,10 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from combee.swarm.git import git, git_or_none
+from combee.swarm.repository import git, git_or_none
 from combee.swarm.team.state import moment
 
-__all__ = ["Commit", "History", "LeadEdit", "is_production", "read_history"]
+__all__ = ["Commit", "LeadEdit", "TeamHistory", "is_production", "read_history"]
 
 _MERGE = re.compile(r"Merge branch '(?P<branch>clawteam/[^']+)'")
 # No message of a commit holds a zero byte. Each field begins with a letter, so that two of them mean a new commit only.
@@ -55,7 +55,7 @@ class LeadEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class TeamHistory:
     """Commits oldest first, and files of the base work tree that differ from its last commit."""
 
     base: str
@@ -86,7 +86,7 @@ def is_production(path: str) -> bool:
     return pure.suffix == ".py" and not tests and not pure.name.startswith("test_") and pure.name != "conftest.py"
 
 
-def read_history(repository: Path, team: str, lead: str, *, base: str | None = None, since: str = "") -> History:
+def read_history(repository: Path, team: str, lead: str, *, base: str | None = None, since: str = "") -> TeamHistory:
     """Read the history of `repository`.
 
     Args:
@@ -108,7 +108,7 @@ def read_history(repository: Path, team: str, lead: str, *, base: str | None = N
     owners = _owners(rows, _heads(repository, team), main_line)
     commits = [_commit(repository, row, owners, landed, lead) for row in reversed(rows)]
     status = git(repository, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
-    return History(base, tuple(commits), tuple(sorted(entry[3:] for entry in status.split("\0") if entry)))
+    return TeamHistory(base, tuple(commits), tuple(sorted(entry[3:] for entry in status.split("\0") if entry)))
 
 
 @dataclass(frozen=True, slots=True)

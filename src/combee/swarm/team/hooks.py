@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from combee.errors import UsageError
-from combee.swarm.git import git
+from combee.swarm.repository import git
 from combee.swarm.team.state import TRANSITIONS, json_object, text_of
 
 __all__ = ["install_shim", "install_trailer", "record_transitions"]

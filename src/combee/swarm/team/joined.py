@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from combee.redaction import Outcome, Role, Step, Trace, trace_id
-from combee.swarm.team.history import Commit, History, is_production
+from combee.swarm.team.history import Commit, TeamHistory, is_production
 from combee.swarm.team.score import TeamScore
 from combee.swarm.team.state import TeamState
 
@@ -25,7 +25,7 @@ class _Happening:
 
 def team_trace(
     state: TeamState,
-    history: History,
+    history: TeamHistory,
     score: TeamScore | None = None,
     tests: Mapping[str, bool] | None = None,
     *,
@@ -55,7 +55,7 @@ def team_trace(
     return Trace(trace_id(state.goal, found, outcome, name), state.goal, found, outcome, meta=meta)
 
 
-def _all(state: TeamState, history: History) -> Iterable[_Happening]:
+def _all(state: TeamState, history: TeamHistory) -> Iterable[_Happening]:
     owners = {task.id: task.owner for task in state.tasks}
     for task in state.tasks:
         text = f"[task] {task.subject} (owner: {task.owner or 'none'}, last state: {task.status})"

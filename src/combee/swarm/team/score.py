@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from combee.swarm.team.history import Commit, History, LeadEdit, is_production
+from combee.swarm.team.history import Commit, LeadEdit, TeamHistory, is_production
 from combee.swarm.team.state import TeamState
 
 __all__ = ["WEIGHTS", "Roles", "TeamScore", "score_run"]
@@ -49,7 +49,7 @@ class TeamScore:
 
 def score_run(
     state: TeamState,
-    history: History,
+    history: TeamHistory,
     tests: Mapping[str, bool],
     *,
     expected: Iterable[str] = (),
@@ -79,7 +79,7 @@ def score_run(
     return TeamScore(ratio, completion, coordination, collaboration, (*reasons, *missed, *lacking), edits)
 
 
-def _completion(state: TeamState, history: History, *, complete: bool) -> float:
+def _completion(state: TeamState, history: TeamHistory, *, complete: bool) -> float:
     """Share of tasks that are marked completed and whose owner's work is in; without tasks, whether all tests pass."""
     if not state.tasks:
         return float(complete)
@@ -88,11 +88,11 @@ def _completion(state: TeamState, history: History, *, complete: bool) -> float:
     return done / len(state.tasks)
 
 
-def _work(history: History, agent: str) -> list[Commit]:
+def _work(history: TeamHistory, agent: str) -> list[Commit]:
     return [commit for commit in history.commits if commit.agent == agent and commit.merged is None]
 
 
-def _coordination(state: TeamState, history: History, lead: str, roles: Roles) -> tuple[float, list[str]]:
+def _coordination(state: TeamState, history: TeamHistory, lead: str, roles: Roles) -> tuple[float, list[str]]:
     """Three checks: work is assigned before it begins, the failure is told, merges wait for READY."""
     work = [commit for agent in (roles.dev, roles.qa) for commit in _work(history, agent)]
     if not work:
@@ -119,7 +119,7 @@ def _coordination(state: TeamState, history: History, lead: str, roles: Roles) -
 
 
 def _collaboration(
-    state: TeamState, history: History, edits: tuple[LeadEdit, ...], roles: Roles
+    state: TeamState, history: TeamHistory, edits: tuple[LeadEdit, ...], roles: Roles
 ) -> tuple[float, list[str]]:
     """0 where the lead edited; else the mean of: developer at work, tester at work, their branches merged."""
     lacking: list[str] = []

@@ -11,7 +11,7 @@ from combee.errors import UsageError
 
 __all__ = [
     "TRANSITIONS",
-    "Message",
+    "TeamMessage",
     "TeamState",
     "TeamTask",
     "Transition",
@@ -28,7 +28,7 @@ _SAID = ("content", "plan", "summary", "feedback", "reason", "lastTask")
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class TeamMessage:
     """One message; `to` is empty for a broadcast to all."""
 
     at: datetime
@@ -69,7 +69,7 @@ class TeamState:
     goal: str
     lead: str
     members: tuple[str, ...]
-    messages: tuple[Message, ...] = ()
+    messages: tuple[TeamMessage, ...] = ()
     tasks: tuple[TeamTask, ...] = ()
     transitions: tuple[Transition, ...] = ()
     problems: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ def read_state(data: Path, team: str) -> TeamState:
             said = "\n".join(part for key in _SAID if (part := text_of(row, key)))
             kind = text_of(row, "type") or "message"
             messages.append(
-                Message(moment(text_of(row, "timestamp")), text_of(row, "from"), text_of(row, "to"), kind, said)
+                TeamMessage(moment(text_of(row, "timestamp")), text_of(row, "from"), text_of(row, "to"), kind, said)
             )
     tasks = []
     for file in sorted((data / "tasks" / team).glob("task-*.json")):

@@ -1,7 +1,7 @@
-"""Agents on a language model through pydantic-ai (extra `combee-learn[swarm]`): the same loop, another brain.
+"""Agents on a language model through pydantic-ai (extra `combee-learn[swarm]`): the same loop, another model.
 
-One thought is one request; tools, window and mail stay the runtime's. `policy_brain` puts a scripted policy behind
-pydantic-ai's function model, so that a script can be rehearsed on the very path that a model takes.
+One reply is one request; tools, window and mail stay the runtime's. `policy_behind_pydantic` puts a scripted policy
+behind pydantic-ai's function model, so that a script can be rehearsed on the very path that a model takes.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from combee.errors import CallError, CallErrorKind, UsageError, how_to_install
 from combee.model import Usage
-from combee.swarm.brain import Policy, Thought, View
-from combee.swarm.window import Call, Entry, count, spoken
+from combee.swarm.agents import Policy, Reply, View
+from combee.swarm.context import Call, Entry, count, spoken
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.models.function import AgentInfo
 
-__all__ = ["PydanticBrain", "at_endpoint", "known_name", "policy_brain"]
+__all__ = ["PydanticModel", "at_endpoint", "known_name", "policy_behind_pydantic"]
 
 
 @dataclass(frozen=True)
-class PydanticBrain:
+class PydanticModel:
     """Thinks with a model of pydantic-ai: a name ("openai:gpt-5") or one of its model objects.
 
     `instructions` are the system prompts by role; "" stands for every other role. `max_tokens` bounds one reply.
@@ -37,7 +37,7 @@ class PydanticBrain:
     max_tokens: int | None = None
     slow: bool = field(default=True, init=False)
 
-    async def think(self, view: View) -> Thought:
+    async def reply(self, view: View) -> Reply:
         """Return the model's reply.
 
         Raises:
@@ -174,7 +174,7 @@ def _messages(entries: Sequence[Entry], instructions: str) -> list[ModelMessage]
     return messages
 
 
-def _thought(reply: ModelResponse) -> Thought:
+def _thought(reply: ModelResponse) -> Reply:
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     text = "".join(part.content for part in reply.parts if isinstance(part, TextPart))
@@ -185,8 +185,8 @@ def _thought(reply: ModelResponse) -> Thought:
     )
     usage = reply.usage
     if not usage.has_values():
-        return Thought(text, calls)
-    return Thought(text, calls, Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens))
+        return Reply(text, calls)
+    return Reply(text, calls, Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens))
 
 
 def _arguments(args: str | Mapping[str, Any] | None) -> str:
@@ -194,8 +194,8 @@ def _arguments(args: str | Mapping[str, Any] | None) -> str:
     return args if isinstance(args, str) else json.dumps(args or {}, ensure_ascii=False)
 
 
-def policy_brain(policy: Policy) -> PydanticBrain:
-    """Return a brain that runs a scripted policy behind pydantic-ai's function model, metered like the plain driver."""
+def policy_behind_pydantic(policy: Policy) -> PydanticModel:
+    """Return a model that runs a scripted policy behind pydantic-ai's function model, metered like the plain driver."""
 
     def model_of(view: View) -> Model:
         from pydantic_ai.messages import ModelResponse, ModelResponsePart, TextPart, ToolCallPart
@@ -204,16 +204,16 @@ def policy_brain(policy: Policy) -> PydanticBrain:
 
         async def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
             said = policy(view)
-            thought = Thought(said) if isinstance(said, str) else said
-            parts: list[ModelResponsePart] = [TextPart(thought.text)] if thought.text or not thought.calls else []
-            parts += [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in thought.calls]
-            said_tokens = spoken(thought.text, thought.calls)
+            reply = Reply(said) if isinstance(said, str) else said
+            parts: list[ModelResponsePart] = [TextPart(reply.text)] if reply.text or not reply.calls else []
+            parts += [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in reply.calls]
+            said_tokens = spoken(reply.text, reply.calls)
             usage = RequestUsage(input_tokens=_metered(messages), output_tokens=said_tokens)
             return ModelResponse(parts=parts, usage=usage)
 
         return FunctionModel(reply)
 
-    return PydanticBrain(model_of)
+    return PydanticModel(model_of)
 
 
 def _metered(messages: Sequence[ModelMessage]) -> int:

@@ -17,7 +17,7 @@ from combee.kernel.journal.lock import RunLock
 from combee.run.words import typed
 from combee.swarm import Swarm, World
 from combee.swarm.config import SwarmFile, prepare, read_swarm_file
-from combee.swarm.places import FILE, check_places, no_database, run_by, worlds_in
+from combee.swarm.files import FILE, check_places, no_database, run_by, worlds_in
 from combee.swarm.world import NoWorldError
 from combee.terminal.options import Place
 

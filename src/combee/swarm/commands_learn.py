@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 import click
 
-from combee.cli.swarm_told import Control, Told, print_told
 from combee.errors import INTERRUPTED, BudgetError, CombeeError, UsageError
 from combee.kernel.journal import JSON, Journal, Scope
 from combee.kernel.learn import (
@@ -28,19 +29,20 @@ from combee.kernel.learn import (
 from combee.kernel.playbook import Playbook, from_json, save, tokens
 from combee.kernel.runner import run_sync
 from combee.report import write_report
-from combee.run.config import read_config
-from combee.run.spec import Agent, RunSpec, agent_of, held_out, judge_of
+from combee.run.settings import read_settings
+from combee.run.spec import Agent, held_out, judge_of, make_agent
 from combee.run.tables import tables_of
+from combee.run.words import typed
 from combee.swarm import Swarm
+from combee.swarm.briefing import Lessons
 from combee.swarm.config import SwarmFile
-from combee.swarm.crew import Crew, addressed
-from combee.swarm.learning import HeldOutTasks, SwarmTasks
-from combee.swarm.lessons import Lessons
+from combee.swarm.learning import HeldOutTasks, SwarmGenerator, SwarmTasks, addressed
+from combee.swarm.opening import shown
 from combee.tasks import Fields, TaskSet, load
 from combee.terminal.display import make_display
 from combee.traces.mining import MiningCurator, MiningReflector
 
-__all__ = ["Parts", "learn_in_rounds", "parts_of"]
+__all__ = ["Control", "LearningParts", "SwarmLearned", "learn_in_rounds", "parts_of", "print_learned"]
 
 _MODEL_ONLY = ("prompts", "max_cost", "max_calls", "max_tokens", "max_minutes", "base_url", "max_in_flight")
 
@@ -74,7 +76,7 @@ def _tasks_of(described: SwarmFile, seed: int) -> TaskSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class LearningParts:
     """What one run needs; made before anything is written."""
 
     described: SwarmFile
@@ -93,32 +95,24 @@ class Parts:
         return HeldOutTasks(swarm, getattr(tasks, split), tasks.scorer, self.to, self.config.attempts)
 
 
-def parts_of(described: SwarmFile, options: Mapping[str, Any]) -> Parts:
+def parts_of(described: SwarmFile, options: Mapping[str, Any]) -> LearningParts:
     """Return what a run needs; raises `UsageError` for what is wrong with its tasks, models or settings."""
-    config = read_config(None)
-    tables = tables_of(options, config.model)
-    kind = tables["agent"].pop("kind") or config.agent.get("kind", "lexical")
-    spec = RunSpec.of(
-        config, agent=tables["agent"] | {"kind": kind}, model=tables["model"], budget=tables["budget"],
-        prices=tables["prices"], learn={"seed": options["seed"]},
-    )  # fmt: skip
+    file = read_settings()
+    spec = file.over({**tables_of(options, file), "learn": {"seed": options["seed"]}})
     idle = [name for name in _MODEL_ONLY if options.get(name) is not None]
-    if kind != "ace" and idle:
+    if idle and not spec.calls_models:
         hint = "Add --model NAME. What limits the agents stands in the file, below [budget]."
         raise UsageError(f"--{idle[0].replace('_', '-')} does nothing without a model that reflects.", hint=hint)
     tasks = _tasks_of(described, options["seed"] or 0)
     size = min(int(described.learn.get("batch", len(tasks.train))), len(tasks.train))
     rounds = options["rounds"] or int(described.learn.get("rounds", 3))
-    learning = {**spec.learn, "epochs": rounds, "batch": size, "eval_every": size, "quorum": 1.0}
-    settled = LearnConfig.from_json(learning)
+    spec = spec.over({"learn": {"epochs": rounds, "batch": size, "eval_every": size, "quorum": 1.0}})
+    settled = spec.learn_config()
     judge = judge_of(spec, settled, held_out(tasks))
-    agent = None
-    if kind == "ace":
-        agent = agent_of(spec.agent, model=spec.model, budget=spec.budget, prices=spec.prices, learn=learning)
-    return Parts(described, tasks, settled, judge, agent)
+    return LearningParts(described, tasks, settled, judge, make_agent(spec) if spec.calls_models else None)
 
 
-def learn_in_rounds(parts: Parts, swarm: Swarm, options: Mapping[str, Any]) -> Told:
+def learn_in_rounds(parts: LearningParts, swarm: Swarm, options: Mapping[str, Any]) -> SwarmLearned:
     """Learn in the folder beside the file, or go on there; the playbook of the last round is what agents go by then."""
     folder = parts.described.learned
     quiet = bool(options["quiet"] or options["as_json"])
@@ -131,22 +125,22 @@ def learn_in_rounds(parts: Parts, swarm: Swarm, options: Mapping[str, Any]) -> T
             display.observe(event)
 
         try:
-            told = run_sync(_learn(parts, swarm, journal, observe, controls=bool(options["controls"])))
+            learned = run_sync(_learn(parts, swarm, journal, observe, controls=bool(options["controls"])))
         except KeyboardInterrupt as stop:
             if options["as_json"]:
-                print_told(_stopped(swarm, journal, seen), as_json=True)
+                print_learned(_stopped(swarm, journal, seen), as_json=True)
             click.echo("Stopped; nothing is lost. The same command goes on.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from stop
-    save(told.result.last, folder / "playbook.json")
-    save(told.result.last, folder / "playbook.md")
+    save(learned.result.last, folder / "playbook.json")
+    save(learned.result.last, folder / "playbook.md")
     try:
         write_report(folder)
     except CombeeError as error:
         click.echo(f"The report was not written: {error}", err=True)
-    return told
+    return learned
 
 
-def _same_run(journal: Journal, parts: Parts) -> None:
+def _same_run(journal: Journal, parts: LearningParts) -> None:
     """A run goes on only as it began: with other tasks or settings its replay would be another run."""
     view = parts.described.lessons(Playbook()).tokens
     settings: dict[str, JSON] = {"tasks": parts.tasks.digest(), "learn": parts.config.to_json(), "view_tokens": view}
@@ -187,27 +181,29 @@ def _kept(journal: Journal) -> LearnResult:
     return LearnResult(book, book, FinishReason.COMPLETED, "", (), (), ())
 
 
-def _stopped(swarm: Swarm, journal: Journal, seen: Sequence[Event]) -> Told:
+def _stopped(swarm: Swarm, journal: Journal, seen: Sequence[Event]) -> SwarmLearned:
     """Return what a run came to that the user stopped, with the keys of any other end."""
     steps = tuple(event for event in seen if isinstance(event, StepFinished))
     validations = tuple(event for event in seen if isinstance(event, Validated))
     reason, detail = FinishReason.INTERRUPTED, "stopped by the user"
     result = replace(_kept(journal), reason=reason, detail=detail, steps=steps, validations=validations)
-    return _told(swarm, journal, result)
+    return _learned(swarm, journal, result)
 
 
-def _told(
+def _learned(
     swarm: Swarm, journal: Journal, result: LearnResult, start: Evaluation | None = None, found: Sequence[Control] = ()
-) -> Told:
+) -> SwarmLearned:
     stats = journal.stats()
     full = tuple(agent.name for agent in swarm.world.agents() if agent.state == "full")
-    return Told(journal.path.parent, result, start, tuple(found), full, stats.reused, stats.bought)
+    return SwarmLearned(journal.path.parent, result, start, tuple(found), full, stats.reused, stats.bought)
 
 
-async def _learn(parts: Parts, swarm: Swarm, journal: Journal, observe: Observer, *, controls: bool) -> Told:
+async def _learn(
+    parts: LearningParts, swarm: Swarm, journal: Journal, observe: Observer, *, controls: bool
+) -> SwarmLearned:
     described, tasks = parts.described, parts.tasks
     lessons = described.lessons(Playbook())
-    crew = Crew(swarm, to=parts.to, lessons=lessons)
+    crew = SwarmGenerator(swarm, to=parts.to, lessons=lessons)
     reflector = cast("TraceReflector", parts.agent.reflector) if parts.agent else MiningReflector()
     curator = parts.agent.curator if parts.agent else MiningCurator()
     if parts.agent is not None:
@@ -241,10 +237,10 @@ async def _learn(parts: Parts, swarm: Swarm, journal: Journal, observe: Observer
         await swarm.aclose()
         if parts.agent is not None:
             await parts.agent.aclose()
-    return _told(swarm, journal, result, start, found)
+    return _learned(swarm, journal, result, start, found)
 
 
-async def _controls(parts: Parts, swarm: Swarm, book: Playbook, scope: Scope) -> AsyncIterator[Control]:
+async def _controls(parts: LearningParts, swarm: Swarm, book: Playbook, scope: Scope) -> AsyncIterator[Control]:
     """Yield what the test tasks give with the last book shown in several ways, to the same agents in the same world."""
     lessons = parts.described.lessons(book)
     whole = Lessons(book, None)
@@ -257,8 +253,97 @@ async def _controls(parts: Parts, swarm: Swarm, book: Playbook, scope: Scope) ->
         "whole playbook, window larger by its size": (whole, larger),
     }
     exam = parts.exam(swarm, parts.tasks, "test")
-    for number, (way, (shown, windows)) in enumerate(ways.items()):
-        found = await exam.score(shown.book, scope.sub(f"control{number}"), shown, windows)
+    for number, (way, (given, windows)) in enumerate(ways.items()):
+        found = await exam.score(given.book, scope.sub(f"control{number}"), given, windows)
         scored = found.evaluation
         each = found.tokens / max(1, len(scored.scores))
         yield Control(way, scored.hits, scored.total, len(scored.errors), round(each, 1), found.full)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The last book on test tasks, shown in one way; `errors` are tasks that no model could be had for."""
+
+    way: str
+    hits: int
+    total: int
+    errors: int
+    tokens: float
+    full: int
+
+
+@dataclass(frozen=True, slots=True)
+class SwarmLearned:
+    """What a learning run gave and what its controls gave; `full` are the agents that take no more questions."""
+
+    folder: Path
+    result: LearnResult
+    start: Evaluation | None
+    controls: tuple[Control, ...]
+    full: tuple[str, ...]
+    reused: int
+    bought: int
+
+
+def print_learned(learned: SwarmLearned, *, as_json: bool) -> None:
+    """Say what each round and each control gave."""
+    rows = list(_rounds(learned))
+    if as_json:
+        data: dict[str, Any] = {
+            "run": str(learned.folder),
+            "reason": learned.result.reason.value,
+            "start": _score(learned.start),
+            "rounds": rows,
+            "bullets": len(learned.result.last),
+            "tokens": tokens(learned.result.last),
+            "calls": {"bought": learned.bought, "reused": learned.reused},
+            "controls": [asdict(one) for one in learned.controls],
+            "full": list(learned.full),
+        }
+        click.echo(json.dumps(data, ensure_ascii=False))
+        return
+    click.echo(f"{learned.result.reason.value}: {learned.result.detail}")
+    click.echo("round  training  held out  bullets  tokens")
+    if learned.start is not None:
+        click.echo(f"{'-':>5}  {'':>8}  {_share(_score(learned.start)):>8}")
+    for row in rows:
+        click.echo(
+            f"{row['round']:>5}  {_share(row['training']):>8}  {_share(row['held_out']):>8}"
+            f"  {row['bullets']:>7}  {row['tokens']:>6}"
+        )
+    click.echo("training: before learning from the round; held out: after it, in a copy of the world")
+    if learned.controls:
+        click.echo("\ntest tasks, last playbook      right  tokens a question")
+    for one in learned.controls:
+        note = f"  {one.full} of its agents were full" if one.full else ""
+        click.echo(f"{one.way:<42} {one.hits}/{one.total}  {one.tokens:>8,.0f}{note}")
+    if learned.full:
+        click.echo(
+            f"full       {', '.join(learned.full)}: their windows hold no more; larger ones, or fewer view_tokens"
+        )
+    click.echo(f"work       {learned.bought} results made, {learned.reused} taken from the journal")
+    click.echo(f"playbook   {shown(learned.folder / 'playbook.md')}")
+    if learned.result.last:
+        click.echo(f"next       {typed('show', shown(learned.folder))}")
+
+
+def _rounds(learned: SwarmLearned) -> Iterator[dict[str, Any]]:
+    held = {one.step: one for one in learned.result.validations}
+    for step in learned.result.steps:
+        seen = held.get(step.step + 1)
+        yield {
+            "round": step.epoch + 1,
+            "step": step.step,
+            "training": [step.hits, step.total],
+            "held_out": [seen.hits, seen.total] if seen is not None else None,
+            "bullets": step.bullets,
+            "tokens": step.tokens,
+        }
+
+
+def _score(found: Evaluation | None) -> list[int] | None:
+    return None if found is None else [found.hits, found.total]
+
+
+def _share(score: list[int] | None) -> str:
+    return f"{score[0] / score[1]:.3f}" if score and score[1] else "-"

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from combee.errors import StorageError, UsageError
-from combee.swarm.brain import Thought, View, use
-from combee.swarm.lessons import LESSONS
+from combee.swarm.agents import Reply, View, use
+from combee.swarm.briefing import LESSONS
 
 __all__ = ["agent", "write_rehearsal"]
 
@@ -29,10 +29,10 @@ WINDOW, VIEW = 2_000, 160  # tokens
 
 _LESSON = re.compile(r"\[([^\]\s]+)\] The tool `read` failed.*? when `path` was `([^`]+)` instead of `([^`]+)`")
 _QUESTION = re.compile(r"Look into the (\w+): what holds for case (\d+)\?")
-_SELF = "combee.swarm.rehearsal:agent"
+_SELF = "combee.swarm.example:agent"
 
 
-def agent(view: View) -> Thought | str:
+def agent(view: View) -> Reply | str:
     """Do what a desk does: read where the lessons say, else where the handbook used to lie, else guess."""
     asked = _QUESTION.search(view.mail.body)
     if asked is None:
@@ -50,12 +50,12 @@ def agent(view: View) -> Thought | str:
         tried = [json.loads(call.arguments)["path"] for entry in view.entries for call in entry.calls]
         chance = random.Random(view.text())  # whatever stands before the agent moves its guess
         left = [place for shelf in SHELVES if (place := _place(shelf, view.agent.role, book)) not in tried]
-        return Thought(calls=(use("read", path=chance.choice(left)),))
+        return Reply(calls=(use("read", path=chance.choice(left)),))
     for entry in view.entries:
         for name, new, old in _LESSON.findall(entry.text) if entry.kind == LESSONS else ():
             if old == path:
-                return Thought(f"As [{name}] says.", (use("read", path=new),))
-    return Thought(calls=(use("read", path=path),))
+                return Reply(f"As [{name}] says.", (use("read", path=new),))
+    return Reply(calls=(use("read", path=path),))
 
 
 def _place(shelf: str, desk: str, book: str) -> str:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
-from combee.cli.swarm_world import described_by, running, shown, starting, the_world, world_option
 from combee.errors import BudgetError, LockedError, UsageError, did_you_mean
 from combee.kernel.runner import run_sync
 from combee.run.words import counted, typed
 from combee.swarm import USER, Mail, Swarm, World, totals
 from combee.swarm.config import SwarmFile, build, populate, put_task, read_swarm_file
-from combee.swarm.directory import subjects
+from combee.swarm.knowledge import subjects
+from combee.swarm.opening import described_by, running, shown, starting, the_world, world_option
 from combee.terminal.options import Place
 
 __all__ = ["ask_command", "json_option", "run_command"]

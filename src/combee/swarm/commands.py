@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from combee.cli.swarm_run import ask_command, json_option, run_command
-from combee.cli.swarm_world import how_to_start, looking_at, starting, world_option
 from combee.errors import UsageError
 from combee.run.words import counted, typed
 from combee.swarm import AgentRow, World, edges, open_asks, totals, traces
+from combee.swarm.commands_run import ask_command, json_option, run_command
 from combee.swarm.config import populate, read_swarm_file
 from combee.swarm.context import load
+from combee.swarm.opening import how_to_start, looking_at, starting, world_option
 from combee.terminal.options import Place, budget_options, model_options
 
 __all__ = ["command"]
@@ -46,15 +46,14 @@ def learn_command(file: Path, **options: Any) -> None:
     out are asked in a copy of the world. A limit that is reached ends the run, and what was learned is kept.
     Limits here count the model that reflects; [budget] in FILE counts the agents.
     """
-    from combee.cli.swarm_learn import learn_in_rounds, parts_of
-    from combee.cli.swarm_told import print_told
+    from combee.swarm.commands_learn import learn_in_rounds, parts_of, print_learned
 
     described = read_swarm_file(file)
     parts = parts_of(described, options)  # what is wrong with them is said before anything is made
     with starting(described) as swarm:
         populate(described, swarm)
-        told = learn_in_rounds(parts, swarm, options)
-    print_told(told, as_json=options["as_json"])
+        learned = learn_in_rounds(parts, swarm, options)
+    print_learned(learned, as_json=options["as_json"])
 
 
 @command.command("init", short_help="Write an example of a swarm that learns into a folder.")
@@ -63,7 +62,7 @@ def learn_command(file: Path, **options: Any) -> None:
 @json_option
 def init_command(folder: Path, seed: int, as_json: bool) -> None:
     """Write a described swarm with documents and tasks into FOLDER: scripted agents, no model, seconds."""
-    from combee.swarm.rehearsal import write_rehearsal
+    from combee.swarm.example import write_rehearsal
 
     path = write_rehearsal(folder, seed=seed)
     following = f"next: {typed('swarm', 'learn', path, '--controls')}"
@@ -124,7 +123,7 @@ def log_command(world: Path | None, last: int, as_json: bool) -> None:
 @json_option
 def graph_command(world: Path | None, out: Path, most: int, as_json: bool) -> None:
     """Draw who talked to whom, with the tokens on the edges."""
-    from combee.cli.swarm_graph import graph
+    from combee.swarm.graph import graph
 
     with looking_at(world) as opened:
         found, names = edges(opened), [agent.name for agent in opened.agents() if agent.mode != "outside"]

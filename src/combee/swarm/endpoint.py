@@ -1,0 +1,230 @@
+"""Agents on any model of `combee.model`, and the choice of a model by the table [model] of a swarm's file.
+
+Tools are called in JSON of the reply, which any model can be asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from combee.errors import CallError, UsageError, did_you_mean
+from combee.model import (
+    Budget,
+    Message,
+    Model,
+    Request,
+    Response,
+    Usage,
+    complete_json,
+    parse_price,
+)
+from combee.swarm.agents import (
+    AgentModel,
+    FailedReplyError,
+    Policy,
+    PolicyModel,
+    Reply,
+    ToolSpec,
+    View,
+    first_words,
+    lookup,
+    use,
+)
+from combee.swarm.context import Call, Entry, WriteSummary
+from combee.swarm.mail import Mail
+from combee.swarm.world import AgentRow
+
+__all__ = ["BUDGET", "MODEL", "EndpointModel", "model_of", "summary_by"]
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "description": "what you say; it ends your turn when you call no tool"},
+        "calls": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"tool": {"type": "string"}, "arguments": {"type": "object"}},
+                "required": ["tool", "arguments"],
+            },
+        },
+    },
+    "required": ["text", "calls"],
+}
+_HANDOVER = (
+    "Your context is full. Write what the next of you must know to go on, in at most {tokens} tokens: facts with their"
+    " numbers and names, what is done, what is open, and which documents hold what. One fact a line, the most needed"
+    " first. Use no tool."
+)
+
+
+def summary_by(model: AgentModel, role: str = "") -> WriteSummary:
+    """Return a writer of summaries that lets a model write them."""
+
+    async def write(entries: Sequence[Entry], tokens: int) -> str:
+        agent = AgentRow("summary", role, "", "serial", "none", 0, "live", 1)
+        order = Entry("user", _HANDOVER.format(tokens=tokens))
+        mail = Mail(0, "", "tell", "", "summary", 1, "", "", order.text, order.tokens)
+        return (await model.reply(View(agent, mail, None, (*entries, order), 0))).text
+
+    return write
+
+
+@dataclass(frozen=True)
+class EndpointModel:
+    """Thinks with a model of `combee.model`, so its limiter, ledger, budget and retries hold.
+
+    Attributes:
+        model: The model.
+        instructions: System prompts by role; "" stands for every other role.
+        max_tokens: Most that one reply may have.
+    """
+
+    model: Model
+    instructions: Mapping[str, str] = field(default_factory=dict)
+    max_tokens: int = 2048
+    slow: bool = field(default=True, init=False)
+
+    async def reply(self, view: View) -> Reply:
+        """Return the model's reply, with what the endpoint charged for it.
+
+        Raises:
+            CallError: The model gave nothing usable; a `FailedReplyError` where that was paid for.
+            BudgetError: A limit is used up; nothing of the reply is booked, and the run ends.
+        """
+        text = self.instructions.get(view.agent.role, self.instructions.get("", "You are one of several agents."))
+        messages = [Message("system", f"{text}\n\n{_how(view.tools)}"), *map(_message, view.entries)]
+        request = Request(
+            tuple(messages), _SCHEMA, self.max_tokens, role=f"swarm/{view.agent.role}", item=view.agent.name
+        )
+        metered = _Metered(self.model)
+        try:
+            reply = await complete_json(metered, request, required=("text",))
+        except CallError as error:
+            if metered.usage is None:
+                raise
+            raise FailedReplyError(error, metered.usage) from error
+        calls = reply.get("calls")
+        return Reply(str(reply["text"] or ""), _calls(calls if isinstance(calls, list) else []), metered.usage)
+
+    async def aclose(self) -> None:
+        """Close the model's connections."""
+        close = getattr(self.model, "aclose", None)
+        if close is not None:
+            await close()
+
+
+class _Metered:
+    """A model that adds up what its replies took: a reply may need a second call to be in form."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.usage: Usage | None = None
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def complete(self, request: Request) -> Response:
+        response = await self._model.complete(request)
+        new, old = response.usage, self.usage or Usage(0, 0)
+        if new is not None:
+            self.usage = Usage(
+                old.prompt + new.prompt, old.completion + new.completion, old.cached + new.cached,
+                old.estimated or new.estimated,
+            )  # fmt: skip
+        return response
+
+
+def _how(tools: Sequence[ToolSpec]) -> str:
+    lines = "\n".join(
+        f"- {tool.name}({', '.join(f'{name}: {about}' for name, about in tool.parameters.items())}): {tool.about}"
+        for tool in tools
+    )
+    form = '{"text": "...", "calls": [{"tool": "...", "arguments": {}}]}'
+    return f"Reply with one JSON object {form}. Without a call your text ends the turn. Tools:\n{lines}"
+
+
+def _message(entry: Entry) -> Message:
+    if entry.role == "assistant":
+        said = "".join(f"\n[{call.name} {call.arguments}]" for call in entry.calls)
+        return Message("assistant", entry.text + said)
+    return Message("user", entry.text)
+
+
+def _calls(raw: list[object]) -> tuple[Call, ...]:
+    made = []
+    for number, one in enumerate(raw):
+        if isinstance(one, dict) and isinstance(one.get("arguments"), dict):
+            made.append(use(str(one.get("tool")), number, **{str(k): str(v) for k, v in one["arguments"].items()}))
+    return tuple(made)
+
+
+MODEL = frozenset({"kind", "name", "base_url", "api_key_env", "max_tokens", "price"})
+BUDGET = frozenset({"max_cost", "max_calls", "max_tokens", "max_minutes"})
+_KINDS = ("endpoint", "lookup", "pydantic-ai", "script")
+
+
+def model_of(
+    settings: Mapping[str, Any], budget: Mapping[str, Any], instructions: Mapping[str, str]
+) -> tuple[AgentModel, WriteSummary]:
+    """Return the model of the tables [model] and [budget], and who writes summaries when a window is full.
+
+    Raises:
+        UsageError: There is no such kind, a setting of it is missing or cannot be used, or a limit in money meets a
+            model without a price.
+    """
+    kind, name = settings.get("kind", "lookup"), settings.get("name", "")
+    if budget and kind != "endpoint":
+        raise UsageError(f"[budget] does nothing for a model of the kind {kind!r}", hint='It holds for "endpoint".')
+    if kind == "lookup":
+        return PolicyModel(lookup), first_words
+    if kind == "script":
+        return PolicyModel(_policy(name)), first_words
+    if kind not in _KINDS:
+        raise UsageError(f"a model of the kind {kind!r}", hint=did_you_mean(kind, _KINDS))
+    if not name:
+        raise UsageError(f"[model] of the kind {kind!r} has no name", hint="Say which model.")
+    if kind == "endpoint":
+        model: AgentModel = EndpointModel(_client(settings, budget), instructions, settings.get("max_tokens", 2048))
+    else:
+        from combee.swarm.pydantic_agents import PydanticModel, at_endpoint, known_name
+
+        url = settings.get("base_url")
+        known = known_name(name) if url is None else at_endpoint(name, url, _key(settings))
+        model = PydanticModel(known, instructions, settings.get("max_tokens"))
+    return model, summary_by(model)
+
+
+def _key(model: Mapping[str, Any]) -> str | None:
+    return os.environ.get(model.get("api_key_env", "OPENAI_API_KEY"))
+
+
+def _client(settings: Mapping[str, Any], budget: Mapping[str, Any]) -> Model:
+    from combee.model.clients import open_model
+    from combee.model.settings import ModelSettings
+
+    name, price = settings["name"], parse_price(settings["price"]) if "price" in settings else None
+    key = settings.get("api_key_env", "OPENAI_API_KEY")
+    one = ModelSettings(name=name, base_url=settings.get("base_url"), api_key_env=key, price=price)
+    if budget.get("max_cost") is not None and one.known_price() is None:
+        hint = 'Write it below [model], in dollars per million tokens: price = "0.27/1.10"; "0/0" for one that is free.'
+        raise UsageError(f"the price of {name!r} is not known, so max_cost cannot be held", hint=hint)
+    return open_model(one, budget=Budget(**budget))
+
+
+def _policy(name: str) -> Policy:
+    module, _, function = name.partition(":")
+    hint = 'Give name = "package.module:function".'
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except Exception as error:  # importing runs the user's module: anything may come out of it
+        what = f"{type(error).__name__}: {error}"
+        raise UsageError(f"the script {name!r} cannot be had: {what}", hint=hint) from error
+    if not callable(found):
+        raise UsageError(f"the script {name!r} is {type(found).__name__}, not a function", hint=hint)
+    return cast("Policy", found)

@@ -1,0 +1,204 @@
+"""What a running swarm is made of, and how questions find who can answer.
+
+A world with models for its agents' roles, their windows, documents and limits. Questions go along the structure, past
+the dead and the full, or come back as a report. What an agent does with a message is in `turn` and `tools`, the loop in
+`swarm`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from combee.errors import UsageError
+from combee.swarm.agents import AgentModel, ToolSpec
+from combee.swarm.briefing import Lessons
+from combee.swarm.context import Compaction, Newest, Window, load
+from combee.swarm.knowledge import Document, publish, read, who_knows
+from combee.swarm.mail import HOP_LIMIT, About, Mail, Sent, finish, get_mail, send
+from combee.swarm.repository import Repository
+from combee.swarm.structure import Structure, current
+from combee.swarm.world import AgentRow, World
+
+__all__ = ["USER", "SwarmLimits", "SwarmState", "ask_towards", "bounce", "report"]
+
+USER = "user"
+"""The name under which a person sends and receives mail."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwarmLimits:
+    """What agents may take."""
+
+    reserve: int = 0
+    """Tokens of a window that are kept free for the next reply."""
+    digest_tokens: int = 200
+    """Most that a copy's digest may bring back."""
+    hop_limit: int = HOP_LIMIT
+    """Longest chain of messages caused by messages."""
+    max_steps: int = 50
+    """Most replies for one message."""
+    max_asks: int = 100
+    """Most questions that an agent may ask for the sake of one."""
+    concurrency: int = 16
+    """Most slow replies at a time."""
+
+
+class SwarmState:
+    """A world with models for its agents' roles: what everything that handles a message shares.
+
+    Args:
+        world: Where everything is kept.
+        models: A model by role; "" stands for every other role.
+        compactions: What is done when a window is full, by role; "" for others. Default: the newest quarter is kept.
+        repository: Documents are files of this git repository.
+        tools: What agents are offered.
+        lessons: What agents have learned; each question comes with the part of it that fits.
+        limits: What agents may take.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        models: Mapping[str, AgentModel],
+        *,
+        compactions: Mapping[str, Compaction] | None = None,
+        repository: Repository | None = None,
+        tools: Sequence[ToolSpec] = (),
+        lessons: Lessons | None = None,
+        limits: SwarmLimits | None = None,
+    ) -> None:
+        self.world = world
+        self.models = dict(models)
+        self.compactions = dict(compactions or {})
+        self.repository = repository
+        self.tools = tools
+        self.lessons = lessons
+        self.limits = limits or SwarmLimits()
+        self.windows: dict[tuple[str, int], Window] = {}
+        now = current(world)
+        self.structure = now.structure if now else Structure()
+        with world.step():
+            world.spawn(USER, role="person", mode="outside", window=0)
+        self._asked = int((world.one("SELECT count(*) FROM mail WHERE sender = ?", USER) or (0,))[0])
+
+    def model(self, role: str) -> AgentModel:
+        """Return what decides for a role.
+
+        Raises:
+            UsageError: There is none.
+        """
+        found = self.models.get(role) or self.models.get("")
+        if found is None:
+            raise UsageError(f"no model is given for the role {role!r}", hint=f"Known roles: {sorted(self.models)}.")
+        return found
+
+    def compaction(self, role: str) -> Compaction:
+        """Return what is done for a role when a window is full."""
+        return self.compactions.get(role) or self.compactions.get("") or Newest()
+
+    def window(self, agent: AgentRow) -> Window:
+        """Return the window of an agent's incarnation; read from the world the first time."""
+        key = (agent.name, agent.incarnation)
+        if key not in self.windows:
+            self.windows[key] = load(self.world, agent)
+        return self.windows[key]
+
+    # Documents
+
+    def document(self, path: str) -> Document | None:
+        """Return the newest version of a document; of a repository, what stands in its last commit."""
+        if self.repository is not None:
+            text = self.repository.read(path)
+            if text is None:
+                return None
+            publish(self.world, path, text, "git")
+        return read(self.world, path)
+
+    def write(self, path: str, text: str, agent: str) -> int:
+        """Write a document, and commit it where there is a repository; returns its version."""
+        if self.repository is not None:
+            self.repository.write(path, text, agent=agent)
+        return publish(self.world, path, text, agent)
+
+    # Messages
+
+    def ask(
+        self, sender: str, question: str, *, to: str = "", subject: str = "", key: str = "", cause: int | None = None
+    ) -> int:
+        """Send a question, to an agent or to whoever knows the subject best; returns its number, 0 if nobody does.
+
+        A dead agent's question goes to the next who knows the subject. The structure says whether it goes straight.
+        """
+        key = key or f"{sender}/{self._next()}"
+        if cause is not None:
+            sql = "SELECT count(*) FROM mail WHERE cause = ? AND sender = ? AND kind = 'ask'"
+            if (self.world.one(sql, cause, sender) or (0,))[0] >= self.limits.max_asks:
+                self.world.record("refused", sender, why="asks", sender=sender, key=key)
+                return 0
+        row = self.world.agent(sender)
+        own = (sender, row.origin) if row else (sender,)
+        known = [one.agent for one in who_knows(self.world, subject, exclude=own)] if subject else []
+        about = About(subject, cause=cause)
+        for name in [to, *known] if to else known:
+            sent = ask_towards(self, name, key=key, sender=sender, body=question, about=about)
+            if sent.id:
+                return sent.id
+            if sent.refused == "hops":
+                return 0
+        return 0
+
+    def tell(self, recipient: str, text: str, *, sender: str = USER, key: str = "") -> int:
+        """Send news that needs no answer; returns its number, 0 when the recipient is not there."""
+        key = key or f"{sender}/{self._next()}"
+        return send(self.world, key=key, kind="tell", sender=sender, recipient=recipient, body=text).id
+
+    def _next(self) -> int:
+        self._asked += 1
+        return self._asked
+
+    def answer(self, number: int) -> Mail | None:
+        """Return the answer (or the report that there is none) to a question, once it is there."""
+        asked = get_mail(self.world, number)
+        return get_mail(self.world, asked.answered) if asked is not None and asked.answered is not None else None
+
+
+def ask_towards(state: SwarmState, goal: str, *, key: str, sender: str, body: str, about: About) -> Sent:
+    """Send a question on its way: straight where the structure allows it, else to the next on the shortest way."""
+    asker = state.world.agent(sender)
+    hop = state.structure.next_hop(asker.origin if asker else sender, goal)
+    if hop is None:
+        state.world.record("refused", goal, why="no way", sender=sender, key=key)
+        return Sent(refused="no way")
+    return send(
+        state.world, key=key, kind="ask", sender=sender, recipient=hop, body=body,
+        about=replace(about, target="" if hop == goal else goal), hop_limit=state.limits.hop_limit,
+    )  # fmt: skip
+
+
+def bounce(state: SwarmState, mail: Mail, why: str) -> None:
+    """Take a message back from an agent that is dead or full: a question goes to the next who knows, or is reported."""
+    world = state.world
+    with world.step():
+        finish(world, mail.id, "bounced")
+        world.record("bounced", mail.recipient, why=why, mail=mail.id, sender=mail.sender)
+        if mail.kind != "ask":
+            return
+        tried = (*mail.tried, mail.target or mail.recipient)
+        known = who_knows(world, mail.subject, exclude=(*tried, mail.sender)) if mail.subject else []
+        about = About(mail.subject, cause=mail.cause, origin=mail.origin or mail.id, tried=tried)
+        for one in known:
+            key = f"{mail.key}~{len(tried)}"
+            sent = ask_towards(state, one.agent, key=key, sender=mail.sender, body=mail.body, about=about)
+            if not sent.refused:
+                world.record("rerouted", one.agent, mail=sent.id, instead=list(tried))
+                return
+        report(state, mail, f"{mail.recipient} is {why}")
+
+
+def report(state: SwarmState, ask: Mail, why: str) -> None:
+    """Tell who asked that no answer will come."""
+    send(
+        state.world, key=f"answer/{ask.id}", kind="report", sender=ask.recipient, recipient=ask.sender,
+        body=f"No answer: {why}.", about=About(ask.subject, thread=ask.origin or ask.id),
+    )  # fmt: skip
