@@ -13,7 +13,7 @@ from combee.errors import UsageError
 from combee.export import FORMS, export
 from combee.kernel.guard import screen
 from combee.kernel.playbook import Add, Bullet, Playbook, delta_of, load
-from combee.mcp import REPORTED, Store
+from combee.mcp import REPORTED, LessonStore
 from combee.redaction import find_secrets
 
 COMMANDS = [
@@ -89,7 +89,7 @@ def test_a_lesson_with_such_a_command_is_neither_learned_nor_exported(command: s
 
 
 def test_a_run_reported_over_mcp_is_kept_without_its_passwords(tmp_path: Path) -> None:
-    store = Store(tmp_path / "playbook.md", reports=tmp_path / REPORTED)
+    store = LessonStore(tmp_path / "playbook.md", reports=tmp_path / REPORTED)
     (tmp_path / "playbook.md").write_text("", encoding="utf-8")
     for number, (command, secret) in enumerate(zip(COMMANDS, SECRETS, strict=True)):
         store.report(f"run {command.format(secret)}", chat(command.format(secret), number), success=False)
