@@ -66,8 +66,8 @@ def test_no_file_of_a_run_no_lesson_and_no_export_holds_a_password_of_a_command(
     lessons = " ".join(bullet.text for bullet in book.bullets)
     assert all(command.split()[0] in lessons for command in COMMANDS)
     for form in ("prompt", "skill", "ace", "agents", "cursor", "json"):
-        assert run(["export", "one", "--to", form, "--out", f"out/{form}"]) == 0
-    assert run(["apply", "one", "repo", "--yes"]) == 0
+        assert run(["export", "one", "--to", form, "--out", f"out/{form}", "--accept-risky"]) == 0
+    assert run(["apply", "one", "repo", "--yes", "--accept-risky"]) == 0
     assert run(["why", "one", book.bullets[0].id]) == 0
     Path("x.jsonl").unlink()
     assert clean("".join(capsys.readouterr()))
