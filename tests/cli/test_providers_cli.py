@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -44,6 +45,7 @@ async def test_a_run_learns_the_same_from_every_provider(like: str, capsys: pyte
     assert THOUGHT not in playbook
     assert "think" not in playbook
     with Journal.open(Path("runs/a"), create=False, read_only=True) as journal:
-        booked = [row["usage"] for row in journal.calls() if row["usage"] is not None]
+        rows = cast("list[dict[str, Any]]", list(journal.calls()))
+    booked = [row["usage"] for row in rows if row["usage"] is not None]
     assert sum(usage["completion"] for usage in booked) <= stats.completion  # doctor's calls are in the other book
     assert all(not usage["estimated"] for usage in booked)
