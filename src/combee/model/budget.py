@@ -8,6 +8,7 @@ process had under way counts once more: it may have been paid for then too.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -69,6 +70,13 @@ class Budget:
     def in_flight(self) -> int:
         """Calls that are held by reservations."""
         return self._held
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the limit in minutes is reached; infinity where there is none, or it has not begun to count."""
+        if self.max_minutes is None or self._started is None:
+            return math.inf
+        return max(0.0, 60 * self.max_minutes - (time.monotonic() - self._started))
 
     def spent_before(self, *, cost: float = 0.0, calls: int = 0, tokens: int = 0, minutes: float = 0.0) -> None:
         """Count what an earlier part of the run has spent (when a run goes on)."""
@@ -175,6 +183,11 @@ class RoleBudget(Budget):
     def __init__(self, parent: Budget, **limits: Any) -> None:
         super().__init__(**limits)
         self._parent = parent
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the first of the two limits in minutes is reached."""
+        return min(super().seconds_left, self._parent.seconds_left)
 
     def refuse_unknown_price(self, model: str, hint: str) -> None:
         """Raise where a budget in money, its own or the run's, meets a model without a price."""

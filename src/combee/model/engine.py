@@ -7,12 +7,14 @@ local model and a user's own function are retried, counted and limited in the sa
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from combee.errors import CallErrorKind
+from combee.errors import BudgetError, CallErrorKind
 from combee.kernel.journal import current_purchase
 from combee.model.budget import Budget, Reservation
 from combee.model.ledger import CallRow, Ledger, prompt_characters
@@ -23,6 +25,8 @@ from combee.model.types import Request, Response, Timing, Usage
 
 __all__ = ["Engine", "RetryPolicy"]
 
+_LOG = logging.getLogger("combee.model")
+_SAID = 30.0  # seconds from which it is said that the endpoint asks to wait
 _UNREACHED_RETRIES = 2  # of a call to an endpoint where nothing ever answered: it may just be starting
 
 Send = Callable[[Request], Awaitable[Response | Fault]]
@@ -34,7 +38,9 @@ class RetryPolicy:
 
     `backoff`: seconds that one unit of the rules' waits is. `max_tries`: tries of one call, whatever goes wrong.
     `spare` and `per_call`: the run's retry budget, `spare` retries plus `per_call` for each finished call (429s are
-    free: they are how the limit is found). `stop_after`: failed calls in a row that stop the run.
+    free: they are how the limit is found). `stop_after`: failed calls in a row that stop the run. `longest_wait`:
+    seconds after which a call is tried again though the endpoint asked for more. `patience`: seconds in which every
+    call was refused, without a word of how long, that stop the run.
     """
 
     backoff: float = 1.0
@@ -42,6 +48,8 @@ class RetryPolicy:
     spare: int = 200
     per_call: float = 1.0
     stop_after: int = 20
+    longest_wait: float = 3600.0
+    patience: float = 900.0
 
 
 class Engine:
@@ -65,14 +73,18 @@ class Engine:
         self._finished = 0
         self._failed_in_a_row = 0
         self._stopped: StoppedError | None = None
+        self._sleepers: set[asyncio.Future[None]] = set()
+        self._said_until = 0.0
 
     @property
     def stopped(self) -> StoppedError | None:
         """Why no further call is sent, or None."""
         return self._stopped
 
-    async def complete(self, request: Request, send: Send, *, model: str, price: Price | None) -> Response:
-        """Return a usable reply to `request`.
+    async def complete(
+        self, request: Request, send: Send, *, model: str, price: Price | None, where: str = ""
+    ) -> Response:
+        """Return a usable reply to `request`; `where` names the endpoint to people.
 
         Raises:
             CallError: This call failed, after its retries.
@@ -95,6 +107,7 @@ class Engine:
                 self._failed_in_a_row = 0
                 timing = Timing(queued, row.wire, tries - 1)
                 return Response(outcome.text, row.usage, outcome.finish, timing, outcome.model, row.cost)
+            outcome = self._bounded(outcome, where or model)
             wait = self._next_wait(outcome, by_kind, tries)
             if wait is None:
                 break
@@ -104,7 +117,7 @@ class Engine:
                 request = replace(request, max_tokens=2 * request.max_tokens)
             if wait:
                 began = time.monotonic()
-                await asyncio.sleep(wait)
+                await self._sleep(min(wait, self.budget.seconds_left))
                 queued += time.monotonic() - began
         self._failed(outcome)
         raise outcome.error(tries)
@@ -114,6 +127,30 @@ class Engine:
         if self._stopped is not None:
             raise StoppedError(self._stopped.message, kind=self._stopped.kind, hint=self._stopped.hint)
 
+    async def _sleep(self, seconds: float) -> None:
+        """Wait, unless the run is stopped meanwhile."""
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(seconds, _wake, woken)
+        self._sleepers.add(woken)
+        try:
+            await woken
+        finally:
+            timer.cancel()
+            self._sleepers.discard(woken)
+
+    async def _slot(self, tokens: int, *, again: bool) -> Ticket:
+        """Wait for a slot, no longer than the run may last."""
+        left = self.budget.seconds_left
+        try:
+            async with asyncio.timeout(left if left < math.inf else None):
+                return await self.limiter.acquire(tokens, again=again, check=self._check_stopped)
+        except TimeoutError:
+            raise BudgetError(
+                f"the limit of {self.budget.max_minutes or 0:g} minutes is reached: the call waited for its turn",
+                hint="Raise the limit and run again: what was paid for is kept.",
+            ) from None
+
     async def _attempt(
         self, request: Request, send: Send, model: str, price: Price | None, tries: int
     ) -> tuple[Response | Fault, CallRow]:
@@ -122,7 +159,7 @@ class Engine:
         characters = prompt_characters(request)
         expected = self.ledger.expect(model, request)
         cost = price.cost(expected) if price else None
-        ticket = await self.limiter.acquire(expected.prompt + expected.completion, again=tries > 0)
+        ticket = await self._slot(expected.prompt + expected.completion, again=tries > 0)
         held: Reservation | None = None
         outcome: Response | Fault | None = None
         started = time.monotonic()
@@ -137,7 +174,7 @@ class Engine:
         finally:
             ended = time.monotonic()
             if held is None:
-                self.limiter.release(ticket, ok=None)
+                self.limiter.release(ticket, ok=None, sent=False)
             else:
                 row = self._row(
                     request=request,
@@ -156,7 +193,7 @@ class Engine:
         ok: bool | None = True if isinstance(outcome, Response) else None
         after = None
         if isinstance(outcome, Fault):
-            after = outcome.retry_after
+            after = outcome.retry_after and min(outcome.retry_after, self.retry.longest_wait)
             if RULES[outcome.kind].slow or outcome.overloaded:
                 ok = False
             elif row.paid == "yes":
@@ -197,10 +234,33 @@ class Engine:
             model, request.role, request.item, request.attempt, tries, name, paid, usage, cost, *times, time.time()
         )
 
+    def _bounded(self, fault: Fault, who: str) -> Fault:
+        """Return the fault with a wait that makes sense; it stops the run where waiting cannot.
+
+        A long wait is said at once, and once: nobody is to wonder what a run does that does nothing.
+        """
+        asked = fault.retry_after
+        if asked is None:
+            if fault.kind is CallErrorKind.RATE_LIMIT and self.limiter.blocked > self.retry.patience:
+                said = f"{who} has refused every call for {_span(self.limiter.blocked)}: {fault.message}"
+                return replace(fault, message=said, hint=fault.hint or _AGAIN, fatal=True)
+            return fault
+        left, now = self.budget.seconds_left, time.monotonic()
+        if asked >= left:
+            said = f"{who} asks to wait {_span(asked)}, and {_span(left)} of the limit in minutes are left"
+            return replace(fault, message=f"{said}: {fault.message}", hint=_AGAIN, fatal=True)
+        if asked >= _SAID and now + asked > self._said_until + 0.1 * asked:
+            self._said_until = now + asked
+            later = f"; tries again in {_span(self.retry.longest_wait)}" if asked > self.retry.longest_wait else ""
+            _LOG.warning("%s asks to wait %s (%s)%s", who, _span(asked), fault.message, later)
+        return replace(fault, retry_after=min(asked, self.retry.longest_wait))
+
     def _next_wait(self, fault: Fault, by_kind: dict[CallErrorKind, int], tries: int) -> float | None:
         """Return the seconds to wait before the next try, or None where there is none."""
         if fault.adapt or fault.instead is not None:
             return 0.0 if tries < self.retry.max_tries else None
+        if fault.kind is CallErrorKind.RATE_LIMIT and self.limiter.is_blocked and not fault.fatal:
+            return fault.retry_after or 0.0  # it probed for all: no try of its own, and the limiter says when
         rule = RULES[fault.kind]
         before = by_kind.get(fault.kind, 0)
         by_kind[fault.kind] = before + 1
@@ -225,11 +285,37 @@ class Engine:
             return
         self._failed_in_a_row += 1
         if rule.stop == "at once" or fault.fatal or fault.unreached:
-            self._stopped = StoppedError(f"stopped: {fault.message}", kind=fault.kind, hint=fault.hint)
+            self._stop(f"stopped: {fault.message}", fault.kind, fault.hint)
         elif self._failed_in_a_row >= self.retry.stop_after:
-            self._stopped = StoppedError(
-                f"stopped: {self._failed_in_a_row} calls in a row failed; the last one: {fault.message}",
-                kind=fault.kind,
-                hint=fault.hint
-                or "See what the endpoint says with `combee doctor`, then run again: nothing paid is lost.",
+            said = f"stopped: {self._failed_in_a_row} calls in a row failed; the last one: {fault.message}"
+            hint = (
+                fault.hint or "See what the endpoint says with `combee doctor`, then run again: nothing paid is lost."
             )
+            self._stop(said, fault.kind, hint)
+
+    def _stop(self, message: str, kind: CallErrorKind, hint: str | None) -> None:
+        """Send no further call; all who wait are told now."""
+        self._stopped = StoppedError(message, kind=kind, hint=hint)
+        for woken in self._sleepers:
+            _wake(woken)
+        self.limiter.look_again()
+
+
+_AGAIN = "Run again later, with the same name: nothing paid is lost."
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)
+
+
+def _span(seconds: float) -> str:
+    """Return a time for people, like `5 h 3 min`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    if minutes < 2880:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes / 1440:,.0f} days"
