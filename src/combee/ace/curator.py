@@ -14,7 +14,7 @@ from combee.ace.prompts import CURATOR, SUMMARY, Prompts, Shown, fence, show_ref
 from combee.ace.replies import CITED_SHARE, Input, Known, cited_numbers, read_operations, says
 from combee.kernel.journal import JSON, Scope, hash_json
 from combee.kernel.learn.codec import OperationsMethod, delta_to_json
-from combee.kernel.learn.roles import Reflection
+from combee.kernel.learn.roles import Reflection, Summary
 from combee.kernel.playbook import (
     SECTIONS,
     Delta,
@@ -31,18 +31,11 @@ from combee.model.answer_text import why_unusable
 from combee.model.asking import as_text, ask, model_print
 from combee.model.settings import CallOptions
 
-__all__ = ["AceCurator", "AceMethod", "Summary"]
+__all__ = ["AceCurator", "AceMethod"]
 
 _NO_BUDGET = "Keep entries short."
 _REASONING = 256  # tokens that the short "reasoning" of a reply may take
 _OPERATION = 24  # tokens of an operation besides its text: names of the fields, type, section, sources
-
-
-@dataclass(frozen=True, slots=True)
-class Summary(Reflection):
-    """One reflection that stands for several; `origins` names the reflections behind each of its lessons."""
-
-    origins: Mapping[str, tuple[str, ...]] | None = None
 
 
 class AceCurator:
@@ -246,7 +239,7 @@ class AceMethod(OperationsMethod):
             "sections": ", ".join(SECTIONS),
             "budget": curator.room(self.book),
         }
-        return await ask(
+        reply = await ask(
             curator.model,
             curator.prompts[prompt].render(filled),
             self.scope,
@@ -256,6 +249,15 @@ class AceMethod(OperationsMethod):
             required=required,
             options=self.options,
         )
+        # What a curator sent and nobody asked for is not used, and counted: an entry may be a lesson that is lost.
+        if odd := [name for name in reply if name not in schema["properties"] and reply[name]]:
+            unused = [
+                f"an entry under the key {name!r}, which nobody asked for"
+                for name in odd
+                for _ in (reply[name] if isinstance(reply[name], list) else (1,))
+            ]
+            self.scope.decide(f"problems/{prompt}/{node}/{hash_json(reply)[:12]}/keys", unused)
+        return reply
 
 
 def _origins(item: Reflection) -> tuple[str, ...]:
