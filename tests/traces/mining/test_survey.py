@@ -164,8 +164,8 @@ def test_runs_of_different_tenants_share_no_text() -> None:
 
 def test_what_a_user_says_in_many_runs_is_a_harness_speaking() -> None:
     def trace(name: str) -> Trace:
-        steps = (Step(0, "user", "go"), Step(1, "assistant", "x"), Step(2, "user", "No, that is wrong. Try again."))
-        return Trace(name, "go", steps)
+        run = recorded(("make", "ok", 0), name=name, task="go")
+        return replace(run, steps=(*run.steps, Step(len(run.steps), "user", "No, that is wrong. Try again.")))
 
     assert len(survey([trace("a")]).support()) == 1
     assert survey([trace(name) for name in "abc"]).support() == {}

@@ -16,6 +16,7 @@ from posixpath import basename
 from combee.redaction import Step, ToolCall, Trace, failed
 from combee.traces.mining.faults import ErrorLine, fault_of, last_line, own_fault, printed, reply_error, unwrapped
 from combee.traces.mining.programs import CARRIERS, READERS
+from combee.traces.mining.quoting import error_form, own_words, quoted
 from combee.traces.mining.shell import SimpleCommand, core, parts, same_call, without_heredocs, written_files
 
 __all__ = [
@@ -104,6 +105,20 @@ class Attempt:
         if edit:
             return {"lines": edit[1], "text": action[edit.end() :].rstrip().removesuffix("\nend_of_edit")}
         return {str(key): item if isinstance(item, str) else json.dumps(item) for key, item in value.items()}
+
+    @cached_property
+    def own(self) -> frozenset[str]:
+        """The words of the call itself: what the agent wrote."""
+        return own_words((self.tool, self.arguments) if self.command is None else (self.command,))
+
+    @property
+    def form(self) -> str:
+        """What of the error may be quoted."""
+        return error_form(self.fault.line, self.own) if self.fault else ""
+
+    def said(self, limit: int = 160) -> str:
+        """Return what of the error may be quoted, as inline code."""
+        return quoted(self.form, limit)
 
     @property
     def failed(self) -> bool:

@@ -23,10 +23,11 @@ from combee.traces.mining.attempts import (
     sets_up,
     world_changed,
 )
-from combee.traces.mining.faults import ErrorLine, quotable, quoted
+from combee.traces.mining.faults import ErrorLine
 from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.missing import INSTALLERS, installed
 from combee.traces.mining.programs import ALIKE, ONLY_ASKS, READERS, RUNNERS
+from combee.traces.mining.quoting import quotable, quoted
 from combee.traces.mining.shell import (
     SimpleCommand,
     core,
@@ -182,7 +183,7 @@ def _repaired(
     return MinedLesson(
         "repair",
         f"repair/{action}/{fault.signature}/{change}",
-        f"{quoted(failed)} failed with {quoted(fault.line)}; {quoted(worked)} worked.",
+        f"{quoted(failed)} failed with {first.said()}; {quoted(worked)} worked.",
         (first.step, later.step),
     )
 
@@ -258,7 +259,7 @@ def _until(
     return MinedLesson(
         "until",
         f"until/{part.action}/{fault.signature}/{act.action}",
-        f"{quoted(part.text)} failed with {quoted(fault.line)} until {quoted(act.text)} was run; then it worked.",
+        f"{quoted(part.text)} failed with {row[place].said()} until {quoted(act.text)} was run; then it worked.",
         (row[place].step, row[offset].step),
     )
 
@@ -287,7 +288,7 @@ def _tool(place: int, row: Sequence[Attempt], fault: ErrorLine) -> MinedLesson |
         return MinedLesson(
             "repair",
             f"repair/{first.tool}/{fault.signature}/{changed[0]}/{said}",
-            f"The tool `{first.tool}` failed{times} with {quoted(fault.line)}; "
+            f"The tool `{first.tool}` failed{times} with {row[place].said()}; "
             f"it worked when `{changed[0]}` was {said}.",
             (row[place].step, attempt.step),
         )
@@ -340,7 +341,7 @@ def _form(attempt: Attempt, command: str, fault: ErrorLine, later: Sequence[Atte
             again = other.command or ""
             if program and re.search(rf"\b{re.escape(program)}\b", again) and not pattern.search(again):
                 shown = f"{quoted(form[0].strip(), 60)} in a call of `{program}`"
-                text = f"{quoted(fault.line, 80)}: {why} {shown}; without it the call worked."
+                text = f"{attempt.said(80)}: {why} {shown}; without it the call worked."
                 return MinedLesson("shell", f"shell/{said}", text, (attempt.step, other.step))
     return None
 
@@ -361,7 +362,7 @@ def _nested(attempt: Attempt, command: str, fault: ErrorLine, later: Sequence[At
         if outer and inner and written_files(again) & written_files(command):
             text = (
                 f"A here-document inside another one needs an end word of its own: with `{fault.about}` for both the "
-                f"shell said {quoted(fault.line, 80)}; with `{outer[0]}` and `{inner[0]}` it worked."
+                f"shell said {attempt.said(80)}; with `{outer[0]}` and `{inner[0]}` it worked."
             )
             return MinedLesson("shell", "shell/nested here-document", text, (attempt.step, other.step))
     return None
