@@ -84,3 +84,14 @@ def test_the_schema_names_every_key_of_the_file_that_init_writes(capsys: pytest.
     assert (quorum["type"], quorum["exclusiveMinimum"], quorum["maximum"], quorum["default"]) == ("number", 0, 1, 1.0)
     assert quorum["description"].startswith("Share of a step's samples")
     assert set(schema["properties"]) == {"tasks", "agent", "model", "learn", "budget", "prices", "guard", "start"}
+
+
+def test_help_of_learn_shows_what_most_need_and_the_rest_still_works(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn", "--help"]) == 0
+    help_text = capsys.readouterr().out
+    assert sum(line.startswith("  -") for line in help_text.splitlines()) <= 22
+    assert "--aggregate" not in help_text
+    Path("combee.toml").unlink()
+    few = ["--train", "8", "--val", "4", "--test", "4", "--json"]
+    assert run(["learn", "tags", "--aggregate", "naive", "--set", "learn.batch=4", *few]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == 2
