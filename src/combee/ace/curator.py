@@ -33,6 +33,8 @@ from combee.model.settings import CallOptions
 __all__ = ["AceCurator", "AceMethod", "Summary"]
 
 _NO_BUDGET = "Keep entries short."
+_REASONING = 256  # tokens that the short "reasoning" of a reply may take
+_OPERATION = 24  # tokens of an operation besides its text: names of the fields, type, section, sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,15 @@ class AceMethod(OperationsMethod):
     def text(self, item: Reflection) -> str:
         """Return what the default similarity compares."""
         return "\n".join(item.lessons) or item.text
+
+    @property
+    def output_limit(self) -> int:
+        """The tokens that a reply has for operations: what the model may write, less what it says about them."""
+        return max(self.options.max_tokens - _REASONING, self.options.max_tokens // 2)
+
+    def output(self, item: Reflection) -> int:
+        """Return the tokens that the item takes in a reply in which each of its lessons is an operation."""
+        return sum(_OPERATION + count_tokens(lesson) for lesson in item.lessons)
 
     async def leaf(self, items: Sequence[Reflection], node: str) -> Delta:
         """Ask the model what these reflections change in the playbook.

@@ -75,6 +75,7 @@ def print_finished(done: Finished, *, as_json: bool) -> None:
             "calls": {"bought": done.bought, "reused": done.reused, "bought_again": done.bought_again},
             "batch": _batch(result),
             "model": spent(done.prepared.agent.models),
+            **done.findings.to_json(),
         }
         if not done.prepared.tasks.train:  # nothing that could be scored says how good it is
             summary["top"] = _top(result.best)
@@ -100,6 +101,7 @@ def print_finished(done: Finished, *, as_json: bool) -> None:
         lines += [f"pace       {first}", *(f"           {line}" for line in rest)]
     if result.unlearned:
         lines.append(f"not worked {counted(len(result.unlearned), 'sample')} failed for outside reasons")
+    lines += done.findings.lines()
     lines.append(f"report     {done.folder / REPORT_NAME}")
     lines.append(f"next       {_next(done)}")
     if not done.prepared.tasks.train:

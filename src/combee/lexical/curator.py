@@ -100,6 +100,15 @@ class LexicalMethod(OperationsMethod):
         left, right = _topics(one.lessons), _topics(other.lessons)
         return len(left & right) / (len(left | right) or 1)
 
+    @property
+    def output_limit(self) -> int | None:
+        """The tokens that one call may write."""
+        return self.curator.output_limit
+
+    def output(self, item: Reflection) -> int:
+        """Return the tokens that the item's lessons take in a reply."""
+        return sum(OPERATION_TOKENS + count_tokens(lesson) for lesson in item.lessons)
+
     async def leaf(self, items: Sequence[Reflection], node: str) -> Delta:
         """Write the lessons of the reflections."""
         return self._written(_sources(items), len(items), node)
