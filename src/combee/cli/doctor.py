@@ -27,7 +27,7 @@ from combee.errors import CombeeError, DataError, UsageError, how_to_install
 from combee.files import read_regular
 from combee.kernel.journal import Journal
 from combee.kernel.runner import run_sync
-from combee.model.mock import FAULTS, MockConfig, MockServer, Rules, Scripted
+from combee.model.mock import FAULTS, PROVIDERS, MockConfig, MockServer, Rules, Scripted
 from combee.model.mock import parse_latency as read_latency
 from combee.run.settings import Settings, read_settings
 from combee.run.tables import tables_of
@@ -160,6 +160,9 @@ async def _report(model: RoleModel) -> EndpointReport:
 
 @click.command(name="mock")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--like", type=click.Choice(sorted(PROVIDERS)), help="Play this provider's shapes: errors, refusals, usage."
+)
 @click.option("--latency", default="0", show_default=True, help="0.2, lognormal:0.2:0.6, linear:0.1:0.001[/items].")
 @click.option("--rate", type=Number(0, min_open=True), help="Calls a second that are allowed; more get a 429.")
 @click.option("--burst", type=Number(1), help="Size of the bucket behind --rate. [50]")
@@ -223,6 +226,7 @@ def config_of(options: dict[str, Any]) -> MockConfig:
     return replace(
         config,
         latency=read_latency(options["latency"]) if options["latency"] != "0" else config.latency,
+        like=options["like"] or config.like,
         rate=options["rate"] if options["rate"] is not None else config.rate,
         burst=config.burst if options["burst"] is None else options["burst"],
         faults={**config.faults, **dict(map(_fault, options["faults"]))},
