@@ -89,6 +89,7 @@ def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
     return {
         "traces": str(real_path(options["from_path"])),
         "format": options["trace_format"],
+        "users": options["users"],
         "redact": not options["no_redact"],
         "patterns": patterns_of(options["redact"]),
     }
@@ -98,6 +99,12 @@ def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
 @click.argument("source", required=False)
 @click.option("--from", "from_path", type=Place(), help="Recorded traces to learn from instead.")
 @click.option("--format", "trace_format", help="Their format. [found by content]")
+@click.option(
+    "--users",
+    type=click.Choice(["auto", "developers", "customers", "graders"]),
+    default="auto",
+    help="Who speaks as the user in them: a developer's corrections are learned. [judged by the run]",
+)
 @click.option("--redact", multiple=True, metavar="KIND=REGEX", help="A secret of your own; may be given often.")
 @click.option("--no-redact", is_flag=True, help="Keep what traces hold as it is, secrets too.")
 @task_options

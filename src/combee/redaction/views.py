@@ -18,8 +18,8 @@ __all__ = ["View", "decoded", "joined", "scrub"]
 
 # After a lone escape only the letters that terminals know go: another may be the first letter of a secret.
 _ESCAPE = re.compile(
-    r"\x1b(?:\][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)|[PX^_][^\x1b\n]{0,2048}\x1b\\|\[[0-?]*[ -/]*[@-~]?"
-    r"|[#%()*+./-][0-9<=>@-Z]| [FGLMN]|[78=>cDEHMNOZ\]PX^_]?)"
+    r"\x1b(?:\][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)|[PX^_][^\x1b\n]{0,2048}\x1b\\|\[[0-?]*[ -/]*[@-~]?|[()][B0]|\]"
+    r"|(?:[ -/]+[0-~]|[78=>cDEHMNOZ])(?![A-Za-z0-9_-]))?"
     r"|\x9b[0-?]*[ -/]*[@-~]"
 )
 _CONTROLS = bytes({*range(0x20), 0x7F} - {0x09, 0x0A, 0x0D})
