@@ -14,7 +14,7 @@ from combee.ace.prompts import CURATOR, SUMMARY, Prompts, Shown, fence, show_ref
 from combee.ace.replies import CITED_SHARE, Input, Known, cited_numbers, read_operations, says
 from combee.kernel.journal import JSON, Scope, hash_json
 from combee.kernel.learn.codec import OperationsMethod, delta_to_json
-from combee.kernel.learn.roles import Reflection
+from combee.kernel.learn.roles import Reflection, Summary
 from combee.kernel.playbook import (
     SECTIONS,
     Delta,
@@ -30,18 +30,11 @@ from combee.model import Model
 from combee.model.asking import as_text, ask, model_print
 from combee.model.settings import CallOptions
 
-__all__ = ["AceCurator", "AceMethod", "Summary"]
+__all__ = ["AceCurator", "AceMethod"]
 
 _NO_BUDGET = "Keep entries short."
 _REASONING = 256  # tokens that the short "reasoning" of a reply may take
 _OPERATION = 24  # tokens of an operation besides its text: names of the fields, type, section, sources
-
-
-@dataclass(frozen=True, slots=True)
-class Summary(Reflection):
-    """One reflection that stands for several; `origins` names the reflections behind each of its lessons."""
-
-    origins: Mapping[str, tuple[str, ...]] | None = None
 
 
 class AceCurator:

@@ -17,10 +17,10 @@ from combee.export import FORMS, Change, File, Risk, changes, diff_of, export, o
 from combee.files import read_regular, real_path
 from combee.kernel.guard import Policy
 from combee.kernel.playbook import Playbook, tokens
-from combee.mcp import Store
+from combee.mcp import LessonStore
 from combee.run.folders import find_run, open_book
 from combee.run.words import counted, typed
-from combee.terminal.options import Place, print_json
+from combee.terminal.options import PathType, print_json
 
 __all__ = ["Excerpt", "apply_command", "excerpt_options", "export_command", "mcp_command"]
 
@@ -96,7 +96,7 @@ def excerpt_options(command: F) -> F:
 @click.command(name="export")
 @click.argument("what", required=False)
 @click.option("--to", "form", type=click.Choice(list(FORMS)), required=True, help="What to write.")
-@click.option("--out", type=Place(), help="File, or folder for a skill. [stdout; a skill: ./NAME/]")
+@click.option("--out", type=PathType(), help="File, or folder for a skill. [stdout; a skill: ./NAME/]")
 @excerpt_options
 @click.option("--force", is_flag=True, help="Write over a file that is not ours.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
@@ -156,7 +156,7 @@ def _put(target: Path, text: str, *, force: bool, block: bool) -> str:
 
 @click.command(name="apply")
 @click.argument("what")
-@click.argument("repo", type=Place(), default=Path())
+@click.argument("repo", type=PathType(), default=Path())
 @click.option("--to", "form", type=click.Choice(["agents", "skill", "cursor"]), default="agents", show_default=True)
 @excerpt_options
 @click.option("--skills-dir", default=".claude/skills", show_default=True, help="Where skills live in the repository.")
@@ -218,7 +218,7 @@ def _agreed(count: int, repo: Path) -> bool:
 @click.option("--tenant", multiple=True, help="Show only lessons of these tenants.")
 @click.option("--clearance", help="Show only lessons up to this clearance.")
 @click.option("--label", multiple=True, metavar="KEY=VALUE", help="Put on every reported run, like tenant=acme.")
-@click.option("--reports", type=Place(), help="Where reports are kept. [the run's reported.jsonl]")
+@click.option("--reports", type=PathType(), help="Where reports are kept. [the run's reported.jsonl]")
 @click.option("--read-only", is_flag=True, help="Offer the playbook alone: no reports, no votes.")
 @click.option("--skill", is_flag=True, help="Print the skill file that teaches an agent to use combee, and end.")
 def mcp_command(  # noqa: PLR0917 - click passes options by name
@@ -237,7 +237,7 @@ def mcp_command(  # noqa: PLR0917 - click passes options by name
         click.echo(own_skill(), nl=False)
         return
     source = Path(what) if what is not None and Path(what).is_file() else find_run(what)
-    store = Store(
+    store = LessonStore(
         real_path(source),
         version,
         Policy(tenants=frozenset(tenant) or None, clearance=clearance),

@@ -22,8 +22,8 @@ from combee.run.spec import kept_spec
 from combee.run.tables import tables_of
 from combee.terminal.options import (
     BatchSize,
-    Number,
-    Place,
+    NumberType,
+    PathType,
     budget_options,
     mend_options,
     model_options,
@@ -97,7 +97,7 @@ def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
 
 @click.command(name="learn")
 @click.argument("source", required=False)
-@click.option("--from", "from_path", type=Place(), help="Recorded traces to learn from instead.")
+@click.option("--from", "from_path", type=PathType(), help="Recorded traces to learn from instead.")
 @click.option("--format", "trace_format", help="Their format. [found by content]")
 @click.option(
     "--users",
@@ -123,7 +123,7 @@ def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
 @click.option("--max-items", type=click.IntRange(1), help="Reflections that one aggregating call may take. [16]")
 @click.option("--pipeline/--no-pipeline", default=None, help="Aggregate while samples are worked on. [pipeline]")
 @click.option(
-    "--quorum", type=Number(0, 1, min_open=True), help="Share of samples to wait for; the rest joins later. [1.0]"
+    "--quorum", type=NumberType(0, 1, min_open=True), help="Share of samples to wait for; the rest joins later. [1.0]"
 )
 @click.option("--guard-validate/--no-guard-validate", default=None, help="Score each version before it counts. [no]")
 @click.option("--token-budget", type=click.IntRange(1), help="Tokens the playbook may have. [80000]")
@@ -132,11 +132,11 @@ def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
 @click.option("--concurrency", type=click.IntRange(1), help="Samples worked on at once. [64]")
 @click.option("--guard/--no-guard", default=None, help="Check each update before it counts. [guard]")
 @click.option("--seed", type=int, help="Decides every shuffle. [0]")
-@click.option("--forget", type=Number(0, min_open=True), help="Simulate forgetting with this m0 (lexical agent).")
-@click.option("--start", type=Place(), help="A playbook to go on from (.json, .md, .txt).")
+@click.option("--forget", type=NumberType(0, min_open=True), help="Simulate forgetting with this m0 (lexical agent).")
+@click.option("--start", type=PathType(), help="A playbook to go on from (.json, .md, .txt).")
 @click.option("--name", help="Name of the run below runs/.")
-@click.option("--out", type=Place(), help="Folder of the run, instead of runs/NAME.")
-@click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
+@click.option("--out", type=PathType(), help="Folder of the run, instead of runs/NAME.")
+@click.option("--config", "config_path", type=PathType(), help="Settings file. [combee.toml if there]")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Any setting, like learn.near=0.8.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

@@ -20,19 +20,12 @@ from functools import lru_cache
 from combee.errors import UsageError
 from combee.kernel.journal import Scope, hash_json
 from combee.kernel.learn.codec import OperationsMethod
-from combee.kernel.learn.roles import Reflection
+from combee.kernel.learn.roles import Reflection, Summary
 from combee.kernel.playbook import Add, Delta, Operation, Playbook, count_tokens, delta_of, distinct_terms, merge
 from combee.lexical.features import features
 from combee.lexical.lesson import SECTION, read_lesson
 
-__all__ = ["OPERATION_TOKENS", "LexicalCurator", "LexicalMethod", "Summary", "fitting", "remembered"]
-
-
-@dataclass(frozen=True, slots=True)
-class Summary(Reflection):
-    """One reflection that stands for several; `origins` names the sources of each of its lessons."""
-
-    origins: Mapping[str, tuple[str, ...]] | None = None
+__all__ = ["OPERATION_TOKENS", "LexicalCurator", "LexicalMethod", "fitting", "remembered"]
 
 
 @dataclass(frozen=True, slots=True)

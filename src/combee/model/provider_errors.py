@@ -359,9 +359,9 @@ def _limited(status: int, said: ErrorBody, after: float | None) -> tuple[CallErr
     spent = _SPENT.search(words) is not None
     nothing = "limit: 0" in words and not re.search(r"limit: ?[1-9]", words)  # a plan without this model
     window = after is not None or said.wait is not None or _WINDOW.search(words) is not None
-    if status == 402 or nothing or (spent and not window):
+    if nothing or (status == 402 and after is None) or (spent and not window):
         return _KIND.QUOTA, f"HTTP {status}", _ADD_CREDIT
-    if status == 429 or spent or (status != 401 and _RATE.search(words)):
+    if status in {402, 429} or spent or (status != 401 and _RATE.search(words)):
         return _KIND.RATE_LIMIT, f"HTTP {status}, too many requests", None
     return None
 

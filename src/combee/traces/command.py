@@ -13,7 +13,7 @@ from combee.kernel.journal import JSON
 from combee.redaction import Redactor, Trace
 from combee.run.folders import check_traces
 from combee.run.words import typed
-from combee.terminal.options import Place, patterns_of, print_json
+from combee.terminal.options import PathType, patterns_of, print_json
 from combee.traces.method import notices, shown_report
 from combee.traces.mining import KeptTraces, failed_calls, keep, users_of, what_users_said
 from combee.traces.readers import read
@@ -24,9 +24,9 @@ _SHOWN = 20
 
 
 @click.command(name="traces")
-@click.argument("path", type=Place())
+@click.argument("path", type=PathType())
 @click.option("--format", "trace_format", default="auto", show_default=True, help="One format, instead of by content.")
-@click.option("--out", type=Place(), help="Write the traces, cleaned and redacted, as JSON lines.")
+@click.option("--out", type=PathType(), help="Write the traces, cleaned and redacted, as JSON lines.")
 @click.option("--redact", multiple=True, metavar="KIND=REGEX", help="A secret of your own; may be given often.")
 @click.option("--no-redact", is_flag=True, help="Keep what the traces hold as it is, secrets too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with all that was not read.")
