@@ -238,7 +238,7 @@ class AceMethod(OperationsMethod):
             "sections": ", ".join(SECTIONS),
             "budget": curator.room(self.book),
         }
-        return await ask(
+        reply = await ask(
             curator.model,
             curator.prompts[prompt].render(filled),
             self.scope,
@@ -248,6 +248,15 @@ class AceMethod(OperationsMethod):
             required=required,
             options=self.options,
         )
+        # What a curator sent and nobody asked for is not used, and counted: an entry may be a lesson that is lost.
+        if odd := [name for name in reply if name not in schema["properties"] and reply[name]]:
+            unused = [
+                f"an entry under the key {name!r}, which nobody asked for"
+                for name in odd
+                for _ in (reply[name] if isinstance(reply[name], list) else (1,))
+            ]
+            self.scope.decide(f"problems/{prompt}/{node}/{hash_json(reply)[:12]}/keys", unused)
+        return reply
 
 
 def _origins(item: Reflection) -> tuple[str, ...]:

@@ -203,7 +203,7 @@ def read_operations(raw: object, inputs: Sequence[Input], known_ids: Sequence[st
         if not cited:
             unattributed += 1
             cited = _by_terms(_first(fields, _TEXTS), inputs)
-        prepared.append(fields | {"sources": sorted(cited)})
+        prepared.append({k: v for k, v in fields.items() if k not in _SOURCES} | {"sources": sorted(cited)})
     deltas: list[Delta] = []
     for start in range(0, len(prepared), _AT_ONCE):
         part = prepared[start : start + _AT_ONCE]

@@ -67,6 +67,36 @@ def _inside(value: object, depth: int = 0) -> Iterator[dict[str, Any]]:
             yield from _inside(part, depth + 1)
 
 
+def _unwrapped(value: object, keys: Sequence[str], schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the object that was meant by its only list written bare, or under another key, or by one row of it."""
+    part = (schema or {}).get("properties", {}).get(keys[0], {}) if len(keys) == 1 else {}
+    row = part.get("items", {}).get("properties", {}) if part.get("type") == "array" else {}
+
+    def is_row(one: object) -> bool:
+        return isinstance(one, dict) and sum(name in one for name in row) >= min(2, len(row)) > 0
+
+    for one in (value, *(value.values() if isinstance(value, dict) else ())):
+        rows = one if isinstance(one, list) else [one]
+        if any(map(is_row, rows)):
+            return {keys[0]: rows}
+    return None
+
+
+def _lists(text: str) -> Iterator[object]:
+    """Yield the JSON lists that stand in a text, in order; a text may hold many brackets that begin none."""
+    at = text.find("[")
+    for _ in range(50):
+        if at < 0:
+            return
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            yield value
+        at = text.find("[", end)
+
+
 def _mend(value: Any) -> Any:
     """Return the value with LaTeX commands restored that JSON escapes ate, and no lone surrogates."""
     if isinstance(value, str):
@@ -125,11 +155,15 @@ def find_json(text: str, required: Sequence[str] = (), schema: Mapping[str, Any]
             text = whole.strip()
             continue
         found = next((part for part in _inside(whole) if _fits(part, keys, schema)), None)
+        found = found or _unwrapped(whole, keys, schema)
         return Found(_mend(found)) if found is not None else None
     best: Found | None = None
     for candidate in _candidates(text, lambda value: next((o for o in _inside(value) if _fits(o, keys, schema)), None)):
         if best is None or _rank(candidate) >= _rank(best):
             best = candidate
+    if best is None:
+        meant = [found for value in _lists(text) if (found := _unwrapped(value, keys, schema)) is not None]
+        best = Found(meant[-1]) if meant else None
     return replace(best, value=_mend(best.value)) if best is not None else None
 
 
