@@ -141,7 +141,10 @@ def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def learn_command(source: str | None, config_path: Path | None, **options: Any) -> None:
-    """Learn a playbook from SOURCE: tags, finer, formula, a .jsonl or .csv file, or a folder with train/val/test."""
+    """Learn a playbook from SOURCE: tags, finer, formula, a .jsonl or .csv file, or a folder with train/val/test.
+
+    Everything else is a setting: in combee.toml, or --set KEY=VALUE. `combee config show` lists all with their values.
+    """
     file = read_settings(config_path)
     tasks = {name: options[name] for name in ("question", "answer", "id", "scorer", "train", "val", "test", "data_dir")}
     tasks["source"] = source
@@ -161,6 +164,16 @@ def learn_command(source: str | None, config_path: Path | None, **options: Any) 
     folder = new_run(options["name"], options["out"], f"{spec.stem}-{spec.learn_config().aggregate}")
     prepared = prepare(spec, folder, (lambda sentence: None) if quiet or as_json else say_aside)
     print_finished(finish(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)
+
+
+# What serves nearly everyone. The other options stay; `--help` leaves them to the settings of the same names.
+_SHOWN = {
+    "from_path", "question", "answer", "scorer", "val", "model_name", "base_url", "api_key_env", "price", "max_cost",
+    "max_calls", "dry_run", "batch", "epochs", "method", "start", "out", "config_path", "sets", "quiet", "as_json",
+}  # fmt: skip
+for _option in learn_command.params:
+    if isinstance(_option, click.Option):
+        _option.hidden = _option.name not in _SHOWN
 
 
 @click.command(name="resume")
