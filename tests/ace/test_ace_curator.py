@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from benchmarks.scripted_models import ScriptedModel
-from combee.ace import AceCurator, Student, Summary
+from combee.ace import AceCurator, Student
 from combee.errors import CallError, CallErrorKind
 from combee.kernel.aggregate import BASELINES, aggregate, plan, scan
 from combee.kernel.journal import MemoryScope
 from combee.kernel.learn import Reflection
+from combee.kernel.learn.roles import Summary
 from combee.kernel.playbook import Add, Bullet, Delta, Merge, Playbook, Remove, Update, Vote, VoteKind, delta_of, merge
 from combee.model import Request, Response
 

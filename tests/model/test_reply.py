@@ -11,7 +11,9 @@ import pytest
 
 from combee.errors import CallErrorKind
 from combee.model import RULES, Fault, Response, Usage
-from combee.model.reply import read_reply, read_status, retry_after_seconds, strip_thinking
+from combee.model.answer_text import strip_thinking
+from combee.model.provider_errors import fault_of, retry_after_seconds
+from combee.model.reply import read_reply
 
 
 def body(content: Any, usage: dict[str, Any] | None = None, finish: str | None = "stop", **message: Any) -> bytes:
@@ -105,13 +107,13 @@ def error(message: str, **more: Any) -> bytes:
     ("status", "raw", "kind"),
     [
         (429, b"", CallErrorKind.RATE_LIMIT),
-        (429, error("You exceeded your current quota", code="insufficient_quota"), CallErrorKind.AUTH),
+        (429, error("You exceeded your current quota", code="insufficient_quota"), CallErrorKind.QUOTA),
         (500, b"<html>", CallErrorKind.SERVER),
         (502, b"", CallErrorKind.SERVER),
         (529, error("Overloaded"), CallErrorKind.SERVER),
         (408, b"", CallErrorKind.TIMEOUT),
         (401, b"", CallErrorKind.AUTH),
-        (402, error("Insufficient Balance"), CallErrorKind.AUTH),
+        (402, error("Insufficient Balance"), CallErrorKind.QUOTA),
         (403, b"", CallErrorKind.AUTH),
         (404, error("The model `x` does not exist", code="model_not_found"), CallErrorKind.NO_SUCH_MODEL),
         (400, error("Model Not Exist"), CallErrorKind.NO_SUCH_MODEL),
@@ -129,7 +131,7 @@ def error(message: str, **more: Any) -> bytes:
     ],
 )
 def test_a_status_is_a_kind(status: int, raw: bytes, kind: CallErrorKind) -> None:
-    assert read_status(status, {}, raw).kind is kind
+    assert fault_of(status, {}, raw).kind is kind
 
 
 def test_every_kind_has_one_rule() -> None:
@@ -144,7 +146,8 @@ def test_retry_after_is_read_as_seconds_as_a_date_and_as_milliseconds() -> None:
     assert retry_after_seconds({"retry-after": date}, now) == 30
     assert retry_after_seconds({"retry-after": date}, now + timedelta(hours=1)) == 0
     assert retry_after_seconds({"retry-after-ms": "250", "retry-after": "9"}) == 0.25
-    for bad in ("", "soon", "nan", "-", "inf", "99999999999999"):
+    assert retry_after_seconds({"retry-after": "99999999999999"}) == 1e9  # a very long wait, not none at all
+    for bad in ("", "soon", "nan", "-", "inf"):
         assert retry_after_seconds({"retry-after": bad}) is None
     assert retry_after_seconds({}) is None
 

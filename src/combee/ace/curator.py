@@ -14,7 +14,7 @@ from combee.ace.prompts import CURATOR, SUMMARY, Prompts, Shown, fence, show_ref
 from combee.ace.replies import CITED_SHARE, Input, Known, cited_numbers, read_operations, says
 from combee.kernel.journal import JSON, Scope, hash_json
 from combee.kernel.learn.codec import OperationsMethod, delta_to_json
-from combee.kernel.learn.roles import Reflection
+from combee.kernel.learn.roles import Reflection, Summary
 from combee.kernel.playbook import (
     SECTIONS,
     Delta,
@@ -30,16 +30,11 @@ from combee.model import Model
 from combee.model.asking import as_text, ask, model_print
 from combee.model.settings import CallOptions
 
-__all__ = ["AceCurator", "AceMethod", "Summary"]
+__all__ = ["AceCurator", "AceMethod"]
 
 _NO_BUDGET = "Keep entries short."
-
-
-@dataclass(frozen=True, slots=True)
-class Summary(Reflection):
-    """One reflection that stands for several; `origins` names the reflections behind each of its lessons."""
-
-    origins: Mapping[str, tuple[str, ...]] | None = None
+_REASONING = 256  # tokens that the short "reasoning" of a reply may take
+_OPERATION = 24  # tokens of an operation besides its text: names of the fields, type, section, sources
 
 
 class AceCurator:
@@ -127,6 +122,15 @@ class AceMethod(OperationsMethod):
     def text(self, item: Reflection) -> str:
         """Return what the default similarity compares."""
         return "\n".join(item.lessons) or item.text
+
+    @property
+    def output_limit(self) -> int:
+        """The tokens that a reply has for operations: what the model may write, less what it says about them."""
+        return max(self.options.max_tokens - _REASONING, self.options.max_tokens // 2)
+
+    def output(self, item: Reflection) -> int:
+        """Return the tokens that the item takes in a reply in which each of its lessons is an operation."""
+        return sum(_OPERATION + count_tokens(lesson) for lesson in item.lessons)
 
     async def leaf(self, items: Sequence[Reflection], node: str) -> Delta:
         """Ask the model what these reflections change in the playbook.

@@ -40,7 +40,7 @@ from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import kept_until_the_end
 from combee.run.words import counted, typed
 from combee.tasks.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
-from combee.terminal.options import Number, Place, budget_options, model_options, print_json, say_aside, setting
+from combee.terminal.options import NumberType, PathType, budget_options, model_options, print_json, say_aside, setting
 
 __all__ = ["calibrate_command", "plan_command"]
 
@@ -57,7 +57,7 @@ REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
 @click.option("--repeats", type=click.IntRange(1), default=10, show_default=True, help="Calls of each size.")
 @click.option(
     "--target",
-    type=Number(0, 1, min_open=True, max_open=True),
+    type=NumberType(0, 1, min_open=True, max_open=True),
     default=0.85,
     show_default=True,
     help="Share to keep after second chances.",
@@ -65,8 +65,8 @@ REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
 @click.option("--second-chances", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--concurrency", type=click.IntRange(1), default=16, show_default=True, help="Calls at once.")
 @setting("--seed", "learn.seed", "Decides which facts are planted. [0]", metavar="N")
-@click.option("--plot", type=Place(), help="The curve as SVG. [combee-calibration-MODEL.svg]")
-@click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
+@click.option("--plot", type=PathType(), help="The curve as SVG. [combee-calibration-MODEL.svg]")
+@click.option("--config", "config_path", type=PathType(), help="Settings file. [combee.toml if there]")
 @click.option("--yes", is_flag=True, help="Do not ask before calls are bought.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; needs --yes where calls cost money.")
 def calibrate_command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> None:
@@ -236,10 +236,10 @@ def _draw(found: Calibration, name: str, path: Path) -> None:
 @click.option("--second-chances", type=click.IntRange(0), help="Further rounds for what no lesson covers.")
 @click.option("--preset", type=click.Choice(["paper"]), help="The paper's shape.")
 @click.option("--combine-by-model", is_flag=True, help="Deltas are combined by model calls (prompts), not merged.")
-@click.option("--alpha", type=Number(0), help="Seconds of a call, whatever is in it.")
-@click.option("--beta", type=Number(0), help="Seconds for each reflection in a call.")
+@click.option("--alpha", type=NumberType(0), help="Seconds of a call, whatever is in it.")
+@click.option("--beta", type=NumberType(0), help="Seconds for each reflection in a call.")
 @click.option("--concurrency", type=click.IntRange(1), help="Calls at once.")
-@click.option("--m0", type=Number(0, min_open=True), help="Reflections in a call at which 1/e is kept.")
+@click.option("--m0", type=NumberType(0, min_open=True), help="Reflections in a call at which 1/e is kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def plan_command(n: int, as_json: bool, **given: Any) -> None:
     """Say how N reflections would be aggregated, and why. Nothing is run."""

@@ -27,13 +27,13 @@ from combee.errors import CombeeError, DataError, UsageError, how_to_install
 from combee.files import read_regular
 from combee.kernel.journal import Journal
 from combee.kernel.runner import run_sync
-from combee.model.mock import FAULTS, MockConfig, MockServer, Rules, Scripted
+from combee.model.mock import FAULTS, PROVIDERS, MockConfig, MockServer, Rules, Scripted
 from combee.model.mock import parse_latency as read_latency
 from combee.run.options import over_options
 from combee.run.settings import Settings, read_settings
 from combee.run.words import counted
 from combee.tasks import load
-from combee.terminal.options import Number, Place, endpoint_options, print_json
+from combee.terminal.options import NumberType, PathType, endpoint_options, print_json
 
 if TYPE_CHECKING:
     from combee.model import EndpointReport, LocalModel, OpenAIModel, Price, RoleModel
@@ -56,7 +56,7 @@ class Check:
 
 @click.command(name="doctor")
 @endpoint_options
-@click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
+@click.option("--config", "config_path", type=PathType(), help="Settings file. [combee.toml if there]")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def doctor_command(as_json: bool, **options: Any) -> int:
     """Check this installation and, if one is named or configured, the model: does it answer, and what can it do?"""
@@ -158,19 +158,22 @@ async def _report(model: RoleModel) -> EndpointReport:
 
 @click.command(name="mock")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--like", type=click.Choice(sorted(PROVIDERS)), help="Play this provider's shapes: errors, refusals, usage."
+)
 @click.option("--latency", default="0", show_default=True, help="0.2, lognormal:0.2:0.6, linear:0.1:0.001[/items].")
-@click.option("--rate", type=Number(0, min_open=True), help="Calls a second that are allowed; more get a 429.")
-@click.option("--burst", type=Number(1), help="Size of the bucket behind --rate. [50]")
+@click.option("--rate", type=NumberType(0, min_open=True), help="Calls a second that are allowed; more get a 429.")
+@click.option("--burst", type=NumberType(1), help="Size of the bucket behind --rate. [50]")
 @click.option("--fault", "faults", multiple=True, metavar="KIND=SHARE", help=f"Kinds: {', '.join(FAULTS)}.")
 @click.option("--key", help="The one key that is accepted. [any]")
 @click.option("--context", type=click.IntRange(1), help="Tokens of the window.")
-@click.option("--script", type=Place(), help="JSON file of rules: match and reply.")
+@click.option("--script", type=PathType(), help="JSON file of rules: match and reply.")
 @click.option("--student", metavar="TASKS", help="Answer as a scripted student of a task set (formula, tags, a file).")
 @click.option(
-    "--memory", type=Number(0), default=40.0, show_default=True, help="m0 of the student's curator; 0 forgets none."
+    "--memory", type=NumberType(0), default=40.0, show_default=True, help="m0 of the student's curator; 0 forgets none."
 )
 @click.option("--data-dir", help="Folder that holds finer/ and formula/. [$COMBEE_DATA]")
-@click.option("--options", "options_path", type=Place(), help="JSON file with every setting.")
+@click.option("--options", "options_path", type=PathType(), help="JSON file with every setting.")
 @click.option("--seed", type=int, help="Decides faults and latencies. [0]")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print two lines of JSON: the address, and at the end the counts."
@@ -221,6 +224,7 @@ def config_of(options: dict[str, Any]) -> MockConfig:
     return replace(
         config,
         latency=read_latency(options["latency"]) if options["latency"] != "0" else config.latency,
+        like=options["like"] or config.like,
         rate=options["rate"] if options["rate"] is not None else config.rate,
         burst=config.burst if options["burst"] is None else options["burst"],
         faults={**config.faults, **dict(map(_fault, options["faults"]))},

@@ -32,7 +32,7 @@ from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import scores_kept
 from combee.run.words import counted, typed, with_program
 from combee.terminal.options import (
-    Number,
+    NumberType,
     budget_options,
     mend_options,
     print_forecast,
@@ -166,8 +166,8 @@ class _Scored:
 @click.option("--baseline", required=True, help="A label or version of RUN, another run (RUN@LABEL), or a file.")
 @click.option("--version", default="last", show_default=True, help="What to judge: a label of RUN, or a digest.")
 @click.option("--split", type=click.Choice(["val", "test"]), default="val", show_default=True)
-@click.option("--max-drop", type=Number(0, 1), default=0.05, show_default=True, help="Largest drop allowed.")
-@click.option("--alpha", type=Number(0, 1), default=0.05, show_default=True, help="Level of the paired test.")
+@click.option("--max-drop", type=NumberType(0, 1), default=0.05, show_default=True, help="Largest drop allowed.")
+@click.option("--alpha", type=NumberType(0, 1), default=0.05, show_default=True, help="Level of the paired test.")
 @mend_options
 @budget_options
 @click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")

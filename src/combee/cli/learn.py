@@ -21,7 +21,7 @@ from combee.run.options import option_of, over_options
 from combee.run.settings import read_settings
 from combee.run.spec import kept_spec
 from combee.terminal.options import (
-    Place,
+    PathType,
     budget_options,
     config_option,
     dry_run_option,
@@ -63,7 +63,7 @@ def _traces(context: click.Context, option: click.Parameter, path: Path | None) 
 
 
 _shown = options_of(
-    setting("--from", "tasks.traces", "Recorded traces to learn from, not SOURCE.", type=Place(), callback=_traces),
+    setting("--from", "tasks.traces", "Recorded traces to learn from, not SOURCE.", type=PathType(), callback=_traces),
     setting("--question", "tasks.question", "Column with the question. [found]", metavar="COLUMN"),
     setting("--answer", "tasks.answer", "Column with the right answer. [found]", metavar="COLUMN"),
     setting("--scorer", "tasks.scorer", "exact, numeric:0.01, tags, regex, or package.module:function. [found]"),
@@ -84,9 +84,9 @@ _shown = options_of(
     ),
     setting("--batch", "learn.batch", "Samples a step, or auto. [40]", metavar="N"),
     setting("--epochs", "learn.epochs", "How often all samples are seen. [1]", metavar="N"),
-    click.option("--start", type=Place(), help="A playbook to go on from (.json, .md, .txt)."),
+    click.option("--start", type=PathType(), help="A playbook to go on from (.json, .md, .txt)."),
     click.option("--name", help="Name of the run below runs/."),
-    click.option("--out", type=Place(), help="Folder of the run, in place of runs/NAME."),
+    click.option("--out", type=PathType(), help="Folder of the run, in place of runs/NAME."),
     config_option,
     set_option,
     dry_run_option,
@@ -97,10 +97,11 @@ _shown = options_of(
 # Short forms of settings that few need: not in the help, and named with their --set when they are used.
 _SHORT = (
     *(setting(f"--{name}", f"tasks.{name}") for name in ("id", "train", "val", "test", "format")),
-    setting("--data-dir", "tasks.data_dir", type=Place()),
+    setting("--data-dir", "tasks.data_dir", type=PathType()),
+    setting("--users", "tasks.users", type=click.Choice(["auto", "developers", "customers", "graders"])),
     setting("--no-redact", "tasks.redact", is_flag=True, flag_value=False),
     setting("--agent", "agent.kind"),
-    setting("--prompts", "agent.prompts", type=Place()),
+    setting("--prompts", "agent.prompts", type=PathType()),
     setting("--forget", "agent.forget"),
     setting("--metric-calls", "agent.metric_calls"),
     setting("--reflection-rounds", "agent.reflection_rounds"),

@@ -22,8 +22,8 @@ from combee.kernel.journal import JSON, MemoryScope, Scope, hash_json
 from combee.kernel.learn.roles import Rollout, Score, Scorer, Task
 from combee.kernel.runner import LocalRunner
 from combee.model import Message, Model, Request
+from combee.model.answer_text import strip_thinking
 from combee.model.asking import model_print
-from combee.model.reply import strip_thinking
 
 __all__ = ["CandidateAgent", "PromptAgent", "TaskAdapter", "Trajectory", "read_answer"]
 

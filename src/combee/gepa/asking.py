@@ -20,8 +20,8 @@ from combee.gepa.records import Record, shown, shown_records
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.playbook import SECTIONS
 from combee.model import Message, Model, Request, Response, complete_json, find_json
+from combee.model.answer_text import strip_thinking
 from combee.model.asking import model_print, request_hash, response_from_json, response_to_json
-from combee.model.reply import strip_thinking
 
 __all__ = [
     "CLOSE",

@@ -15,8 +15,9 @@ from typing import Any
 
 from combee.errors import CallError, CallErrorKind
 from combee.kernel.journal import clean_text
+from combee.model.answer_text import strip_thinking
 from combee.model.dialect import ask_in_words
-from combee.model.reply import shorten, strip_thinking
+from combee.model.provider_errors import shorten
 from combee.model.tolerant import Allowance, read_value
 from combee.model.types import Message, Model, Request
 

@@ -82,7 +82,9 @@ class Method:
             keys_of_guard = ("guard.alert_command", "guard.min_entries", "learn.guard_validate")
             found |= dict.fromkeys(keys_of_guard, "without the guard")
         if spec.tasks.traces is None:
-            found |= dict.fromkeys(("tasks.format", "tasks.patterns", "tasks.redact"), "without traces (--from)")
+            found |= dict.fromkeys(
+                ("tasks.format", "tasks.patterns", "tasks.redact", "tasks.users"), "without traces (--from)"
+            )
         return found
 
     def forecast(self, spec: Settings) -> Forecast:

@@ -160,6 +160,8 @@ class Tasks(Table):
     """File or folder of recorded traces, to learn from those in place of tasks."""
     format: Text | None = None
     """Format of the traces. [found by content]"""
+    users: Literal["auto", "developers", "customers", "graders"] = "auto"
+    """Who speaks as the user in the traces: only a developer's corrections are learned. [judged run by run]"""
     redact: bool = True
     """Take secrets out of traces before anything is kept."""
     patterns: dict[Text, Text] | list[Text] = {}

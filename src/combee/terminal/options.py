@@ -16,8 +16,8 @@ from combee.run.estimates import Forecast
 from combee.run.words import with_program
 
 __all__ = [
-    "Number",
-    "Place",
+    "NumberType",
+    "PathType",
     "budget_options",
     "config_option",
     "dry_run_option",
@@ -40,7 +40,7 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Number(click.FloatRange):
+class NumberType(click.FloatRange):
     """A number in a range; neither `nan` nor an infinity, which click lets through every range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -51,7 +51,7 @@ class Number(click.FloatRange):
         return number
 
 
-class Place(click.Path):
+class PathType(click.Path):
     """The path of a file or folder. `-` is refused: no command takes it for standard input or output."""
 
     def __init__(self, **more: Any) -> None:
@@ -95,12 +95,12 @@ task_options = options_of(
     setting("--train", "tasks.train", "Training rows to use.", metavar="N"),
     setting("--val", "tasks.val", "Validation rows to use.", metavar="N"),
     setting("--test", "tasks.test", "Test rows to use.", metavar="N"),
-    setting("--data-dir", "tasks.data_dir", "Folder that holds finer/ and formula/. [$COMBEE_DATA]", type=Place()),
+    setting("--data-dir", "tasks.data_dir", "Folder that holds finer/ and formula/. [$COMBEE_DATA]", type=PathType()),
 )
 """The options that say how a file of tasks is read."""
 
 price_option = click.option("--price", metavar="IN/OUT", help="US dollars per million tokens, like 0.28/0.42[/cached].")
-config_option = click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
+config_option = click.option("--config", "config_path", type=PathType(), help="Settings file. [combee.toml if there]")
 set_option = click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Any other setting (`combee config show` lists them)."
 )
@@ -120,7 +120,7 @@ _in_flight = setting("--max-in-flight", "model.max_in_flight", "Calls in flight 
 model_options = options_of(
     endpoint_options,
     _in_flight,
-    setting("--prompts", "agent.prompts", "Folder with prompts of your own.", type=Place()),
+    setting("--prompts", "agent.prompts", "Folder with prompts of your own.", type=PathType()),
 )
 """The options that say which model is called, and how."""
 
@@ -140,7 +140,7 @@ mend_options = options_of(
     click.option(
         "--config",
         "config_path",
-        type=Place(),
+        type=PathType(),
         help="Settings file: its endpoints, keys, paces, prices and limits; nothing else of it.",
     ),
 )

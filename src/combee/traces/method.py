@@ -23,7 +23,7 @@ from combee.run.settings import Settings
 from combee.run.spec import Agent, Prepared, judge_of, make_agent
 from combee.run.words import counted, typed
 from combee.tasks import Exact, TaskSet
-from combee.traces.mining import MiningCurator, MiningReflector, StoredRuns, TraceFile, keep, survey
+from combee.traces.mining import HeldBack, MiningCurator, MiningReflector, StoredRuns, TraceFile, keep, survey
 from combee.traces.readers import Report, read
 
 __all__ = ["KEPT", "LearnFromTraces", "notices", "shown_report"]
@@ -70,7 +70,15 @@ class LearnFromTraces(Method):
         facts: dict[str, JSON] = {}
         if is_new(folder):
             spec, facts = _keep(spec, folder, say)
-        return dataclasses.replace(_prepared(spec, folder, agent), facts=facts)
+        prepared, held = _prepared(spec, folder, agent)
+        if held:
+            facts["held_back"] = [str(each) for each in held]
+            say(
+                f"held back: {counted(len(held), 'text')} of tools or users that order something; no lesson quotes them"
+            )
+            for each in held[:_SHOWN]:
+                say(f"  {each}")
+        return dataclasses.replace(prepared, facts=facts)
 
     def recorded(self, folder: Path, names: Collection[str]) -> Mapping[str, Trace]:
         """Return those of the named runs that a run keeps in its folder."""
@@ -122,21 +130,25 @@ def _without_secrets(spec: Settings, redactor: Redactor | None) -> Settings:
     return spec.instead(tasks={**spec.tasks.given(), "traces": shown, "patterns": sorted(spec.tasks.patterns)})
 
 
-def _prepared(spec: Settings, folder: Path, agent: Agent) -> Prepared:
+def _prepared(spec: Settings, folder: Path, agent: Agent) -> tuple[Prepared, tuple[HeldBack, ...]]:
     stored = TraceFile(folder / KEPT)
     config = spec.learn_config()
     judge = judge_of(spec, config, None)
     reflector: TraceReflector
+    held: tuple[HeldBack, ...] = ()
     if agent.name == "lexical":
         allowed = (sample for sample in stored.samples if judge.refusal(sample.labels) is None)
-        reflector = MiningReflector(survey(map(stored.load, allowed)))
+        users = None if spec.tasks.users == "auto" else spec.tasks.users
+        surveyed = survey(map(stored.load, allowed), users)
+        reflector, held = MiningReflector(surveyed), surveyed.held
         agent = dataclasses.replace(agent, curator=MiningCurator())
     else:
         reflector = cast("TraceReflector", agent.reflector)
         if not hasattr(reflector, "reflect_trace"):
             raise UsageError(f"The agent {agent.name} cannot learn from traces.", hint="Use --agent lexical or ace.")
     reflecting = StoredRuns(stored, RecordedTraces(reflector))
-    return Prepared(spec, _no_tasks(stored), agent, config, reflecting, judge, stored.samples, stored.digest)
+    prepared = Prepared(spec, _no_tasks(stored), agent, config, reflecting, judge, stored.samples, stored.digest)
+    return prepared, held
 
 
 def _no_tasks(stored: TraceFile) -> TaskSet:

@@ -183,7 +183,9 @@ async def test_a_lesson_that_the_book_has_gets_a_vote_and_the_reflection_cites_t
     found = await MiningReflector().reflect_trace(run, book, MemoryScope())
     assert found is not None
     assert found.lessons == (text,)
-    assert found.text == f"{text} (trace t1, step 1, 3, 5)"
+    assert (
+        found.text == f"{text} (trace t1, step 1, 3, 5; words of the agent's own calls and the form of a tool's error)"
+    )
     assert [(vote.bullet, vote.kind.value) for vote in found.votes] == [("err-00001", "helpful")]
 
 

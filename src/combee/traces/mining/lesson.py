@@ -48,9 +48,9 @@ _CALLING_OUT = tuple(each.strip() for each in _CALLS_OUT.split(";"))
 class MinedLesson:
     """One lesson of one run.
 
-    `kind` is missing, absent, repair, until, setup, shell, hang, slow, dead_end, unmended, error, flip, correction or
-    contrast; `key` is what recurs; `text` is the lesson and holds no step; `steps` are those of the recorded run that
-    show it (the failure first, then what worked).
+    `kind` is missing, absent, repair, until, setup, shell, hang, slow, dead_end, unmended, error, refusal, flip,
+    correction or contrast; `key` is what recurs; `text` is the lesson and holds no step; `steps` are those of the
+    recorded run that show it (the failure first, then what worked).
     """
 
     kind: str

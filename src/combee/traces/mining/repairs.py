@@ -82,10 +82,9 @@ def find_repairs(row: Sequence[Attempt]) -> list[MinedLesson]:
         fault = attempt.fault
         if not attempt.failed or fault is None:
             continue
-        if fault.kind in _HANDLED:
-            finding = _requoted(place, row, fault)
-        else:
-            finding = _shell(place, row, fault) if attempt.command is not None else _tool(place, row, fault)
+        if attempt.command is None:
+            continue
+        finding = (_requoted if fault.kind in _HANDLED else _shell)(place, row, fault)
         if finding is not None and (finding.key, finding.text) not in mended:
             mended.add((finding.key, finding.text))
             found.append(finding)
@@ -262,49 +261,6 @@ def _until(
         f"{quoted(part.text)} failed with {row[place].said()} until {quoted(act.text)} was run; then it worked.",
         (row[place].step, row[offset].step),
     )
-
-
-def _tool(place: int, row: Sequence[Attempt], fault: ErrorLine) -> MinedLesson | None:
-    """A call of a tool that is no shell: the next one of the same tool that worked, with one argument changed."""
-    first = row[place]
-    failures = 1
-    for attempt in row[place + 1 : place + 1 + _WINDOW]:
-        if attempt.tool != first.tool:
-            continue
-        if attempt.worked is False:
-            failures += 1
-            first = attempt if attempt.fault and attempt.fault.signature == fault.signature else first
-            continue
-        if attempt.worked is None:
-            continue
-        mine, theirs = first.fields, attempt.fields
-        changed = [name for name in mine if name in theirs and mine[name] != theirs[name]]
-        if mine.keys() != theirs.keys() or len(changed) != 1:
-            return None
-        said = _difference(mine[changed[0]], theirs[changed[0]])
-        if said is None:
-            return None
-        times = "" if failures == 1 else f" {failures} times"
-        return MinedLesson(
-            "repair",
-            f"repair/{first.tool}/{fault.signature}/{changed[0]}/{said}",
-            f"The tool `{first.tool}` failed{times} with {row[place].said()}; "
-            f"it worked when `{changed[0]}` was {said}.",
-            (row[place].step, attempt.step),
-        )
-    return None
-
-
-def _difference(old: str, new: str) -> str | None:
-    """Return in words how an argument was changed, or None where that takes more than a line."""
-    if old.strip() == new.strip():
-        blanks = len(new) - len(new.lstrip(" "))
-        if new.lstrip(" ") == old.lstrip(" "):
-            return f"given with its {blanks} leading blanks"
-        return None
-    if "\n" in old or "\n" in new or max(len(old), len(new)) > 120:
-        return None
-    return f"{quoted(new)} instead of {quoted(old)}"
 
 
 _SOON_AFTER = 3

@@ -25,6 +25,7 @@ from combee.traces.mining.lesson import HeldBack, MinedLesson, Standing, sifted
 from combee.traces.mining.missing import find_absent, find_missing
 from combee.traces.mining.quoting import quoted
 from combee.traces.mining.repairs import find_quoting, find_repairs
+from combee.traces.mining.tools import find_refusals, find_tool_repairs
 from combee.traces.mining.users import Users, users_of, what_users_said
 
 __all__ = ["Survey", "findings", "survey"]
@@ -32,7 +33,7 @@ __all__ = ["Survey", "findings", "survey"]
 _MOST_A_RUN = 24
 _SAID_OFTEN = 3
 _NO_MATTER = ("-q", "-v", "-y", "--quiet", "--no-cache-dir", "--timeout", "--retries", "--progress-bar", "--verbose")
-_LEAST_RUNS = {"absent": 3, "unmended": 3, "error": 3, "slow": 3}
+_LEAST_RUNS = {"absent": 3, "unmended": 3, "error": 3, "slow": 3, "refusal": 3}
 """Kinds that say something only where several runs agree."""
 
 
@@ -64,6 +65,7 @@ def findings(trace: Trace, users: Users | None = None) -> tuple[tuple[MinedLesso
         *missing,
         *absent,
         *find_repairs(row),
+        *find_tool_repairs(row, who),
         *find_quoting(row),
         *find_hangs(row),
         *find_flips(row),
@@ -73,6 +75,7 @@ def findings(trace: Trace, users: Users | None = None) -> tuple[tuple[MinedLesso
     unmended, more = find_unmended(row, found)
     found += unmended
     found += find_errors(row, found)
+    found += find_refusals(row, found)
     found += find_slow(row, trace.meta.get("task_id", ""), found)
     said, held = sifted(found[:_MOST_A_RUN], standing)
     errors = ((each.step, each.fault.line, each.form) for each in row if each.failed and each.fault)

@@ -20,7 +20,7 @@ from combee.traces.mining.faults import signature
 from combee.traces.mining.lesson import HeldBack, MinedLesson, first_words
 from combee.traces.mining.quoting import quoted
 
-__all__ = ["USERS", "UserTurns", "Users", "users_of", "what_users_said"]
+__all__ = ["USERS", "UserTurns", "Users", "is_workshop", "users_of", "what_users_said"]
 
 Users = Literal["developers", "customers", "graders"]
 USERS: tuple[Users, ...] = get_args(Users)
@@ -146,7 +146,7 @@ def users_of(trace: Trace) -> Users:
     if trace.meta.get("format") in _GRADED:
         return "graders"
     names = {call.name for step in trace.steps for call in step.tool_calls}
-    workshop = sum(_WORKSHOP.match(name) is not None for name in names)
+    workshop = sum(map(is_workshop, names))
     said = [step.text[:2000] for step in trace.steps[:_MOST_READ] if _is_turn(step)]
     setting = " ".join(step.text[:4000] for step in trace.steps[:3] if step.role == "system")
     service = len(set(map(str.casefold, _SERVICE.findall(setting)))) + len(_CUSTOMER.findall(" ".join(said)))
@@ -155,6 +155,11 @@ def users_of(trace: Trace) -> Users:
     if service >= 1 or not any(map(_CODE.search, said)):
         return "customers"
     return "developers"
+
+
+def is_workshop(tool: str) -> bool:
+    """Whether a tool is one of a developer's trade, by its name: a shell, an editor, a search in files."""
+    return _WORKSHOP.match(tool) is not None
 
 
 def _is_turn(step: Step) -> bool:
