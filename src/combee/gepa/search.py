@@ -351,9 +351,9 @@ def _admitted(prepared: Prepared) -> tuple[Prepared, list[SampleRefused]]:
 
 def _judge(prepared: Prepared, journal: Journal) -> Judge:
     """Return the guard of the run. Records name no task, so who may be learned from is decided before (`_admitted`)."""
-    tell, name = prepared.judge.tell, journal.path.parent.name
+    tell, name = prepared.judge.alert_command, journal.path.parent.name
     named = None if tell is None else lambda payload: tell({**payload, "run": name})
-    return replace(prepared.judge, policy=Policy(), tell=named)
+    return replace(prepared.judge, policy=Policy(), alert_command=named)
 
 
 def _search(
