@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,17 +32,22 @@ def described(folder: Path, desk: Desk) -> Path:
     return file
 
 
-def learn(file: Path, *, after: int = 0, desk: Desk | None = None, how: signal.Signals = signal.SIGKILL) -> int:
-    """Run the command as a process; end it when so many replies were given."""
+def learn(file: Path, *, until: Callable[[], bool] | None = None, how: signal.Signals = signal.SIGKILL) -> int:
+    """Run the command as a process; end it when something holds."""
     command = [sys.executable, "-m", "combee", "swarm", "learn", str(file), "--rounds", "2", "--json"]
     environment = {**os.environ, "OPENAI_API_KEY": "k-1"}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    if desk is not None:
-        goal = desk.asked + after
-        while desk.asked < goal and process.poll() is None:
+    if until is not None:
+        while not until() and process.poll() is None:
             time.sleep(0.005)
         process.send_signal(how)
     return process.wait()
+
+
+def questions(file: Path) -> int:
+    """Return how many questions were put to the swarm."""
+    with World.open(file.parent / "swarm.sqlite", read_only=True) as world:
+        return int(world.rows("SELECT count(*) FROM mail WHERE kind = 'ask' AND sender = 'user'")[0][0])
 
 
 @pytest.mark.timeout(120)
@@ -52,9 +58,12 @@ def test_killed_and_stopped_on_a_slow_endpoint_it_comes_to_the_same_book(tmp_pat
         whole = (file.parent / "learned" / "playbook.json").read_bytes()
         shutil.rmtree(file.parent / "learned")
         (file.parent / "swarm.sqlite").unlink()
-        assert learn(file, after=30, desk=desk) == -signal.SIGKILL  # while the start is scored
-        assert learn(file, after=90, desk=desk, how=signal.SIGINT) == 130  # in the first round
-        assert learn(file, after=120, desk=desk) == -signal.SIGKILL  # in the second
+        before = desk.asked
+        assert learn(file, until=lambda: desk.asked > before + 30) == -signal.SIGKILL  # while the start is scored
+        assert learn(file, until=lambda: questions(file) >= 20, how=signal.SIGINT) == 130  # in the first round
+        assert learn(file, until=lambda: questions(file) > 30) == -signal.SIGKILL  # in the second
+        with World.open(file.parent / "swarm.sqlite", read_only=True) as world:
+            assert world.rows("SELECT 1 FROM mail WHERE state = 'queued'")  # questions that nobody has read
         desk.bare = 0
         assert learn(file) == 0
         assert (file.parent / "learned" / "playbook.json").read_bytes() == whole
@@ -83,7 +92,6 @@ def test_begun_while_the_endpoint_is_down_it_is_done_when_it_is_up(
         assert run(["swarm", "learn", str(file), "--rounds", "1", "--json", "--quiet"]) == 0
         row = json.loads(capsys.readouterr().out)["rounds"][0]
     assert row["training"][1] == 30  # each task was scored
+    assert questions(file) == 31  # and each was asked once
     with World.open(file.parent / "swarm.sqlite", read_only=True) as world:
-        asked = world.rows("SELECT count(*) FROM mail WHERE kind = 'ask' AND sender = 'user'")
-        assert asked == [(31,)]  # and each was asked once
         assert world.rows("SELECT count(*) FROM mail WHERE kind = 'report'") == [(0,)]

@@ -26,7 +26,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSO
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What came of a question; `limit` says which limit ended the work before, `waits` why messages wait for a model."""
+    """What came of a question; `limit` says which limit ended the work, `waits` why messages wait for a model."""
 
     number: int | None
     found: Mail | None
