@@ -99,11 +99,9 @@ async def with_combee(url: str, work: Callable[[Ask], Awaitable[None]], at_once:
 
 async def with_journal(url: str, work: Callable[[Ask], Awaitable[None]], at_once: int) -> None:
     """Everything on: ledger rows and replies go to a journal on disk, under what their prompts hash to."""
-    from combee.model.journaled import response_to_json
-    from combee.model.requesthash import request_hash
-
     from combee.kernel.journal import JSON, Journal
     from combee.model import Budget, Engine, Ledger, Limiter, Message, OpenAIModel, Price, Request
+    from combee.model.asking import request_hash, response_to_json
 
     number = 0
     with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder)) as journal:

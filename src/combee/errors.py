@@ -108,6 +108,7 @@ class CallErrorKind(StrEnum):
     CONTENT_FILTER = "content_filter"
     CONTEXT_TOO_LONG = "context_too_long"
     AUTH = "auth"
+    QUOTA = "quota"
     NO_SUCH_MODEL = "no_such_model"
     BAD_REQUEST = "bad_request"
     SCHEMA = "schema"

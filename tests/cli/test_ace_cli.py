@@ -12,15 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from combee.ace import Student, lesson_of
 from combee.cli import run
 from combee.kernel.journal import Journal, Version
 from combee.kernel.playbook import Bullet, Playbook, load, save
 from combee.model.mock import MockConfig, MockServer
-from combee.tasks import load as load_tasks
-
-ROWS = 12
-SPLIT = ("--train", "6", "--val", "2", "--test", "2")
+from tests.cli.gauges import SPLIT, combee, gauges_here, learn, student
 
 
 def write(name: str, text: str) -> None:
@@ -35,24 +31,7 @@ def there(name: str) -> bool:
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    rows = [{"question": f"What is the reading of gauge G-{n:03d}?", "answer": str(100 + n)} for n in range(ROWS)]
-    write("gauges.jsonl", "\n".join(json.dumps(row) for row in rows))
-
-
-def student() -> Student:
-    tasks = load_tasks("gauges.jsonl")
-    return Student(tasks, {task.id: lesson_of(task) for task in tasks}, m0=None)
-
-
-async def combee(*arguments: str) -> int:
-    return await asyncio.to_thread(run, list(arguments))
-
-
-def learn(url: str, *more: str) -> tuple[str, ...]:
-    return ("learn", "gauges.jsonl", *SPLIT, "--model", "student", "--base-url", url, "--quiet", *more)
+    gauges_here(tmp_path, monkeypatch)
 
 
 def journal_versions(name: str) -> tuple[Version, ...]:
@@ -80,7 +59,7 @@ async def test_learn_eval_and_show_with_a_model(capsys: pytest.CaptureFixture[st
         (("--base-url", "https://api.example.com/v1"), "OPENAI_API_KEY"),
         (("--base-url", "ftp://x"), "not a base URL"),
         ((), "no base URL"),
-        (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "0"), "above zero"),
+        (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "0"), "of at least 1"),
         (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "-1"), "x>0"),
         (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "1"), "--price"),
         (("--base-url", "http://127.0.0.1:9/v1", "--price", "cheap"), "not a price"),

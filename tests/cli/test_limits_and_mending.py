@@ -13,26 +13,19 @@ from typing import Any
 
 import pytest
 
-from combee.ace import Student, lesson_of
 from combee.cli import run
 from combee.kernel.journal import Journal
 from combee.kernel.playbook import Bullet, Playbook, save
 from combee.model.mock import MockConfig, MockServer, parse_latency
 from combee.redaction import to_jsonl
 from combee.report.interval import interval
-from combee.tasks import load as load_tasks
 from combee.traces.mining import vote_trace
-
-SPLIT = ("--train", "6", "--val", "2", "--test", "2")
+from tests.cli.gauges import SPLIT, combee, gauges_here, learn, student
 
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    rows = [{"question": f"What is the reading of gauge G-{n:03d}?", "answer": str(100 + n)} for n in range(12)]
-    write("gauges.jsonl", "\n".join(json.dumps(row) for row in rows))
+    gauges_here(tmp_path, monkeypatch)
 
 
 def write(name: str, text: str) -> None:
@@ -41,19 +34,6 @@ def write(name: str, text: str) -> None:
 
 def there(name: str) -> bool:
     return Path(name).exists()
-
-
-def student() -> Student:
-    tasks = load_tasks("gauges.jsonl")
-    return Student(tasks, {task.id: lesson_of(task) for task in tasks}, m0=None)
-
-
-async def combee(*arguments: str) -> int:
-    return await asyncio.to_thread(run, list(arguments))
-
-
-def learn(url: str, *more: str) -> tuple[str, ...]:
-    return ("learn", "gauges.jsonl", *SPLIT, "--model", "student", "--base-url", url, "--quiet", *more)
 
 
 @pytest.mark.parametrize("limit", [("--max-cost", "0.004"), ("--max-calls", "13"), ("--max-tokens", "5000")])

@@ -21,6 +21,7 @@ from combee.kernel.playbook import Bullet, Playbook, save
 from combee.model.mock import MockConfig, MockServer, parse_latency
 from combee.run.unfinished import UNFINISHED
 from combee.tasks import load
+from tests.cli.gauges import combee, gauges_here
 
 AT_ONCE = 4
 SPLIT = ("--train", "2", "--val", "0", "--test", "10")
@@ -49,11 +50,7 @@ class Answering:
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    rows = [{"question": f"What is the reading of gauge G-{n:03d}?", "answer": str(100 + n)} for n in range(12)]
-    Path("gauges.jsonl").write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    gauges_here(tmp_path, monkeypatch)
     pairs = [(f"Close valve V-{n} before pump P-{n}", f"Before pump P-{n} close valve V-{n}") for n in range(100, 112)]
     texts = [text for pair in pairs for text in pair]
     save(Playbook(tuple(Bullet(f"misc-{n:05d}", "OTHERS", t) for n, t in enumerate(texts, 1)), 24), Path("book.json"))
@@ -93,10 +90,6 @@ async def started(*arguments: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         sys.executable, "-m", "combee", *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
-
-
-async def combee(*arguments: str) -> int:
-    return await asyncio.to_thread(run, list(arguments))
 
 
 async def paid(server: MockServer, upto: int, process: asyncio.subprocess.Process) -> None:

@@ -1,4 +1,4 @@
-"""The index is a function of the bullets alone: grown, shrunk or built at once, it gives the same verdicts."""
+"""The index is a function of the bullets alone: grown, shrunk or built at once, it gives the same predictions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from combee.kernel.playbook import Bullet, Playbook
-from combee.lexical import Lexicon, Spot, Verdict, lesson_from, read_question
+from combee.lexical import Lexicon, Prediction, Spot, lesson_from, read_question
 from combee.tasks import tag_set
 
 SET = tag_set((60, 0, 12))
@@ -30,8 +30,8 @@ def _book(bullets: list[Bullet]) -> Playbook:
     return Playbook(tuple(bullets), high_water=99)
 
 
-def _verdicts(lexicon: Lexicon, book: Playbook) -> list[Verdict]:
-    return [lexicon.index(book).verdict(spot) for spot in QUESTIONS]
+def _predictions(lexicon: Lexicon, book: Playbook) -> list[Prediction]:
+    return [lexicon.index(book).predict(spot) for spot in QUESTIONS]
 
 
 @settings(max_examples=30)
@@ -42,30 +42,30 @@ def test_an_index_that_followed_other_books_equals_a_new_one(books: list[set[int
         order = sorted(chosen)
         rng.shuffle(order)
         book = _book([BULLETS[place] for place in order])
-        assert _verdicts(lexicon, book) == _verdicts(Lexicon(), book)
+        assert _predictions(lexicon, book) == _predictions(Lexicon(), book)
 
 
 def test_a_bullet_whose_text_changed_counts_with_its_new_text() -> None:
     lexicon = Lexicon()
-    _verdicts(lexicon, _book(list(BULLETS)))
+    _predictions(lexicon, _book(list(BULLETS)))
     edited = [Bullet(BULLETS[0].id, BULLETS[0].section, BULLETS[1].text), *BULLETS[2:]]
-    assert _verdicts(lexicon, _book(edited)) == _verdicts(Lexicon(), _book(edited))
+    assert _predictions(lexicon, _book(edited)) == _predictions(Lexicon(), _book(edited))
 
 
 def test_the_bullets_used_speak_for_the_label_that_was_chosen() -> None:
     book = _book(list(BULLETS))
-    for verdict in _verdicts(Lexicon(), book):
-        assert verdict.used
-        for name in verdict.used:
+    for prediction in _predictions(Lexicon(), book):
+        assert prediction.used
+        for name in prediction.used:
             bullet = book.get(name)
             assert bullet is not None
-            assert bullet.text.endswith(f"the tag is {verdict.label}.")
+            assert bullet.text.endswith(f"the tag is {prediction.label}.")
 
 
 def test_only_labels_on_offer_are_chosen_and_an_empty_book_goes_by_their_names() -> None:
     spot = Spot("The face amount of the debt is $ 5 million", 32, 33)
     offered = ("Goodwill", "DebtInstrumentFaceAmount", "InterestExpense")
-    assert Lexicon().index(Playbook()).verdict(spot, offered) == Verdict("DebtInstrumentFaceAmount", 1.0, ())
+    assert Lexicon().index(Playbook()).predict(spot, offered) == Prediction("DebtInstrumentFaceAmount", 1.0, ())
     index = Lexicon().index(_book(list(BULLETS)))
-    assert index.verdict(spot, ("Goodwill",)).label == "Goodwill"
-    assert Lexicon().index(Playbook()).verdict(spot) == Verdict("", 0.0, ())
+    assert index.predict(spot, ("Goodwill",)).label == "Goodwill"
+    assert Lexicon().index(Playbook()).predict(spot) == Prediction("", 0.0, ())

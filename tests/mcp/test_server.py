@@ -14,7 +14,7 @@ import pytest
 from combee.cli import run
 from combee.errors import UsageError
 from combee.kernel.guard import Policy
-from combee.mcp import REPORTED, Store
+from combee.mcp import REPORTED, LessonStore
 from combee.redaction import Step, ToolCall, Trace, to_jsonl
 from combee.traces.mining import TraceFile
 
@@ -117,20 +117,20 @@ async def test_read_only_offers_the_playbook_alone(made: Path) -> None:
 
 
 def test_labels_decide_who_may_see_a_lesson(made: Path) -> None:
-    everything = Store(made).lessons("python", 4000)
+    everything = LessonStore(made).lessons("python", 4000)
     assert "`six`" in everything
     assert "`attrs`" in everything
-    own = Store(made, policy=Policy(tenants=frozenset({"a"})))
+    own = LessonStore(made, policy=Policy(tenants=frozenset({"a"})))
     assert "`attrs`" not in own.lessons("attrs", 4000)
-    hidden = next(bullet.id for bullet in Store(made).playbook() if "`attrs`" in bullet.text)
+    hidden = next(bullet.id for bullet in LessonStore(made).playbook() if "`attrs`" in bullet.text)
     with pytest.raises(UsageError, match="no bullet"):
         own.vote(hidden, helpful=True, session="s")
-    assert Store(made, policy=Policy(clearance="public")).lessons("python", 4000) == ""
+    assert LessonStore(made, policy=Policy(clearance="public")).lessons("python", 4000) == ""
 
 
 def test_a_view_stays_under_its_budget_and_a_cut_line_is_mended(made: Path, tmp_path: Path) -> None:
-    assert len(Store(made).lessons("six", 60)) <= 240
+    assert len(LessonStore(made).lessons("six", 60)) <= 240
     reports = tmp_path / "r.jsonl"
     reports.write_bytes(b'{"combee_trace": 1, "id": "cut')
-    Store(made, reports=reports).report("x", CHAT, success=None)
+    LessonStore(made, reports=reports).report("x", CHAT, success=None)
     assert reports.read_bytes().count(b"\n") == 2

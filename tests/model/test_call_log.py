@@ -11,14 +11,18 @@ import pytest
 
 from combee.errors import BudgetError
 from combee.kernel.journal import Journal
-from combee.model import Message, Request, open_models
+from combee.model import Message, ModelSettings, Request, open_models
 from combee.model.call_log import CallLog, Spent
 from combee.model.mock import MockConfig, MockServer
+from combee.model.settings import ROLES
 
-TABLE = {"name": "m", "api_key_env": "NO_SUCH_VARIABLE", "base_url": "http://127.0.0.1:9/v1"}
 PLAIN = Request((Message("user", "hello"),), max_tokens=8, role="curator", item="t")
 FORMED = Request((Message("user", "hello"),), {"type": "object", "properties": {}}, role="generator", item="t")
 OWN = {"curator": {"max_calls": 99}}  # a budget of its own gives a role a client of its own
+
+
+def at(url: str) -> dict[str, ModelSettings]:
+    return dict.fromkeys(ROLES, ModelSettings(name="m", api_key_env="NO_SUCH_VARIABLE", base_url=url))
 
 
 @pytest.mark.parametrize("budget", [{}, OWN])
@@ -30,7 +34,7 @@ async def test_a_resumed_run_asks_for_nothing_that_the_endpoint_has_refused(
         seen = []
         for role in ("generator", "reflector", "generator"):
             with Journal.open(tmp_path) as journal:
-                models = open_models(TABLE | {"base_url": server.url}, budget=budget)
+                models = open_models(at(server.url), budget=budget)
                 models.attach(journal)
                 before = server.stats.requests
                 for asked, request in zip((role, "curator"), requests, strict=True):
@@ -105,7 +109,7 @@ async def test_minutes_of_earlier_processes_count_against_the_budgets(
     async with MockServer() as server:
         with Journal.open(tmp_path) as journal:
             spent(journal, PROCESSES)
-            models = open_models(TABLE | {"base_url": server.url}, budget=budget)
+            models = open_models(at(server.url), budget=budget)
             models.attach(journal)
             curator = models.by_role["curator"]
             if fits:

@@ -323,14 +323,16 @@ async def test_parameters_that_a_model_does_not_take_are_renamed_or_dropped() ->
     async with MockServer(reply=reply) as server:
         # The mock answers 400 to a script that fails; the message is put in by hand.
         from combee.model.dialect import Capabilities, adapt, write_body
-        from combee.model.reply import read_status
+        from combee.model.provider_errors import fault_of
 
         said = b'{"error":{"message":"Unsupported parameter: use max_completion_tokens instead of max_tokens"}}'
-        left = adapt(ask(), Capabilities(), read_status(400, {}, said))
+        sent = write_body(ask(), "m", Capabilities(), {})
+        left = adapt(ask(), Capabilities(), fault_of(400, {}, said), sent)
         assert left is not None
-        assert "max_completion_tokens" in write_body(ask(), "m", left, {})
+        sent = write_body(ask(), "m", left, {})
+        assert "max_completion_tokens" in sent
         said = b'{"error":{"message":"temperature does not support 0 with this model"}}'
-        left = adapt(ask(), left, read_status(400, {}, said))
+        left = adapt(ask(), left, fault_of(400, {}, said), sent)
         assert left is not None
         assert "temperature" not in write_body(ask(), "m", left, {})
         async with OpenAIModel(

@@ -13,7 +13,7 @@ from combee.errors import UsageError
 from combee.export import FORMS, export
 from combee.kernel.guard import screen
 from combee.kernel.playbook import Add, Bullet, Playbook, delta_of, load
-from combee.mcp import REPORTED, Store
+from combee.mcp import REPORTED, LessonStore
 from combee.redaction import find_secrets
 
 COMMANDS = [
@@ -32,8 +32,8 @@ SECRETS = [f"Kq7zv{number}hunter" for number in range(len(COMMANDS))]
 
 def chat(command: str, number: int) -> list[dict[str, Any]]:
     """A run that fails with the command and mends it: what a lesson quotes."""
-    rows = [(command, "Error: connection refused by host", 1), (f"{command} --retry", "ok", 0)]
-    rows += [(command, f"my password is {SECRETS[number % len(SECRETS)]}\nError: connection refused by host", 1)]
+    said = f"my password is {SECRETS[number % len(SECRETS)]}\nerror: unrecognized option '--retrry'"
+    rows = [(f"{command} --retrry", said, 1), (f"{command} --retry", "ok", 0)]
     messages: list[dict[str, Any]] = [{"role": "user", "content": f"Run step {number} with {command}"}]
     for at, (said, output, code) in enumerate(rows):
         call = {"name": "bash", "arguments": json.dumps({"command": said})}
@@ -64,13 +64,16 @@ def test_no_file_of_a_run_no_lesson_and_no_export_holds_a_password_of_a_command(
     assert run(["learn", "--from", "x.jsonl", "--name", "one"]) == 0
     book = load(Path("runs/one/playbook.json"))
     lessons = " ".join(bullet.text for bullet in book.bullets)
-    assert all(command.split()[0] in lessons for command in COMMANDS)
+    said = capsys.readouterr()
+    held_back = [command for command in COMMANDS if command.split()[0] not in lessons]
+    assert {command.split()[0] for command in held_back} <= {"curl"}  # it sends something out
+    assert all(f"`{command.split()[0]} " in said.out + said.err for command in held_back)
     for form in ("prompt", "skill", "ace", "agents", "cursor", "json"):
-        assert run(["export", "one", "--to", form, "--out", f"out/{form}"]) == 0
-    assert run(["apply", "one", "repo", "--yes"]) == 0
+        assert run(["export", "one", "--to", form, "--out", f"out/{form}", "--accept-risky"]) == 0
+    assert run(["apply", "one", "repo", "--yes", "--accept-risky"]) == 0
     assert run(["why", "one", book.bullets[0].id]) == 0
     Path("x.jsonl").unlink()
-    assert clean("".join(capsys.readouterr()))
+    assert clean("".join([*said, *capsys.readouterr()]))
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {"all.jsonl", "traces.jsonl", "journal.sqlite", "report.html", "AGENTS.md"} <= {path.name for path in files}
     assert [path for path in files if not clean(path.read_bytes())] == []
@@ -89,7 +92,7 @@ def test_a_lesson_with_such_a_command_is_neither_learned_nor_exported(command: s
 
 
 def test_a_run_reported_over_mcp_is_kept_without_its_passwords(tmp_path: Path) -> None:
-    store = Store(tmp_path / "playbook.md", reports=tmp_path / REPORTED)
+    store = LessonStore(tmp_path / "playbook.md", reports=tmp_path / REPORTED)
     (tmp_path / "playbook.md").write_text("", encoding="utf-8")
     for number, (command, secret) in enumerate(zip(COMMANDS, SECRETS, strict=True)):
         store.report(f"run {command.format(secret)}", chat(command.format(secret), number), success=False)

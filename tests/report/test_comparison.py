@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from combee.bench import Row, Setup, compare
+from combee.bench import Setup, WayResult, compare
 from combee.cli.main import run
 from combee.report import MethodTable, comparison_page, write_comparison
 from combee.tasks import load
@@ -15,13 +15,13 @@ from tests.report.pages import HOSTILE, read_page
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[Row]:
+def rows() -> list[WayResult]:
     tasks = load("tags", sizes=(40, 0, 30))
     setup = Setup(tasks.train, tasks.test, tasks.scorer, batch=20, forget=20.0)
     return [asyncio.run(compare(setup, way)) for way in ("sequential", "naive", "combee")]
 
 
-def test_each_table_has_its_bars_lines_and_figures(rows: list[Row], tmp_path: Path) -> None:
+def test_each_table_has_its_bars_lines_and_figures(rows: list[WayResult], tmp_path: Path) -> None:
     tables = [MethodTable("(a) first", ("a note",), rows), MethodTable(HOSTILE, (HOSTILE,), rows)]
     path = write_comparison(tmp_path / "demo.html", HOSTILE, ("about",), tables)
     page = read_page(path.read_text(encoding="utf-8"))

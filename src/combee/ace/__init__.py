@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from combee.ace.curator import AceCurator, AceMethod, Summary
+from combee.ace.curator import AceCurator, AceMethod
 from combee.ace.prompts import PLACEHOLDERS, Prompt, Prompts, fence, read_fences
 from combee.ace.refine import Cluster, Refined, clusters_of, refine
 from combee.ace.roles import AceGenerator, AceReflector
@@ -19,7 +19,6 @@ __all__ = [
     "Prompts",
     "Refined",
     "Student",
-    "Summary",
     "clusters_of",
     "fence",
     "lesson_of",

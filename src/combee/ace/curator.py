@@ -14,7 +14,7 @@ from combee.ace.prompts import CURATOR, SUMMARY, Prompts, Shown, fence, show_ref
 from combee.ace.replies import CITED_SHARE, Input, Known, cited_numbers, read_operations, says
 from combee.kernel.journal import JSON, Scope, hash_json
 from combee.kernel.learn.codec import OperationsMethod, delta_to_json
-from combee.kernel.learn.roles import Reflection
+from combee.kernel.learn.roles import Reflection, Summary
 from combee.kernel.playbook import (
     SECTIONS,
     Delta,
@@ -27,19 +27,15 @@ from combee.kernel.playbook import (
     tokens,
 )
 from combee.model import Model
+from combee.model.answer_text import why_unusable
 from combee.model.asking import as_text, ask, model_print
 from combee.model.settings import CallOptions
 
-__all__ = ["AceCurator", "AceMethod", "Summary"]
+__all__ = ["AceCurator", "AceMethod"]
 
 _NO_BUDGET = "Keep entries short."
-
-
-@dataclass(frozen=True, slots=True)
-class Summary(Reflection):
-    """One reflection that stands for several; `origins` names the reflections behind each of its lessons."""
-
-    origins: Mapping[str, tuple[str, ...]] | None = None
+_REASONING = 256  # tokens that the short "reasoning" of a reply may take
+_OPERATION = 24  # tokens of an operation besides its text: names of the fields, type, section, sources
 
 
 class AceCurator:
@@ -128,6 +124,15 @@ class AceMethod(OperationsMethod):
         """Return what the default similarity compares."""
         return "\n".join(item.lessons) or item.text
 
+    @property
+    def output_limit(self) -> int:
+        """The tokens that a reply has for operations: what the model may write, less what it says about them."""
+        return max(self.options.max_tokens - _REASONING, self.options.max_tokens // 2)
+
+    def output(self, item: Reflection) -> int:
+        """Return the tokens that the item takes in a reply in which each of its lessons is an operation."""
+        return sum(_OPERATION + count_tokens(lesson) for lesson in item.lessons)
+
     async def leaf(self, items: Sequence[Reflection], node: str) -> Delta:
         """Ask the model what these reflections change in the playbook.
 
@@ -162,7 +167,7 @@ class AceMethod(OperationsMethod):
         for part in reply["lessons"] if isinstance(reply["lessons"], list) else []:
             fields = part if isinstance(part, Mapping) else {"text": part}
             text = " ".join(as_text(fields.get("text")).split())
-            if text:
+            if text and why_unusable(text) is None:
                 numbers = [n for n in cited_numbers(fields.get("sources")) if 1 <= n <= len(items)]
                 named = {source for n in numbers for source in _origins(items[n - 1])}
                 origins[text] = tuple(sorted(named)) or everybody
@@ -234,7 +239,7 @@ class AceMethod(OperationsMethod):
             "sections": ", ".join(SECTIONS),
             "budget": curator.room(self.book),
         }
-        return await ask(
+        reply = await ask(
             curator.model,
             curator.prompts[prompt].render(filled),
             self.scope,
@@ -244,6 +249,15 @@ class AceMethod(OperationsMethod):
             required=required,
             options=self.options,
         )
+        # What a curator sent and nobody asked for is not used, and counted: an entry may be a lesson that is lost.
+        if odd := [name for name in reply if name not in schema["properties"] and reply[name]]:
+            unused = [
+                f"an entry under the key {name!r}, which nobody asked for"
+                for name in odd
+                for _ in (reply[name] if isinstance(reply[name], list) else (1,))
+            ]
+            self.scope.decide(f"problems/{prompt}/{node}/{hash_json(reply)[:12]}/keys", unused)
+        return reply
 
 
 def _origins(item: Reflection) -> tuple[str, ...]:

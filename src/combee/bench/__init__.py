@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from combee.bench.compare import Row, Setup, compare, sequential
+from combee.bench.compare import Setup, WayResult, compare, sequential
 
-__all__ = ["Row", "Setup", "compare", "sequential"]
+__all__ = ["Setup", "WayResult", "compare", "sequential"]

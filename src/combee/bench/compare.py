@@ -28,7 +28,7 @@ from combee.kernel.learn import (
 from combee.kernel.playbook import Playbook, normalize
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 
-__all__ = ["Row", "Setup", "compare", "sequential"]
+__all__ = ["Setup", "WayResult", "compare", "sequential"]
 
 CALLS_BEFORE_REDUCE = 2  # a rollout and a reflection stand before the aggregation in every step's chain
 
@@ -47,7 +47,7 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class WayResult:
     """One way's figures. `lessons` went into aggregation (distinct texts), `kept` of them are in the book."""
 
     way: str
@@ -80,7 +80,9 @@ class _Listening:
         return reflection
 
 
-async def compare(setup: Setup, way: str, *, journal: Journal | None = None, observe: Observer | None = None) -> Row:
+async def compare(
+    setup: Setup, way: str, *, journal: Journal | None = None, observe: Observer | None = None
+) -> WayResult:
     """Learn with one way to aggregate and score the result on the held-out tasks.
 
     `way` is "sequential" (one sample a step) or a name of `combee.kernel.aggregate.BASELINES`.
@@ -110,7 +112,7 @@ async def compare(setup: Setup, way: str, *, journal: Journal | None = None, obs
     evaluation = await evaluate(generator, setup.test, setup.scorer, result.last)
     texts = {bullet.text for bullet in result.last}
     items = sum(step.reflections for step in result.steps)
-    return Row(
+    return WayResult(
         way=way,
         batch=batch,
         lessons=len(reflector.lessons),
@@ -126,7 +128,7 @@ async def compare(setup: Setup, way: str, *, journal: Journal | None = None, obs
     )
 
 
-def sequential(rows: Sequence[Row]) -> Row | None:
+def sequential(rows: Sequence[WayResult]) -> WayResult | None:
     """Return the row that the others are measured against."""
-    found: Callable[[Row], bool] = lambda row: row.way == "sequential"  # noqa: E731
+    found: Callable[[WayResult], bool] = lambda row: row.way == "sequential"  # noqa: E731
     return next(filter(found, rows), None)

@@ -32,15 +32,15 @@ from combee.kernel.journal import JSON, Scope
 from combee.kernel.playbook import Playbook, count_tokens
 from combee.kernel.runner import LocalRunner, run_sync
 from combee.run.calibrated import model_of
-from combee.run.config import read_config
 from combee.run.estimates import refuse_beyond
-from combee.run.spec import RunSpec, make_agent
+from combee.run.settings import Settings, read_settings
+from combee.run.spec import make_agent
 from combee.run.spent import spent, spent_lines
 from combee.run.tables import tables_of
 from combee.run.unfinished import kept_until_the_end
 from combee.run.words import counted, typed
 from combee.tasks.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
-from combee.terminal.options import Number, Place, budget_options, model_options, print_json, say_aside
+from combee.terminal.options import NumberType, PathType, budget_options, model_options, print_json, say_aside
 
 __all__ = ["calibrate_command", "plan_command"]
 
@@ -52,12 +52,12 @@ REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
 @model_options
 @budget_options
 @click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")
-@click.option("--forget", type=Number(0, min_open=True), help="The embedded curator with this m0.")
+@click.option("--forget", type=NumberType(0, min_open=True), help="The embedded curator with this m0.")
 @click.option("--sizes", default=" ".join(map(str, SIZES)), show_default=True, help="Facts in a call.")
 @click.option("--repeats", type=click.IntRange(1), default=10, show_default=True, help="Calls of each size.")
 @click.option(
     "--target",
-    type=Number(0, 1, min_open=True, max_open=True),
+    type=NumberType(0, 1, min_open=True, max_open=True),
     default=0.85,
     show_default=True,
     help="Share to keep after second chances.",
@@ -65,8 +65,8 @@ REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
 @click.option("--second-chances", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--concurrency", type=click.IntRange(1), default=16, show_default=True, help="Calls at once.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--plot", type=Place(), help="The curve as SVG. [combee-calibration-MODEL.svg]")
-@click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
+@click.option("--plot", type=PathType(), help="The curve as SVG. [combee-calibration-MODEL.svg]")
+@click.option("--config", "config_path", type=PathType(), help="Settings file. [combee.toml if there]")
 @click.option("--yes", is_flag=True, help="Do not ask before calls are bought.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; needs --yes where calls cost money.")
 def calibrate_command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> None:
@@ -80,7 +80,7 @@ def calibrate_command(*, yes: bool, as_json: bool, plot: Path | None, **options:
     drawn = plot or _plot_of(name)
     _check_budget(spec, price)
     if options["dry_run"]:
-        _print_dry_run(spec, price if spec.agent.get("kind") == "ace" else None, as_json=as_json)
+        _print_dry_run(spec, price if spec.calls_models else None, as_json=as_json)
         return
     earlier = known_calibrations().get(name)  # where the result goes is looked at before it is paid for
     place_for(Path(CALIBRATIONS))
@@ -121,7 +121,7 @@ def calibrate_command(*, yes: bool, as_json: bool, plot: Path | None, **options:
         click.echo(line)
 
 
-def _print_dry_run(spec: RunSpec, price: CalibrationPrice | None, *, as_json: bool) -> None:
+def _print_dry_run(spec: Settings, price: CalibrationPrice | None, *, as_json: bool) -> None:
     if as_json:
         print_json({"calls": price.calls if price else 0, "tokens": price.tokens if price else 0})
     elif price is None:
@@ -148,23 +148,18 @@ def _size(result: Any) -> str:
     return f"max_items = {result['max_items']}" if "max_items" in result else "nothing was kept"
 
 
-def _spec(options: Mapping[str, Any]) -> RunSpec:
+def _spec(options: Mapping[str, Any]) -> Settings:
     if options["model_name"] is not None and options["forget"] is not None:
         raise UsageError("--forget belongs to the embedded curator, --model to an endpoint.", hint="Give one of them.")
-    config = read_config(options["config_path"])
-    tables = tables_of(options, config.model)
-    named = options["model_name"] or config.model
-    kind = config.agent.get("kind") or ("ace" if named else "lexical")
+    file = read_settings(options["config_path"])
+    tables = tables_of(options, file)
+    kind: str = file.agent.kind
+    if file.origin("agent", "kind") is None:
+        kind = "lexical" if options["model_name"] is None and file.origin("model") is None else "ace"
     if options["forget"] is not None or options["model_name"] is not None:  # an option wins over the file
         kind = "lexical" if options["model_name"] is None else "ace"
-    return RunSpec.of(
-        config,
-        agent={"prompts": tables["agent"]["prompts"], "kind": kind, "forget": options["forget"]},
-        model=tables["model"],
-        budget=tables["budget"],
-        prices=tables["prices"],
-        learn={"seed": options["seed"]},
-    )
+    agent = {**tables["agent"], "kind": kind, "forget": options["forget"]}
+    return file.over({**tables, "agent": agent, "learn": {"seed": options["seed"]}})
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -174,27 +169,23 @@ def _sizes(text: str) -> tuple[int, ...]:
         raise UsageError(f"{text!r} are no sizes.", hint='Give whole numbers, such as "1 2 4 8 16".') from None
 
 
-def _check_budget(spec: RunSpec, price: CalibrationPrice) -> None:
+def _check_budget(spec: Settings, price: CalibrationPrice) -> None:
     """Refuse limits that do not reach for all calls of a model."""
     from combee.model import Phase
-    from combee.model.settings import price_of, settings_of
 
-    if spec.agent.get("kind") != "ace":
+    if not spec.calls_models:
         return
-    one = settings_of(spec.model, "curator")
+    one = spec.model_of("curator")
     asked, back = price.tokens // price.calls, price.facts * REPLY_TOKENS // price.calls
-    known = price_of(one.name, one.base_url, spec.prices)
-    phase = Phase("calibration", price.calls, asked, back, price=known)
-    for limits in (spec.budget, spec.budget.get("curator") or {}):
+    phase = Phase("calibration", price.calls, asked, back, price=one.known_price())
+    for limits in (spec.limits(), spec.limits("curator")):
         refuse_beyond([phase], limits, one.max_output_tokens, "the calibration")
 
 
-def _wanted(spec: RunSpec, price: CalibrationPrice, found: int = 0) -> str:
+def _wanted(spec: Settings, price: CalibrationPrice, found: int = 0) -> str:
     """Say what the calls take and cost."""
-    from combee.model.settings import price_of, settings_of
-
-    settings = settings_of(spec.model, "curator")
-    known = price_of(settings.name, settings.base_url, spec.prices)
+    settings = spec.model_of("curator")
+    known = settings.known_price()
     reply = price.facts * REPLY_TOKENS
     text = f"{price.calls:,} calls, about {price.tokens:,} tokens to {settings.name} and {reply:,} back"
     text += f" ({counted(found, 'call')} of them answered already)" if found else ""
@@ -204,7 +195,7 @@ def _wanted(spec: RunSpec, price: CalibrationPrice, found: int = 0) -> str:
     return f"This buys {text}; about ${cost:.2f} ({known.source})." if cost else f"{text}: free ({known.source})."
 
 
-def _agree(spec: RunSpec, price: CalibrationPrice, found: int, *, yes: bool, as_json: bool) -> None:
+def _agree(spec: Settings, price: CalibrationPrice, found: int, *, yes: bool, as_json: bool) -> None:
     """Say what the calls take and cost, and ask for leave unless they are free."""
     wanted = _wanted(spec, price, found)
     click.echo(wanted, err=True)
@@ -248,10 +239,10 @@ def _draw(found: Calibration, name: str, path: Path) -> None:
 @click.option("--second-chances", type=click.IntRange(0), help="Further rounds for what no lesson covers.")
 @click.option("--preset", type=click.Choice(["paper"]), help="The paper's shape.")
 @click.option("--combine-by-model", is_flag=True, help="Deltas are combined by model calls (prompts), not merged.")
-@click.option("--alpha", type=Number(0), help="Seconds of a call, whatever is in it.")
-@click.option("--beta", type=Number(0), help="Seconds for each reflection in a call.")
+@click.option("--alpha", type=NumberType(0), help="Seconds of a call, whatever is in it.")
+@click.option("--beta", type=NumberType(0), help="Seconds for each reflection in a call.")
 @click.option("--concurrency", type=click.IntRange(1), help="Calls at once.")
-@click.option("--m0", type=Number(0, min_open=True), help="Reflections in a call at which 1/e is kept.")
+@click.option("--m0", type=NumberType(0, min_open=True), help="Reflections in a call at which 1/e is kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def plan_command(n: int, as_json: bool, **given: Any) -> None:
     """Say how N reflections would be aggregated, and why. Nothing is run."""

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
-from combee.bench import Row, Setup, compare, sequential
+from combee.bench import Setup, WayResult, compare, sequential
 from combee.files import place_for
 from combee.kernel.runner import run_sync
 from combee.report import MethodTable, write_comparison
 from combee.run.words import typed
 from combee.tasks import TaskSet, load
-from combee.terminal.options import Place, print_json
+from combee.terminal.options import PathType, print_json
 
 __all__ = ["command"]
 
@@ -57,7 +57,7 @@ PARTS = (
 @click.option("--data-dir", help="Folder that holds finer/ and formula/. [$COMBEE_DATA]")
 @click.option("--batch", type=click.IntRange(2), default=125, show_default=True, help="Samples a step.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides data and shuffles.")
-@click.option("--report", type=Place(), help="Also write the tables and plots as an HTML page.")
+@click.option("--report", type=PathType(), help="Also write the tables and plots as an HTML page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def command(*, source: str, data_dir: str | None, batch: int, seed: int, report: Path | None, as_json: bool) -> None:
     """Compare four ways to turn the same reflections into a playbook. Needs no key, no model and no network."""
@@ -68,7 +68,7 @@ def command(*, source: str, data_dir: str | None, batch: int, seed: int, report:
     if not as_json:
         click.echo(f"{tasks.name}: {len(tasks.train)} training tasks, {len(tasks.test)} held out; batch {batch}.")
         click.echo(f"{tasks.about}\n")
-    tables: list[tuple[Part, list[Row]]] = []
+    tables: list[tuple[Part, list[WayResult]]] = []
     for part in PARTS:
         rows = [_row(tasks, part, way, batch=batch, seed=seed) for way in WAYS]
         tables.append((part, rows))
@@ -84,7 +84,7 @@ def command(*, source: str, data_dir: str | None, batch: int, seed: int, report:
         click.echo(f"{time.perf_counter() - begun:.1f} s of work. Next: {typed('learn', 'YOUR_FILE.jsonl')}")
 
 
-def _row(tasks: TaskSet, part: Part, way: str, *, batch: int, seed: int) -> Row:
+def _row(tasks: TaskSet, part: Part, way: str, *, batch: int, seed: int) -> WayResult:
     setup = Setup(
         tasks.train,
         tasks.test,
@@ -97,12 +97,12 @@ def _row(tasks: TaskSet, part: Part, way: str, *, batch: int, seed: int) -> Row:
     return run_sync(compare(setup, way))
 
 
-def _plain(row: Row) -> dict[str, str | int | float]:
+def _plain(row: WayResult) -> dict[str, str | int | float]:
     names = ("way", "batch", "lessons", "kept", "accuracy", "calls", "reads_per_item", "chain", "seconds")
     return {name: getattr(row, name) for name in names}
 
 
-def _table(part: Part, rows: Sequence[Row]) -> str:
+def _table(part: Part, rows: Sequence[WayResult]) -> str:
     base = sequential(rows)
     lines = [part.title, *(f"  {note}" for note in part.notes), ""]
     lines.append("  way         kept / lessons   accuracy   calls   reads/item   longest chain   seconds")

@@ -27,14 +27,13 @@ from combee.errors import CombeeError, DataError, UsageError, how_to_install
 from combee.files import read_regular
 from combee.kernel.journal import Journal
 from combee.kernel.runner import run_sync
-from combee.model.mock import FAULTS, MockConfig, MockServer, Rules, Scripted
+from combee.model.mock import FAULTS, PROVIDERS, MockConfig, MockServer, Rules, Scripted
 from combee.model.mock import parse_latency as read_latency
-from combee.run.config import read_config
-from combee.run.spec import RunSpec
+from combee.run.settings import Settings, read_settings
 from combee.run.tables import tables_of
 from combee.run.words import counted
 from combee.tasks import load
-from combee.terminal.options import Number, Place, endpoint_options, print_json
+from combee.terminal.options import NumberType, PathType, endpoint_options, print_json
 
 if TYPE_CHECKING:
     from combee.model import EndpointReport, LocalModel, OpenAIModel, Price, RoleModel
@@ -57,7 +56,7 @@ class Check:
 
 @click.command(name="doctor")
 @endpoint_options
-@click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
+@click.option("--config", "config_path", type=PathType(), help="Settings file. [combee.toml if there]")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def doctor_command(as_json: bool, **options: Any) -> int:
     """Check this installation and, if one is named or configured, the model: does it answer, and what can it do?"""
@@ -104,10 +103,10 @@ def _extras() -> list[Check]:
 
 
 def _models(options: Mapping[str, Any]) -> list[Check]:
-    config = read_config(options["config_path"])
-    tables = tables_of(options, config.model)
-    spec = RunSpec.of(config, model=tables["model"], prices=tables["prices"])
-    if not spec.model:
+    file = read_settings(options["config_path"])
+    tables = tables_of(options, file)
+    spec = file.over({"model": tables["model"], "prices": tables["prices"]})
+    if spec.origin("model") is None:
         return [Check("endpoint", ok=True, found="none configured; the embedded agent needs none")]
     try:
         return run_sync(_reach(spec))
@@ -115,12 +114,12 @@ def _models(options: Mapping[str, Any]) -> list[Check]:
         return [Check("endpoint", ok=False, found=error.message, fix=error.hint or "")]
 
 
-async def _reach(spec: RunSpec) -> list[Check]:
+async def _reach(spec: Settings) -> list[Check]:
     """Make a few small calls to each model that the roles use, once where they are the same."""
     from combee.model import open_models
     from combee.model.clients import place_of
 
-    models = open_models(spec.model, prices=spec.prices)
+    models = open_models(spec.models())
     seen: dict[tuple[str, str], list[str]] = {}
     for role, model in models.by_role.items():
         seen.setdefault((place_of(model.inner), model.name), []).append(role)
@@ -161,19 +160,22 @@ async def _report(model: RoleModel) -> EndpointReport:
 
 @click.command(name="mock")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--like", type=click.Choice(sorted(PROVIDERS)), help="Play this provider's shapes: errors, refusals, usage."
+)
 @click.option("--latency", default="0", show_default=True, help="0.2, lognormal:0.2:0.6, linear:0.1:0.001[/items].")
-@click.option("--rate", type=Number(0, min_open=True), help="Calls a second that are allowed; more get a 429.")
-@click.option("--burst", type=Number(1), help="Size of the bucket behind --rate. [50]")
+@click.option("--rate", type=NumberType(0, min_open=True), help="Calls a second that are allowed; more get a 429.")
+@click.option("--burst", type=NumberType(1), help="Size of the bucket behind --rate. [50]")
 @click.option("--fault", "faults", multiple=True, metavar="KIND=SHARE", help=f"Kinds: {', '.join(FAULTS)}.")
 @click.option("--key", help="The one key that is accepted. [any]")
 @click.option("--context", type=click.IntRange(1), help="Tokens of the window.")
-@click.option("--script", type=Place(), help="JSON file of rules: match and reply.")
+@click.option("--script", type=PathType(), help="JSON file of rules: match and reply.")
 @click.option("--student", metavar="TASKS", help="Answer as a scripted student of a task set (formula, tags, a file).")
 @click.option(
-    "--memory", type=Number(0), default=40.0, show_default=True, help="m0 of the student's curator; 0 forgets none."
+    "--memory", type=NumberType(0), default=40.0, show_default=True, help="m0 of the student's curator; 0 forgets none."
 )
 @click.option("--data-dir", help="Folder that holds finer/ and formula/. [$COMBEE_DATA]")
-@click.option("--options", "options_path", type=Place(), help="JSON file with every setting.")
+@click.option("--options", "options_path", type=PathType(), help="JSON file with every setting.")
 @click.option("--seed", type=int, help="Decides faults and latencies. [0]")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print two lines of JSON: the address, and at the end the counts."
@@ -224,6 +226,7 @@ def config_of(options: dict[str, Any]) -> MockConfig:
     return replace(
         config,
         latency=read_latency(options["latency"]) if options["latency"] != "0" else config.latency,
+        like=options["like"] or config.like,
         rate=options["rate"] if options["rate"] is not None else config.rate,
         burst=config.burst if options["burst"] is None else options["burst"],
         faults={**config.faults, **dict(map(_fault, options["faults"]))},

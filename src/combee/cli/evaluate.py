@@ -6,7 +6,6 @@ is not judged: that fails too, but by another word, for it says nothing of the p
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -21,18 +20,18 @@ from combee.kernel.playbook import Playbook, digest, from_json, tokens
 from combee.kernel.runner import run_sync
 from combee.redaction import find_secrets
 from combee.report.interval import interval, share_text
-from combee.run.config import read_config
 from combee.run.estimates import check_scoring, forecast_scoring
 from combee.run.folders import all_runs, find_run, open_book
 from combee.run.gate import Gate, GateLimits, Metrics, gate
 from combee.run.mending import for_scoring, mended
 from combee.run.methods import prepare
-from combee.run.spec import Prepared, RunSpec, held_out, kept_spec, load_tasks
+from combee.run.settings import Settings, read_settings
+from combee.run.spec import Prepared, held_out, kept_spec, load_tasks
 from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import scores_kept
 from combee.run.words import counted, typed, with_program
 from combee.terminal.options import (
-    Number,
+    NumberType,
     budget_options,
     mend_options,
     print_forecast,
@@ -97,16 +96,15 @@ def eval_command(what: str | None, source: str | None, split: str, version: str,
     return 0
 
 
-def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> RunSpec:
+def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> Settings:
     names = ("question", "answer", "id", "scorer", "train", "val", "test", "data_dir")
     given = {name: options[name] for name in names} | {"source": source}
     if source is None and (what is None or not Path(what).is_file()):
         folder = find_run(what.rsplit("@", 1)[0] if what else None)
         with Journal.open(folder, create=False, read_only=True) as journal:
             kept = kept_spec(journal, folder)
-        tasks = dict(kept.tasks) | {key: value for key, value in given.items() if value is not None}
-        return for_scoring(dataclasses.replace(kept, tasks=tasks, guard={}, start=None), options)
-    return mended(RunSpec.of(read_config(options["config_path"]), tasks=given), {**options, "config_path": None})
+        return for_scoring(kept.over({"tasks": given}), options)
+    return mended(read_settings(options["config_path"]).over({"tasks": given}), {**options, "config_path": None})
 
 
 def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without: Evaluation, *, as_json: bool) -> None:
@@ -168,8 +166,8 @@ class _Scored:
 @click.option("--baseline", required=True, help="A label or version of RUN, another run (RUN@LABEL), or a file.")
 @click.option("--version", default="last", show_default=True, help="What to judge: a label of RUN, or a digest.")
 @click.option("--split", type=click.Choice(["val", "test"]), default="val", show_default=True)
-@click.option("--max-drop", type=Number(0, 1), default=0.05, show_default=True, help="Largest drop allowed.")
-@click.option("--alpha", type=Number(0, 1), default=0.05, show_default=True, help="Level of the paired test.")
+@click.option("--max-drop", type=NumberType(0, 1), default=0.05, show_default=True, help="Largest drop allowed.")
+@click.option("--alpha", type=NumberType(0, 1), default=0.05, show_default=True, help="Level of the paired test.")
 @mend_options
 @budget_options
 @click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")

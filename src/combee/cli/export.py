@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 import click
 
 from combee.errors import UsageError, how_to_install
-from combee.export import FORMS, Change, File, changes, diff_of, export, own_skill, slug, write
+from combee.export import FORMS, Change, File, Risk, changes, diff_of, export, own_skill, risks, slug, write
 from combee.files import read_regular, real_path
 from combee.kernel.guard import Policy
 from combee.kernel.playbook import Playbook, tokens
-from combee.mcp import Store
+from combee.mcp import LessonStore
 from combee.run.folders import find_run, open_book
 from combee.run.words import counted, typed
-from combee.terminal.options import Place, print_json
+from combee.terminal.options import PathType, print_json
 
 __all__ = ["Excerpt", "apply_command", "excerpt_options", "export_command", "mcp_command"]
 
@@ -35,6 +35,11 @@ class Excerpt:
     max_tokens: int | None
     name: str | None
     description: str | None
+    accept_risky: bool
+
+    def risks(self, what: str | None) -> tuple[Risk, ...]:
+        """Return what of the excerpt a person should look at."""
+        return risks(open_book(what, self.version)[0], self.max_tokens)
 
     def files(self, what: str | None, form: str) -> tuple[Playbook, str, tuple[File, ...]]:
         """Return the playbook of `what`, how it is called, and its files in that form."""
@@ -51,9 +56,30 @@ class Excerpt:
         return slug(path.parent.name if path.stem == "playbook" and path.parent.name else path.stem)
 
 
+def look_at(found: Sequence[Risk], *, accepted: bool) -> None:
+    """Show the lessons that order something, and ask whether they are to be written.
+
+    Raises:
+        UsageError: they were not accepted.
+    """
+    if not found:
+        return
+    head = f"{counted(len(found), 'lesson')} to look at first: written by runs or models, read by agents"
+    click.echo("\n".join([head, *(f"  {each}" for each in found)]), err=True)
+    if accepted:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "Some lessons order to run, send or fetch something.", hint="Give --accept-risky to write them."
+        )
+    if not click.confirm("Write them?", default=False):
+        raise UsageError("Not written.", hint="Export with --max-tokens, or start again from a playbook without them.")
+
+
 def excerpt_options(command: F) -> F:
     """Add the options of an excerpt; the command makes one of them."""
     for option in (
+        click.option("--accept-risky", is_flag=True, help="Write lessons that order to run, send or fetch something."),
         click.option("--description", help="When the lessons are of use; agents choose skills by it."),
         click.option("--name", help="Name of the skill or rule. [from the run]"),
         click.option(
@@ -70,7 +96,7 @@ def excerpt_options(command: F) -> F:
 @click.command(name="export")
 @click.argument("what", required=False)
 @click.option("--to", "form", type=click.Choice(list(FORMS)), required=True, help="What to write.")
-@click.option("--out", type=Place(), help="File, or folder for a skill. [stdout; a skill: ./NAME/]")
+@click.option("--out", type=PathType(), help="File, or folder for a skill. [stdout; a skill: ./NAME/]")
 @excerpt_options
 @click.option("--force", is_flag=True, help="Write over a file that is not ours.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
@@ -81,7 +107,14 @@ def export_command(what: str | None, form: str, out: Path | None, *, force: bool
     """
     excerpt = Excerpt(**chosen)
     book, called, files = excerpt.files(what, form)
-    facts = {"form": form, "name": excerpt.name_for(called), "bullets": len(book)}
+    found = risks(book, excerpt.max_tokens)
+    look_at(found, accepted=excerpt.accept_risky)
+    facts = {
+        "form": form,
+        "name": excerpt.name_for(called),
+        "bullets": len(book),
+        "risky": [str(each) for each in found],
+    }
     if out is None and form != "skill":
         text = files[0].text
         click.echo(json.dumps({**facts, "text": text}, ensure_ascii=False) if as_json else text, nl=as_json)
@@ -123,7 +156,7 @@ def _put(target: Path, text: str, *, force: bool, block: bool) -> str:
 
 @click.command(name="apply")
 @click.argument("what")
-@click.argument("repo", type=Place(), default=Path())
+@click.argument("repo", type=PathType(), default=Path())
 @click.option("--to", "form", type=click.Choice(["agents", "skill", "cursor"]), default="agents", show_default=True)
 @excerpt_options
 @click.option("--skills-dir", default=".claude/skills", show_default=True, help="Where skills live in the repository.")
@@ -138,17 +171,23 @@ def apply_command(
     `agents` fills a marked block of AGENTS.md and touches nothing else in it; `skill` and `cursor` write files of
     their own.
     """
-    files = _files(Excerpt(**chosen), what, repo, form)
+    excerpt = Excerpt(**chosen)
+    files = _files(excerpt, what, repo, form)
     if form == "skill":
         files = tuple(File(f"{skills_dir.rstrip('/')}/{file.path}", file.text) for file in files)
     found = changes(repo, files, into_block=form == "agents")
     if not as_json and found:
         click.echo(diff_of(found))
+    risky = excerpt.risks(what)
+    if found:
+        look_at(risky, accepted=excerpt.accept_risky or dry_run)
     wrote = bool(found) and not dry_run and (yes or _agreed(len(found), repo))
     if wrote:
         write(found, repo)
     if as_json:
-        print_json({"files": [change.path for change in found], "written": wrote, "diff": diff_of(found)})
+        files_found = [change.path for change in found]
+        shown = [str(each) for each in risky]
+        print_json({"files": files_found, "written": wrote, "risky": shown, "diff": diff_of(found)})
     elif not found:
         click.echo(f"Nothing to change: {repo} is up to date.")
     else:
@@ -179,7 +218,7 @@ def _agreed(count: int, repo: Path) -> bool:
 @click.option("--tenant", multiple=True, help="Show only lessons of these tenants.")
 @click.option("--clearance", help="Show only lessons up to this clearance.")
 @click.option("--label", multiple=True, metavar="KEY=VALUE", help="Put on every reported run, like tenant=acme.")
-@click.option("--reports", type=Place(), help="Where reports are kept. [the run's reported.jsonl]")
+@click.option("--reports", type=PathType(), help="Where reports are kept. [the run's reported.jsonl]")
 @click.option("--read-only", is_flag=True, help="Offer the playbook alone: no reports, no votes.")
 @click.option("--skill", is_flag=True, help="Print the skill file that teaches an agent to use combee, and end.")
 def mcp_command(  # noqa: PLR0917 - click passes options by name
@@ -198,7 +237,7 @@ def mcp_command(  # noqa: PLR0917 - click passes options by name
         click.echo(own_skill(), nl=False)
         return
     source = Path(what) if what is not None and Path(what).is_file() else find_run(what)
-    store = Store(
+    store = LessonStore(
         real_path(source),
         version,
         Policy(tenants=frozenset(tenant) or None, clearance=clearance),

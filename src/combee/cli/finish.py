@@ -75,6 +75,7 @@ def print_finished(done: Finished, *, as_json: bool) -> None:
             "calls": {"bought": done.bought, "reused": done.reused, "bought_again": done.bought_again},
             "batch": _batch(result),
             "model": spent(done.prepared.agent.models),
+            **done.findings.to_json(),
         }
         if not done.prepared.tasks.train:  # nothing that could be scored says how good it is
             summary["top"] = _top(result.best)
@@ -100,6 +101,7 @@ def print_finished(done: Finished, *, as_json: bool) -> None:
         lines += [f"pace       {first}", *(f"           {line}" for line in rest)]
     if result.unlearned:
         lines.append(f"not worked {counted(len(result.unlearned), 'sample')} failed for outside reasons")
+    lines += done.findings.lines()
     lines.append(f"report     {done.folder / REPORT_NAME}")
     lines.append(f"next       {_next(done)}")
     if not done.prepared.tasks.train:
@@ -151,10 +153,11 @@ def _raised(done: Finished) -> str | None:
     if done.result.reason is not FinishReason.BUDGET or models is None:
         return None
     words = {"max_calls": " call", "max_tokens": " tokens", "max_minutes": " minutes", "max_cost": "$"}
-    limits, reached = done.prepared.spec.budget, done.result.detail.partition(" is reached")[0]
-    ended = [name for name, word in words.items() if limits.get(name) is not None and word in reached]
+    limits, reached = done.prepared.spec.limits(), done.result.detail.partition(" is reached")[0]
+    ended = [name for name, word in words.items() if name in limits and word in reached]
     if not ended:  # a limit of one role, which no option raises
-        return typed("resume", done.folder, "--config", "combee.toml") if any(limits.get(r) for r in ROLES) else None
+        own = any(map(done.prepared.spec.limits, ROLES))
+        return typed("resume", done.folder, "--config", "combee.toml") if own else None
     twice = 2 * limits[ended[0]]
     shown = twice if isinstance(twice, int) else f"{twice:g}"
     return typed("resume", done.folder, f"--{ended[0].replace('_', '-')}", shown)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,16 +14,16 @@ from combee.files import real_path
 from combee.kernel.aggregate import BASELINES
 from combee.kernel.journal import Journal
 from combee.kernel.playbook import load
-from combee.run.config import read_config
 from combee.run.folders import check_traces, find_run, new_run, refuse_device
 from combee.run.mending import mended, refuse_another_model
 from combee.run.methods import forecast, prepare
-from combee.run.spec import RunSpec, kept_spec
+from combee.run.settings import read_settings
+from combee.run.spec import kept_spec
 from combee.run.tables import tables_of
 from combee.terminal.options import (
     BatchSize,
-    Number,
-    Place,
+    NumberType,
+    PathType,
     budget_options,
     mend_options,
     model_options,
@@ -88,8 +87,9 @@ def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
         raise UsageError("--no-redact and --redact exclude each other.", hint="Leave one of them out.")
     check_traces(options["from_path"])
     return {
-        "from": str(real_path(options["from_path"])),
+        "traces": str(real_path(options["from_path"])),
         "format": options["trace_format"],
+        "users": options["users"],
         "redact": not options["no_redact"],
         "patterns": patterns_of(options["redact"]),
     }
@@ -97,8 +97,14 @@ def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
 
 @click.command(name="learn")
 @click.argument("source", required=False)
-@click.option("--from", "from_path", type=Place(), help="Recorded traces to learn from instead.")
+@click.option("--from", "from_path", type=PathType(), help="Recorded traces to learn from instead.")
 @click.option("--format", "trace_format", help="Their format. [found by content]")
+@click.option(
+    "--users",
+    type=click.Choice(["auto", "developers", "customers", "graders"]),
+    default="auto",
+    help="Who speaks as the user in them: a developer's corrections are learned. [judged by the run]",
+)
 @click.option("--redact", multiple=True, metavar="KIND=REGEX", help="A secret of your own; may be given often.")
 @click.option("--no-redact", is_flag=True, help="Keep what traces hold as it is, secrets too.")
 @task_options
@@ -117,7 +123,7 @@ def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
 @click.option("--max-items", type=click.IntRange(1), help="Reflections that one aggregating call may take. [16]")
 @click.option("--pipeline/--no-pipeline", default=None, help="Aggregate while samples are worked on. [pipeline]")
 @click.option(
-    "--quorum", type=Number(0, 1, min_open=True), help="Share of samples to wait for; the rest joins later. [1.0]"
+    "--quorum", type=NumberType(0, 1, min_open=True), help="Share of samples to wait for; the rest joins later. [1.0]"
 )
 @click.option("--guard-validate/--no-guard-validate", default=None, help="Score each version before it counts. [no]")
 @click.option("--token-budget", type=click.IntRange(1), help="Tokens the playbook may have. [80000]")
@@ -126,35 +132,31 @@ def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
 @click.option("--concurrency", type=click.IntRange(1), help="Samples worked on at once. [64]")
 @click.option("--guard/--no-guard", default=None, help="Check each update before it counts. [guard]")
 @click.option("--seed", type=int, help="Decides every shuffle. [0]")
-@click.option("--forget", type=Number(0, min_open=True), help="Simulate forgetting with this m0 (lexical agent).")
-@click.option("--start", type=Place(), help="A playbook to go on from (.json, .md, .txt).")
+@click.option("--forget", type=NumberType(0, min_open=True), help="Simulate forgetting with this m0 (lexical agent).")
+@click.option("--start", type=PathType(), help="A playbook to go on from (.json, .md, .txt).")
 @click.option("--name", help="Name of the run below runs/.")
-@click.option("--out", type=Place(), help="Folder of the run, instead of runs/NAME.")
-@click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
+@click.option("--out", type=PathType(), help="Folder of the run, instead of runs/NAME.")
+@click.option("--config", "config_path", type=PathType(), help="Settings file. [combee.toml if there]")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Any setting, like learn.near=0.8.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def learn_command(source: str | None, config_path: Path | None, **options: Any) -> None:
-    """Learn a playbook from SOURCE: tags, finer, formula, a .jsonl or .csv file, or a folder with train/val/test."""
-    config = read_config(config_path)
+    """Learn a playbook from SOURCE: tags, finer, formula, a .jsonl or .csv file, or a folder with train/val/test.
+
+    Everything else is a setting: in combee.toml, or --set KEY=VALUE. `combee config show` lists all with their values.
+    """
+    file = read_settings(config_path)
     tasks = {name: options[name] for name in ("question", "answer", "id", "scorer", "train", "val", "test", "data_dir")}
     tasks["source"] = source
     if options["from_path"] is not None:
-        config, tasks = dataclasses.replace(config, tasks={}), _traces(tasks, options)
-    tables = tables_of(options, config.model)
+        file, tasks = file.instead(tasks={}), _traces(tasks, options)
+    tables = tables_of(options, file)
     agent = {"forget": options["forget"], "reflection_rounds": options["reflection_rounds"]}
     agent |= {"method": options["method"], "metric_calls": options["metric_calls"]}
     agent["kind"] = options["agent"] or tables["agent"].pop("kind")
-    _no_idle_options(options, agent["kind"] or config.agent.get("kind", "lexical"))
-    spec = RunSpec.of(
-        config,
-        tasks=tasks,
-        agent=tables["agent"] | agent,
-        model=tables["model"],
-        budget=tables["budget"],
-        prices=tables["prices"],
-        learn={name: options[name] for name in LEARN},
-        start=_start(options["start"]),
-    )
+    _no_idle_options(options, agent["kind"] or file.agent.kind)
+    tables |= {"tasks": tasks, "agent": tables["agent"] | agent, "learn": {name: options[name] for name in LEARN}}
+    spec = file.over({**tables, "start": _start(options["start"])}, "an option").with_set(options["sets"])
     quiet, as_json = options["quiet"], options["as_json"]
     if options["dry_run"]:
         print_forecast(forecast(spec), as_json=as_json)
@@ -162,6 +164,16 @@ def learn_command(source: str | None, config_path: Path | None, **options: Any) 
     folder = new_run(options["name"], options["out"], f"{spec.stem}-{spec.learn_config().aggregate}")
     prepared = prepare(spec, folder, (lambda sentence: None) if quiet or as_json else say_aside)
     print_finished(finish(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)
+
+
+# What serves nearly everyone. The other options stay; `--help` leaves them to the settings of the same names.
+_SHOWN = {
+    "from_path", "question", "answer", "scorer", "val", "model_name", "base_url", "api_key_env", "price", "max_cost",
+    "max_calls", "dry_run", "batch", "epochs", "method", "start", "out", "config_path", "sets", "quiet", "as_json",
+}  # fmt: skip
+for _option in learn_command.params:
+    if isinstance(_option, click.Option):
+        _option.hidden = _option.name not in _SHOWN
 
 
 @click.command(name="resume")

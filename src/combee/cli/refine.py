@@ -16,15 +16,14 @@ from combee.kernel.learn import delta_to_json
 from combee.kernel.playbook import Playbook, check_place, digest, save, to_json
 from combee.kernel.runner import LocalRunner, run_sync
 from combee.model import Models, open_models
-from combee.model.settings import budget_of
-from combee.run.config import read_config
 from combee.run.folders import find_run, open_book
-from combee.run.spec import SPEC_KEY, RunSpec
+from combee.run.settings import Settings, read_settings
+from combee.run.spec import SPEC_KEY
 from combee.run.spent import spent, spent_lines
 from combee.run.tables import refuse_unknown_prices, tables_of
 from combee.run.unfinished import kept_until_the_end, told_what_is_kept
 from combee.run.words import counted
-from combee.terminal.options import Number, Place, budget_options, model_options, print_json, say_aside
+from combee.terminal.options import NumberType, PathType, budget_options, model_options, print_json, say_aside
 
 __all__ = ["command"]
 
@@ -35,12 +34,12 @@ LABEL = "refined"
 @click.argument("what", required=False)
 @model_options
 @budget_options
-@click.option("--similarity", type=Number(0.01, 1), default=0.2, show_default=True, help="Of related entries.")
+@click.option("--similarity", type=NumberType(0.01, 1), default=0.2, show_default=True, help="Of related entries.")
 @click.option("--cluster", type=click.IntRange(2), default=8, show_default=True, help="Entries in one call at most.")
 @click.option("--token-budget", type=click.IntRange(1), help="Tokens the playbook may have.")
 @click.option("--concurrency", type=click.IntRange(1), default=64, show_default=True, help="Calls at once.")
-@click.option("--out", type=Place(), help="File to write. [FILE itself; for a run only its journal]")
-@click.option("--config", "config_path", type=Place(), help="Settings file. [combee.toml if there]")
+@click.option("--out", type=PathType(), help="File to write. [FILE itself; for a run only its journal]")
+@click.option("--config", "config_path", type=PathType(), help="Settings file. [combee.toml if there]")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def command(what: str | None, **options: Any) -> int:
     """Refine the playbook of WHAT: a run (default: the latest; the result gets the label `refined`), or a file.
@@ -56,25 +55,19 @@ def command(what: str | None, **options: Any) -> int:
     return RunError.exit_code if found.failed and found.failed == len(found.clusters) else 0
 
 
-def _spec(what: str | None, options: dict[str, Any]) -> RunSpec:
+def _spec(what: str | None, options: dict[str, Any]) -> Settings:
     """Return the settings: those of the run where there is one, with file and options over them."""
-    config = read_config(options["config_path"])
-    tables = tables_of(options, config.model)
-    spec = RunSpec.of(
-        config, agent=tables["agent"], model=tables["model"], budget=tables["budget"], prices=tables["prices"]
-    )
-    if not spec.model.get("name") and (what is None or not Path(what).is_file()):
+    file = read_settings(options["config_path"])
+    spec = file.over(tables_of(options, file))
+    if spec.model_name is None and (what is None or not Path(what).is_file()):
         with Journal.open(find_run(_run_name(what)), create=False, read_only=True) as journal:
             kept = journal.meta(SPEC_KEY)
         if kept is not None:
-            old = RunSpec.from_json(kept)
-            model = dict(old.model) | {key: value for key, value in spec.model.items() if value is not None}
-            prices = dict(old.prices) | dict(spec.prices)
-            spec = RunSpec(agent=old.agent, model=model, budget=spec.budget, prices=prices)
-    budget_of(spec.budget)
-    if not spec.model.get("name"):
+            given, old = spec.given(), Settings.from_json(kept)
+            spec = old.instead(budget={}).over({name: given.get(name, {}) for name in ("model", "budget", "prices")})
+    if spec.model_name is None:
         raise UsageError("Refining needs a model.", hint="Give --model NAME, or fill [model] in combee.toml.")
-    refuse_unknown_prices(spec.model, spec.budget, spec.prices)
+    refuse_unknown_prices(spec)
     return spec
 
 
@@ -82,10 +75,10 @@ def _run_name(what: str | None) -> str | None:
     return what.rsplit("@", 1)[0] or None if what else None
 
 
-def _of_file(path: Path, spec: RunSpec, options: dict[str, Any]) -> tuple[Refined, Models]:
+def _of_file(path: Path, spec: Settings, options: dict[str, Any]) -> tuple[Refined, Models]:
     check_place(options["out"] or path)
     book, _ = open_book(str(path))
-    models = open_models(spec.model, budget=spec.budget, prices=spec.prices)
+    models = open_models(spec.models(), budget=spec.budget.given())
     with kept_until_the_end("refine", models, str(real_path(path)), say_aside) as answers:
         found = _refined(book, models, spec, options, answers.scope)
         save(found.playbook, options["out"] or path)
@@ -93,13 +86,13 @@ def _of_file(path: Path, spec: RunSpec, options: dict[str, Any]) -> tuple[Refine
     return found, models
 
 
-def _of_run(what: str | None, spec: RunSpec, options: dict[str, Any]) -> tuple[Refined, Models]:
+def _of_run(what: str | None, spec: Settings, options: dict[str, Any]) -> tuple[Refined, Models]:
     if options["out"] is not None:
         check_place(options["out"])
     book, _ = open_book(what)
     folder = find_run(_run_name(what))
     with Journal.open(folder, create=False) as journal:
-        models = open_models(spec.model, budget=spec.budget, prices=spec.prices)
+        models = open_models(spec.models(), budget=spec.budget.given())
         models.attach(journal, goes_on=False)
         newest = max((bullet.created for bullet in book), default=0)
         scope = journal.scope(seed=0, epoch=0, step=newest, run=LABEL)
@@ -119,13 +112,13 @@ def _of_run(what: str | None, spec: RunSpec, options: dict[str, Any]) -> tuple[R
     return found, models
 
 
-def _refined(book: Playbook, models: Models, spec: RunSpec, options: dict[str, Any], scope: Scope) -> Refined:
+def _refined(book: Playbook, models: Models, spec: Settings, options: dict[str, Any], scope: Scope) -> Refined:
     async def work() -> Refined:
         try:
             return await refine(
                 book,
                 models.by_role["curator"],
-                prompts=Prompts.load(spec.agent.get("prompts")),
+                prompts=Prompts.load(spec.agent.prompts),
                 options=models.settings["curator"].options(None),
                 threshold=options["similarity"],
                 most=options["cluster"],

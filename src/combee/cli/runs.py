@@ -14,13 +14,13 @@ from combee.kernel.journal import JSON, Journal
 from combee.report import write_report
 from combee.run.folders import RUNS, all_runs, changed_at, find_run
 from combee.run.words import typed
-from combee.terminal.options import Place, print_json
+from combee.terminal.options import PathType, print_json
 
 __all__ = ["report_command", "runs_command"]
 
 
 @click.command(name="runs")
-@click.argument("root", type=Place(), default=RUNS)
+@click.argument("root", type=PathType(), default=RUNS)
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def runs_command(root: Path, as_json: bool) -> None:
     """List the runs below ROOT (default: runs/) with the time of their last change; the latest stands last."""
@@ -64,7 +64,7 @@ def describe(folder: Path) -> dict[str, JSON]:
 
 @click.command(name="report")
 @click.argument("run", required=False)
-@click.option("--out", type=Place(), help="File to write. [report.html in the run's folder]")
+@click.option("--out", type=PathType(), help="File to write. [report.html in the run's folder]")
 @click.option("--json", "as_json", is_flag=True, help="Print the path as JSON.")
 def report_command(run: str | None, out: Path | None, as_json: bool) -> None:
     """Write the report of RUN (default: the latest), also while it goes on. It opens without any network."""

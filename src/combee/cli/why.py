@@ -21,9 +21,10 @@ from combee.kernel.learn.trace import Step, Trace
 from combee.kernel.playbook import check_place, digest, save, to_json
 from combee.run.folders import find_run
 from combee.run.methods import method_of
-from combee.run.spec import SPEC_KEY, RunSpec
+from combee.run.settings import Settings
+from combee.run.spec import SPEC_KEY
 from combee.run.words import counted, typed
-from combee.terminal.options import Place, print_json
+from combee.terminal.options import PathType, print_json
 
 __all__ = ["forget_command", "why_command"]
 
@@ -48,7 +49,7 @@ def why_command(run: str, bullet: str, version: str, *, steps: bool, as_json: bo
         spec = journal.meta(SPEC_KEY)
     kept: Mapping[str, Trace] = {}
     if spec is not None:  # a program of one's own keeps no settings
-        method = method_of(RunSpec.from_json(spec))
+        method = method_of(Settings.from_json(spec))
         kept = method.recorded(folder, {origin.trace for origin in found.origins if origin.trace is not None})
     if as_json:
         data = dataclasses.asdict(found)
@@ -56,6 +57,9 @@ def why_command(run: str, bullet: str, version: str, *, steps: bool, as_json: bo
             origin["text"] = texts.get(origin["reflection"])
             trace = kept.get(origin["trace"])
             origin["from"] = None if trace is None else _place(trace)
+            origin["words_of"] = [
+                _origin(lesson, origin["trace"], origin["text"] or "") for lesson in origin["lessons"]
+            ]
             if steps and trace is not None:
                 origin["steps"] = _steps(origin["lessons"], origin["trace"], origin["text"] or "", trace)
         print_json(data)
@@ -89,7 +93,13 @@ def _short(text: str) -> str:
 def _cited(lesson: str, trace: str | None, text: str) -> str:
     """Return the steps that a reflection names as showing a lesson, such as `1, 3`; empty where it names none."""
     _, _, rest = text.partition(f"{lesson} (trace {trace}, step ")
-    return rest.partition(")")[0]
+    return rest.partition(")")[0].partition(";")[0]
+
+
+def _origin(lesson: str, trace: str | None, text: str) -> str:
+    """Return whose words a lesson is made of, where its reflection says it."""
+    _, _, rest = text.partition(f"{lesson} (trace {trace}")
+    return rest.partition(")")[0].partition("; words of ")[2]
 
 
 def _around(cited: str, trace: Trace) -> list[tuple[Step, bool]]:
@@ -103,9 +113,9 @@ def _around(cited: str, trace: Trace) -> list[tuple[Step, bool]]:
 def _lesson_lines(lesson: str, origin: Origin, text: str, trace: Trace | None) -> list[str]:
     """Return a lesson with the steps that show it, where its reflection names them; in full with the trace."""
     cited = _cited(lesson, origin.trace, text)
-    if not cited:
-        return [f"    said: {lesson}"]
-    lines = [f"    said: {lesson} ({'steps' if ',' in cited else 'step'} {cited})"]
+    words = _origin(lesson, origin.trace, text)
+    where = f" ({'steps' if ',' in cited else 'step'} {cited})" if cited else ""
+    lines = [f"    said: {lesson}{where}", *([f"    words of: {words}"] if words else [])]
     for step, named in [] if trace is None else _around(cited, trace):
         who = f"step {step.index}, {step.role}"
         lines.append(f"    > {who}: {_line(step)}" if named else f"      {who} (the answer, not cited): {_line(step)}")
@@ -153,7 +163,7 @@ def _told(found: Why, texts: Mapping[str, str], kept: Mapping[str, Trace], *, st
 @click.option("--trace", "traces", multiple=True, required=True, help="A trace, task or reflection; may be repeated.")
 @click.option("--version", default="last", show_default=True, help="The version to start from: a label or a digest.")
 @click.option("--to", "label", default="forgot", show_default=True, help="The label to put on the new version.")
-@click.option("--out", type=Place(), help="Also write the new playbook (.json, .md, .txt).")
+@click.option("--out", type=PathType(), help="Also write the new playbook (.json, .md, .txt).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def forget_command(
     run: str, *, traces: tuple[str, ...], version: str, label: str, out: Path | None, as_json: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from combee.export.applying import Change, changes, diff_of, put_block, write
-from combee.export.forms import BEGIN, END, FORMS, File, choose, export, own_skill, scored_text, slug
+from combee.export.forms import BEGIN, END, FORMS, File, Risk, choose, export, own_skill, risks, scored_text, slug
 
 __all__ = [
     "BEGIN",
@@ -11,12 +11,14 @@ __all__ = [
     "FORMS",
     "Change",
     "File",
+    "Risk",
     "changes",
     "choose",
     "diff_of",
     "export",
     "own_skill",
     "put_block",
+    "risks",
     "scored_text",
     "slug",
     "write",

@@ -21,16 +21,19 @@ from itertools import groupby
 from combee.errors import UsageError, did_you_mean
 from combee.kernel.playbook import Bullet, Playbook, to_json, to_text, tokens
 from combee.redaction import find_secrets
+from combee.redaction.orders import KINDS, orders
 
 __all__ = [
     "BEGIN",
     "END",
     "FORMS",
     "File",
+    "Risk",
     "check_name",
     "choose",
     "export",
     "own_skill",
+    "risks",
     "scored_text",
     "slug",
     "value",
@@ -107,6 +110,28 @@ def export(
     if not 0 < len(said) <= 1024 or re.search(r"[<>]", said):
         raise UsageError("A description has 1 to 1024 characters, without < and >.", hint="Say when to use it.")
     return FORMS[to](part, check_name(name), said)
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """A lesson that orders or does what a person should look at before agents read it; `why` says what."""
+
+    bullet: str
+    text: str
+    why: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"[{self.bullet}] {', '.join(self.why)}: {self.text}"
+
+
+def risks(book: Playbook, max_tokens: int | None = None) -> tuple[Risk, ...]:
+    """Return the exported lessons that order their reader to run, send or fetch something, or to drop a safeguard."""
+    found = []
+    for bullet in choose(book, max_tokens):
+        kinds = [kind for kind in orders(bullet.text) if kind != "address"]
+        if kinds:
+            found.append(Risk(bullet.id, bullet.text, tuple(KINDS[kind] for kind in kinds)))
+    return tuple(found)
 
 
 def _marked(text: str) -> str:

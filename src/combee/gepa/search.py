@@ -47,7 +47,8 @@ from combee.kernel.learn.judge import guard_event, paired
 from combee.kernel.playbook import Delta, Playbook, from_text, to_text, tokens
 from combee.run.estimates import Forecast, check_smallest_step, work_on
 from combee.run.methods import Display, Method, Say, introduce, is_new, prepare_tasks
-from combee.run.spec import Prepared, RunSpec, load_tasks
+from combee.run.settings import Settings
+from combee.run.spec import Prepared, load_tasks
 from combee.run.words import counted
 from combee.tasks import TaskSet
 
@@ -242,13 +243,13 @@ class LearnByGepa(Method):
     least_items = 2
     """Its texts are combined by calls: a call must take two."""
 
-    def forecast(self, spec: RunSpec) -> Forecast:
+    def forecast(self, spec: Settings) -> Forecast:
         """Return the most that a run takes: every proposal accepted, every reflection read twice."""
         tasks = load_tasks(spec)
         check_smallest_step(spec, work_on(spec, tasks))
         return _worst_case(spec.learn_config(), tasks)
 
-    def prepare(self, spec: RunSpec, folder: Path | None, say: Say) -> Prepared:
+    def prepare(self, spec: Settings, folder: Path | None, say: Say) -> Prepared:
         """Prepare the tasks. Raises `UsageError` where no model is named, or a setting has no meaning here."""
         prepared = prepare_tasks(spec)
         if folder is not None:
@@ -370,7 +371,7 @@ def _search(
             adapter=adapter,
             reflection_strategy=run.reflection,
             batch_sampler=sampler,
-            max_metric_calls=prepared.spec.agent.get("metric_calls"),
+            max_metric_calls=prepared.spec.agent.metric_calls,
             stop_callbacks=[enough],
             callbacks=listeners,
             logger=_Log(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from combee.lexical.agent import THIN_MARGIN, LexicalGenerator, LexicalReflector
 from combee.lexical.curator import LexicalCurator, LexicalMethod
-from combee.lexical.index import Index, Lexicon, Verdict
+from combee.lexical.index import Index, Lexicon, Prediction
 from combee.lexical.lesson import Asked, Lesson, Spot, lesson_from, read_lesson, read_question
 
 __all__ = [
@@ -17,8 +17,8 @@ __all__ = [
     "LexicalMethod",
     "LexicalReflector",
     "Lexicon",
+    "Prediction",
     "Spot",
-    "Verdict",
     "lesson_from",
     "read_lesson",
     "read_question",

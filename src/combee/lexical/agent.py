@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from combee.kernel.journal import Scope
 from combee.kernel.learn.roles import Reflection, Rollout, Score, Task
 from combee.kernel.playbook import Playbook, Vote, VoteKind
-from combee.lexical.index import Lexicon, Verdict
+from combee.lexical.index import Lexicon, Prediction
 from combee.lexical.lesson import PHRASE_WORDS, Asked, lesson_from, read_lesson, read_question
 
 __all__ = ["THIN_MARGIN", "UNKNOWN", "LexicalGenerator", "LexicalReflector"]
@@ -23,13 +23,13 @@ THIN_MARGIN = 0.25
 """A right answer with a smaller lead is a lesson too: 0.67, not 0.63, on held-out quarters of FiNER's train file."""
 
 
-def _labels(verdicts: Iterable[Verdict]) -> list[str]:
-    return [verdict.label or UNKNOWN for verdict in verdicts]
+def _labels(predictions: Iterable[Prediction]) -> list[str]:
+    return [prediction.label or UNKNOWN for prediction in predictions]
 
 
-def _verdicts(lexicon: Lexicon, asked: Asked, playbook: Playbook) -> list[Verdict]:
+def _predictions(lexicon: Lexicon, asked: Asked, playbook: Playbook) -> list[Prediction]:
     index = lexicon.index(playbook)
-    return [index.verdict(spot, asked.options) for spot in asked.spots]
+    return [index.predict(spot, asked.options) for spot in asked.spots]
 
 
 class LexicalGenerator:
@@ -40,10 +40,10 @@ class LexicalGenerator:
 
     async def generate(self, task: Task, playbook: Playbook, scope: Scope) -> Rollout:
         """Label every spot of the task; the bullets that spoke most for the answers are reported as used."""
-        verdicts = _verdicts(self._lexicon, read_question(task.question), playbook)
-        used = dict.fromkeys(name for verdict in verdicts for name in verdict.used)
-        leads = ", ".join(f"{verdict.margin:.0%}" for verdict in verdicts)
-        return Rollout(task.id, ",".join(_labels(verdicts)), tuple(used), f"lead over the next label: {leads}")
+        predictions = _predictions(self._lexicon, read_question(task.question), playbook)
+        used = dict.fromkeys(name for prediction in predictions for name in prediction.used)
+        leads = ", ".join(f"{prediction.margin:.0%}" for prediction in predictions)
+        return Rollout(task.id, ",".join(_labels(predictions)), tuple(used), f"lead over the next label: {leads}")
 
 
 class LexicalReflector:
@@ -72,8 +72,8 @@ class LexicalReflector:
         right = [whole or _same(answer, target) for answer, target in zip(answers, targets, strict=True)]
         lessons: list[str] = []
         lines = [f"{sum(right)} of {len(right)} right."]
-        for number, verdict in enumerate(_verdicts(self._lexicon, asked, playbook)):
-            if not targets[number] or (right[number] and verdict.margin >= self._thin):
+        for number, prediction in enumerate(_predictions(self._lexicon, asked, playbook)):
+            if not targets[number] or (right[number] and prediction.margin >= self._thin):
                 continue
             lesson = lesson_from(asked.spots[number], targets[number], self._words).text
             lessons.append(lesson)

@@ -20,19 +20,12 @@ from functools import lru_cache
 from combee.errors import UsageError
 from combee.kernel.journal import Scope, hash_json
 from combee.kernel.learn.codec import OperationsMethod
-from combee.kernel.learn.roles import Reflection
+from combee.kernel.learn.roles import Reflection, Summary
 from combee.kernel.playbook import Add, Delta, Operation, Playbook, count_tokens, delta_of, distinct_terms, merge
 from combee.lexical.features import features
 from combee.lexical.lesson import SECTION, read_lesson
 
-__all__ = ["OPERATION_TOKENS", "LexicalCurator", "LexicalMethod", "Summary", "fitting", "remembered"]
-
-
-@dataclass(frozen=True, slots=True)
-class Summary(Reflection):
-    """One reflection that stands for several; `origins` names the sources of each of its lessons."""
-
-    origins: Mapping[str, tuple[str, ...]] | None = None
+__all__ = ["OPERATION_TOKENS", "LexicalCurator", "LexicalMethod", "fitting", "remembered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +92,15 @@ class LexicalMethod(OperationsMethod):
         """Return how alike the lessons of two reflections are: the share of common words and labels, 0 to 1."""
         left, right = _topics(one.lessons), _topics(other.lessons)
         return len(left & right) / (len(left | right) or 1)
+
+    @property
+    def output_limit(self) -> int | None:
+        """The tokens that one call may write."""
+        return self.curator.output_limit
+
+    def output(self, item: Reflection) -> int:
+        """Return the tokens that the item's lessons take in a reply."""
+        return sum(OPERATION_TOKENS + count_tokens(lesson) for lesson in item.lessons)
 
     async def leaf(self, items: Sequence[Reflection], node: str) -> Delta:
         """Write the lessons of the reflections."""

@@ -16,7 +16,7 @@ from combee.kernel.playbook import Playbook
 from combee.lexical.features import Features, features, name_words
 from combee.lexical.lesson import Spot, read_lesson
 
-__all__ = ["Index", "Lexicon", "Verdict"]
+__all__ = ["Index", "Lexicon", "Prediction"]
 
 # Chosen by four-fold cross-validation on FiNER's train file; the accuracy changes by less than 0.01 around each.
 _NAME = 0.3
@@ -26,7 +26,7 @@ _MOST_USED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Prediction:
     """The label for one spot, its lead over the next (0 to 1 of its score), and the bullets that spoke for it most."""
 
     label: str
@@ -71,7 +71,7 @@ class Index:
         self._sums: dict[str, Features] = {}
         self._totals: dict[str, int] = {}
         self._postings: dict[str, dict[str, float]] = {}
-        self._verdicts: dict[tuple[Spot, tuple[str, ...]], Verdict] = {}
+        self._predictions: dict[tuple[Spot, tuple[str, ...]], Prediction] = {}
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -84,7 +84,7 @@ class Index:
 
     def change(self, gone: Iterable[str], fresh: Mapping[str, str]) -> None:
         """Take bullets out and put others in."""
-        self._verdicts.clear()
+        self._predictions.clear()
         for name in gone:
             self._take(name, self._texts.pop(name), -1)
         for name, text in fresh.items():
@@ -113,23 +113,23 @@ class Index:
         if not bullets:
             del self._bullets[label], self._sums[label], self._totals[label]
 
-    def verdict(self, spot: Spot, options: tuple[str, ...] = ()) -> Verdict:
+    def predict(self, spot: Spot, options: tuple[str, ...] = ()) -> Prediction:
         """Label one spot, with one of the options where there are any."""
         key = (spot, options)
-        found = self._verdicts.get(key)
+        found = self._predictions.get(key)
         if found is None:
-            found = self._verdicts[key] = self._judge(_asked(spot), options)
+            found = self._predictions[key] = self._judge(_asked(spot), options)
         return found
 
-    def _judge(self, asked: Features, options: tuple[str, ...]) -> Verdict:
+    def _judge(self, asked: Features, options: tuple[str, ...]) -> Prediction:
         scores = self._scores(asked, options)
         if not scores:
-            return Verdict(min(options, default=""), 0.0, ())
+            return Prediction(min(options, default=""), 0.0, ())
         best = max(scores.values())
         label = min(name for name, score in scores.items() if score == best)
         second = max((score for name, score in scores.items() if name != label), default=0.0)
         margin = 1 - second / best if best > 0 else 0.0
-        return Verdict(label, margin, self._nearest(asked, label))
+        return Prediction(label, margin, self._nearest(asked, label))
 
     def _scores(self, asked: Features, options: tuple[str, ...]) -> dict[str, float]:
         scores: dict[str, float] = defaultdict(float)

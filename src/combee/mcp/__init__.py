@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from combee.mcp.store import REPORTED, Store
+from combee.mcp.store import REPORTED, LessonStore
 
-__all__ = ["REPORTED", "Store"]
+__all__ = ["REPORTED", "LessonStore"]

@@ -10,7 +10,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from combee import __version__
 from combee.errors import CombeeError
-from combee.mcp.store import Store
+from combee.mcp.store import LessonStore
 
 __all__ = ["make_server"]
 
@@ -21,7 +21,7 @@ _INSTRUCTIONS = (
 )
 
 
-def make_server(store: Store, *, max_tokens: int = 4000, reports: bool = True) -> MCPServer[Any]:
+def make_server(store: LessonStore, *, max_tokens: int = 4000, reports: bool = True) -> MCPServer[Any]:
     """Return the server, ready to run.
 
     Args:

@@ -25,7 +25,7 @@ from combee.redaction import Outcome, Redactor, Trace, to_jsonl
 from combee.traces.mining import TraceFile, safe, vote_trace
 from combee.traces.readers import read
 
-__all__ = ["REPORTED", "Store"]
+__all__ = ["REPORTED", "LessonStore"]
 
 REPORTED = "reported.jsonl"
 _TRACES = ("traces.jsonl", REPORTED)
@@ -35,7 +35,7 @@ _ID = re.compile(r"[\w.-]{1,80}")
 
 
 @dataclass
-class Store:
+class LessonStore:
     """One run's folder (or one playbook file) as an agent may see and feed it.
 
     Attributes:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from combee.model.http import Timeouts
     from combee.model.local import LocalModel
     from combee.model.openai import OpenAIModel
-    from combee.model.settings import CallOptions, ModelSettings, budget_of, price_of, settings_of
+    from combee.model.settings import CallOptions, ModelSettings
 
 __all__ = [
     "RULES",
@@ -66,7 +66,6 @@ __all__ = [
     "Totals",
     "Usage",
     "Workload",
-    "budget_of",
     "check_endpoint",
     "complete_json",
     "estimate_learning",
@@ -76,13 +75,11 @@ __all__ = [
     "open_models",
     "parse_json",
     "parse_price",
-    "price_of",
-    "settings_of",
 ]
 
 _LAZY = {
     **dict.fromkeys(("Client", "Models", "RoleModel", "open_models"), "combee.model.clients"),
-    **dict.fromkeys(("CallOptions", "ModelSettings", "budget_of", "price_of", "settings_of"), "combee.model.settings"),
+    **dict.fromkeys(("CallOptions", "ModelSettings"), "combee.model.settings"),
     **dict.fromkeys(("Estimate", "Phase", "Workload", "estimate_phases", "estimate_learning"), "combee.model.estimate"),
     "Check": "combee.model.doctor",
     "EndpointReport": "combee.model.doctor",

@@ -114,4 +114,5 @@ def _role_of(row: Mapping[str, Any]) -> str:
 
 
 def _read(kept: Mapping[str, Any]) -> Capabilities:
-    return Capabilities(**{part.name: kept[part.name] for part in fields(Capabilities) if part.name in kept})
+    known = {part.name: kept[part.name] for part in fields(Capabilities) if part.name in kept}
+    return Capabilities(**{**known, "without": tuple(known.get("without", ()))})

@@ -21,7 +21,7 @@ from combee.model.ledger import Ledger
 from combee.model.limiter import Limiter
 from combee.model.local import SLOTS, LocalModel, LocalServer, is_local, weights_of
 from combee.model.prices import Price
-from combee.model.settings import ROLES, ModelSettings, budget_of, limits_of, price_of, settings_of
+from combee.model.settings import ModelSettings
 from combee.model.types import Request, Response
 
 if TYPE_CHECKING:
@@ -80,32 +80,34 @@ class Clients:
         self._servers: dict[str, LocalServer] = {}
         self._made: dict[tuple[Any, ...], Client] = {}
 
-    def make(self, one: ModelSettings, engine: Engine, price: Price | None) -> Client:
+    def make(self, one: ModelSettings, engine: Engine) -> Client:
         """Return the client of these settings; the same one for the same settings and engine.
 
         Raises:
             UsageError: A key or weights are missing, or a setting cannot be used.
             BudgetError: A budget in money meets a model without a price.
         """
-        key = (self.place(one), one.name, id(engine), repr(one.extra))
+        key = (self.place(one), one.name, id(engine), repr(one.extra), one.price)
         if key not in self._made:
-            self._made[key] = self._new(one, engine, price)
+            self._made[key] = self._new(one, engine)
         return self._made[key]
 
     def place(self, one: ModelSettings) -> tuple[Any, ...]:
         """Return what must be equal for two settings to share a limiter."""
         if is_local(one.name):
             return (one.name,)
-        return one.base_url, one.api_key_env, one.timeout, one.ca_file, one.client_cert
+        return one.base_url, one.api_key_env, one.api_key_header, one.timeout, one.ca_file, one.client_cert
 
-    def _new(self, one: ModelSettings, engine: Engine, price: Price | None) -> Client:
+    def _new(self, one: ModelSettings, engine: Engine) -> Client:
         if is_local(one.name):
             if one.name not in self._servers:
                 self._servers[one.name] = LocalServer(weights_of(one.name), slots=self._slots[one.name])
-            return LocalModel(self._servers[one.name], name=one.name, engine=engine, price=price, extra=one.extra)
+            return LocalModel(self._servers[one.name], name=one.name, engine=engine, price=one.price, extra=one.extra)
         from combee.model.openai import OpenAIModel
 
-        return OpenAIModel(model=one.name, endpoint=self._endpoint(one), engine=engine, price=price, extra=one.extra)
+        return OpenAIModel(
+            model=one.name, endpoint=self._endpoint(one), engine=engine, price=one.price, extra=one.extra
+        )
 
     def _endpoint(self, one: ModelSettings) -> Endpoint:
         from combee.model.endpoint import Endpoint
@@ -117,6 +119,7 @@ class Clients:
             self._endpoints[place] = Endpoint(
                 one.base_url,
                 api_key_env=one.api_key_env,
+                key_header=one.api_key_header,
                 timeouts=timeouts,
                 ca_file=Path(one.ca_file).expanduser() if one.ca_file else None,
                 client_cert=Path(one.client_cert).expanduser() if one.client_cert else None,
@@ -227,49 +230,41 @@ def _limiter(one: ModelSettings) -> Limiter:
     return Limiter(most, rpm=one.requests_per_minute, tpm=one.tokens_per_minute)
 
 
-def open_model(one: ModelSettings, *, budget: Budget | None = None, price: Price | None = None) -> Client:
+def open_model(one: ModelSettings, *, budget: Budget | None = None) -> Client:
     """Make the client of one model that shares nothing with another; raises as `open_models`."""
-    return Clients([one]).make(one, Engine(limiter=_limiter(one), budget=budget), price)
+    return Clients([one]).make(one, Engine(limiter=_limiter(one), budget=budget))
 
 
 def open_models(
-    table: Mapping[str, Any],
-    *,
-    budget: Mapping[str, Any] | None = None,
-    prices: Mapping[str, Any] | None = None,
-    seed: int = 0,
+    settings: Mapping[str, ModelSettings], *, budget: Mapping[str, Any] | None = None, seed: int = 0
 ) -> Models:
     """Make the models of all roles.
 
     Args:
-        table: The settings under [model], with a table for each role that differs.
-        budget: Limits of the run, with a table for each role that has limits of its own.
-        prices: US dollars per million tokens by model: {"input": ..., "output": ..., "cached": ...}.
+        settings: The model of each role.
+        budget: Limits of the run, see `Budget`, with a table for each role that has limits of its own.
         seed: Decides the jitter of waits.
 
     Raises:
-        UsageError: A setting cannot be used, or a key or weights are missing.
+        UsageError: A setting or limit cannot be used, or a key or weights are missing.
         BudgetError: A budget in money meets a model without a price.
     """
     call_log, counter = CallLog(), CallCounter()
-    ledger, whole = Ledger(call_log.book, keep_rows=False), budget_of(budget or {})
-    settings = {role: settings_of(table, role) for role in ROLES}
+    limits = dict(budget or {})
+    own = {role: limits.pop(role) for role in settings if limits.get(role)}
+    ledger, whole = Ledger(call_log.book, keep_rows=False), Budget(**limits)
+    role_budgets = {role: RoleBudget(whole, **table) for role, table in own.items()}
     clients = Clients(settings.values())
     limiters: dict[tuple[Any, ...], Limiter] = {}
     engines: dict[tuple[Any, ...], Engine] = {}
-    role_budgets: dict[str, Budget] = {}
     by_role: dict[str, RoleModel] = {}
     for role, one in settings.items():
-        own = (budget or {}).get(role)
-        if own:
-            role_budgets[role] = RoleBudget(whole, **limits_of(own))
-        limits = (clients.place(one), one.max_in_flight, one.requests_per_minute, one.tokens_per_minute)
-        if limits not in limiters:
-            limiters[limits] = _limiter(one)
-        shared = (limits, role if own else "")
+        pace = (clients.place(one), one.max_in_flight, one.requests_per_minute, one.tokens_per_minute)
+        if pace not in limiters:
+            limiters[pace] = _limiter(one)
+        shared = (pace, role if role in own else "")
         if shared not in engines:
             held = role_budgets.get(role, whole)
-            engines[shared] = Engine(limiter=limiters[limits], ledger=ledger, budget=held, seed=seed)
-        given = price_of(one.name, one.base_url, prices) if prices and one.name in prices else None
-        by_role[role] = RoleModel(clients.make(one, engines[shared], given), counter)
+            engines[shared] = Engine(limiter=limiters[pace], ledger=ledger, budget=held, seed=seed)
+        by_role[role] = RoleModel(clients.make(one, engines[shared]), counter)
     return Models(by_role, settings, ledger, whole, role_budgets, call_log)

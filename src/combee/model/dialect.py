@@ -1,39 +1,78 @@
-"""What one model at one endpoint takes, and how a request is written for it.
+"""What one model at one endpoint takes, how a request is written for it, and what is given up when it is refused.
 
-Nothing is asked in advance: the full form is sent, and where the endpoint refuses a part of it, that part is given up
-(JSON schema, then JSON mode, then asking in words) and remembered.
+Nothing is asked in advance: the full form is sent, and what the endpoint refuses is dropped or rewritten (JSON schema,
+then JSON mode, then asking in words; `max_tokens` by its other name; the system role folded into the first message; any
+other field left out) and remembered. What went wrong with one call alone is mended for that call alone.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from combee.model.outcome import Fault
-from combee.model.types import Request
+from combee.errors import CallErrorKind
+from combee.model.outcome import ErrorBody, Fault
+from combee.model.types import Message, Request
 
-__all__ = ["Capabilities", "adapt", "ask_in_words", "to_bytes", "write_body"]
+__all__ = [
+    "Capabilities",
+    "adapt",
+    "ask_in_words",
+    "in_another_form",
+    "next_form",
+    "plain",
+    "to_bytes",
+    "what_changed",
+    "write_body",
+]
 
 _CONTROLS = bytes(range(32)) + b"\x7f"
 _CONTROL = re.compile(b"[\x00-\x1f\x7f]")
 StructuredBy = Literal["json_schema", "json_object", "words"]
+_FORMS_OF_JSON: tuple[StructuredBy, ...] = ("json_schema", "json_object", "words")
+_LIMITS = ("max_tokens", "max_completion_tokens", None)
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What is known of a model at an endpoint; None: not tried yet. `structured` is the form that is used now."""
+    """What is known of a model at an endpoint; None: not tried yet.
+
+    `structured`: the form in which JSON is asked for now. `limit_name`: what the limit of a reply is called (None: it
+    takes none); `most_tokens`: the largest that it takes. `system`: whether it takes the system role. `without`: fields
+    of the request that it does not take. `least_temperature`: the lowest that it takes.
+    """
 
     structured: StructuredBy = "json_schema"
     json_schema: bool | None = None
     json_mode: bool | None = None
     usage: bool | None = None
-    limit_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    temperature: bool = True
-    seed: bool = True
-    stop: bool = True
+    limit_name: str | None = "max_tokens"
+    most_tokens: int | None = None
+    system: bool = True
+    without: tuple[str, ...] = ()
+    least_temperature: float = 0.0
+
+    def narrowed(self, other: Capabilities) -> Capabilities:
+        """Return what both allow: many calls in flight find out the same thing, or different ones."""
+        most = [one.most_tokens for one in (self, other) if one.most_tokens is not None]
+        return Capabilities(
+            structured=max(self.structured, other.structured, key=_FORMS_OF_JSON.index),
+            json_schema=_and(self.json_schema, other.json_schema),
+            json_mode=_and(self.json_mode, other.json_mode),
+            usage=other.usage if self.usage is None else self.usage,
+            limit_name=max(self.limit_name, other.limit_name, key=_LIMITS.index),
+            most_tokens=min(most, default=None),
+            system=self.system and other.system,
+            without=tuple(sorted({*self.without, *other.without})),
+            least_temperature=max(self.least_temperature, other.least_temperature),
+        )
+
+
+def _and(one: bool | None, other: bool | None) -> bool | None:
+    return False if one is False or other is False else one if other is None else other
 
 
 def _is_strict(schema: Mapping[str, Any]) -> bool:
@@ -104,15 +143,30 @@ def to_bytes(body: Mapping[str, Any]) -> bytes:
     return b'{%b"messages":[%b],%b' % (start, messages, json.dumps(rest, separators=(",", ":")).encode()[1:])
 
 
+def _folded(messages: Sequence[Message]) -> list[dict[str, str]]:
+    """Return the messages without the system role: its text opens the first message, and neighbours are joined."""
+    made: list[dict[str, str]] = []
+    for message in messages:
+        role = "user" if message.role == "system" else message.role
+        if made and made[-1]["role"] == role:
+            made[-1]["content"] += f"\n\n{message.content}"
+        else:
+            made.append({"role": role, "content": message.content})
+    return made
+
+
 def write_body(request: Request, model: str, can: Capabilities, extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body of a chat completion; `extra` is added last and wins."""
-    messages = [{"role": message.role, "content": message.content} for message in request.messages]
-    body: dict[str, Any] = {"model": model, "messages": messages, can.limit_name: request.max_tokens}
-    if can.temperature:
-        body["temperature"] = request.temperature
-    if request.seed is not None and can.seed:
+    messages = [{"role": one.role, "content": one.content} for one in request.messages]
+    if not can.system:
+        messages = _folded(request.messages)
+    body: dict[str, Any] = {"model": model, "messages": messages}
+    if can.limit_name is not None:
+        body[can.limit_name] = min(request.max_tokens, can.most_tokens or request.max_tokens)
+    body["temperature"] = max(request.temperature, can.least_temperature)
+    if request.seed is not None:
         body["seed"] = request.seed
-    if request.stop and can.stop:
+    if request.stop:
         body["stop"] = list(request.stop)
     if request.schema is not None:
         if can.structured == "json_schema":
@@ -125,32 +179,163 @@ def write_body(request: Request, model: str, can: Capabilities, extra: Mapping[s
                 body["response_format"] = {"type": "json_object"}
     if extra:
         body.update(extra)
+    for name in can.without:
+        body.pop(name, None)
     return body
 
 
 _FORMAT = re.compile(
-    r"response_?format|json_?schema|json_?object|json mode|guided|grammar|structured output|schema", re.IGNORECASE
+    r"response[_ ]?format|json[_ ]?(schema|object|mode)|guided|grammar|structured[_ ]outputs?|\bschema\b",
+    re.IGNORECASE,
 )
-_LIMIT = re.compile(r"max_(completion_)?tokens", re.IGNORECASE)
+_LIMIT = re.compile(r"max[_ ]?(completion[_ ]?|output[_ ]?|new[_ ]?)?tokens", re.IGNORECASE)
+_CEILING = re.compile(
+    r"(?:less than(?: or equal to)?|no more than|at most|up to|maximum(?: allowed)?(?: value)?(?: of| is)?|"
+    r"range of \S+ (?:is|should be) [\[(] ?\d+ ?,|between \d+ and|<=|≤) ?[`'\"]?(\d+)",
+    re.IGNORECASE,
+)
+_SYSTEM = re.compile(
+    r"system (role|message|prompt|instruction)s?\b.{0,40}(not|n[o']t|un)\s?(support|allow|permit|enabl|accept)|"
+    r"(does not|doesn't|not|un)\s?support\w*.{0,30}\bsystem\b|developer instruction is not enabled|"
+    r"(only|roles?).{0,60}\b(user|assistant)\b.{0,60}(supported|allowed|permitted|expected|accepted)|"
+    r"roles must alternate|(invalid|unknown|unexpected|got).{0,30}(role|variant).{0,12}system|"
+    r"got [`'\"]?system|unknown variant .{0,3}system|system[`'\"]? is not (one of|a valid|allowed)|"
+    r"should be .{0,3}user.{0,9}assistant",
+    re.IGNORECASE,
+)
+_REFUSES = re.compile(
+    r"(not|n't|un) ?(supported|support|permitted|allowed|implemented|available|accept\w*)|unknown|unrecognized|"
+    r"unexpected (keyword|field|arg\w*|param\w*)|invalid (param|arg|field|value)|extra_forbidden|extra (inputs|fields)",
+    re.IGNORECASE,
+)
+_POSITIVE = re.compile(
+    r"strictly positive|(greater|larger|more) than (0|zero)|> ?0\b|cannot be (0|zero)", re.IGNORECASE
+)
+_NEVER = frozenset({"model", "messages"})
+_LOWEST = 0.01
+_ADAPTABLE = {CallErrorKind.BAD_REQUEST, CallErrorKind.SERVER, CallErrorKind.ERROR_IN_BODY}
 
 
-def adapt(request: Request, can: Capabilities, fault: Fault) -> Capabilities | None:
-    """Return what is left after the endpoint refused a request with `fault`, or None where nothing is to give up."""
-    said = f"{fault.message} {fault.code}"
-    if request.schema is not None and can.structured != "words" and _FORMAT.search(said):
-        if can.structured == "json_schema":
-            return replace(can, structured="json_object", json_schema=False)
-        return replace(can, structured="words", json_mode=False)
-    if _LIMIT.search(said) and "max_completion_tokens" in said and can.limit_name == "max_tokens":
-        return replace(can, limit_name="max_completion_tokens")
-    if can.limit_name == "max_completion_tokens" and re.search(
-        r"max_completion_tokens.{0,80}(unknown|unsupport|not |extra)", said
-    ):
-        return replace(can, limit_name="max_tokens")
-    if can.temperature and "temperature" in said.lower():
-        return replace(can, temperature=False)
-    if request.seed is not None and can.seed and re.search(r"\bseed\b", said):
-        return replace(can, seed=False)
-    if request.stop and can.stop and re.search(r"\bstop\b", said):
-        return replace(can, stop=False)
-    return None
+def adapt(request: Request, can: Capabilities, fault: Fault, sent: Mapping[str, Any]) -> Capabilities | None:
+    """Return what is left after the endpoint refused a request, or None where nothing is to give up.
+
+    Args:
+        request: What was asked.
+        can: What was taken for granted when it was sent.
+        fault: The refusal.
+        sent: The body that was sent.
+    """
+    said = fault.body
+    if said is None or fault.kind not in _ADAPTABLE:
+        return None
+    words = said.words
+    if _SYSTEM.search(words) and can.system and _folded(request.messages) != sent["messages"]:
+        return replace(can, system=False)
+    if fault.kind is not CallErrorKind.BAD_REQUEST and not _REFUSES.search(words):
+        return None
+    left = _limited(can, said, sent) or _without_named(request, can, said, sent)
+    return None if left == can else left
+
+
+def _without_named(
+    request: Request, can: Capabilities, said: ErrorBody, sent: Mapping[str, Any]
+) -> Capabilities | None:
+    by_us = request.schema is not None and can.structured != "words"
+    named = [name for name in sent if name not in _NEVER and name != can.limit_name and said.names(name)]
+    if by_us and "response_format" in sent and ("response_format" in named or _FORMAT.search(said.words)):
+        return next_form(can)
+    if "temperature" in named and _POSITIVE.search(said.words) and not can.least_temperature:
+        return replace(can, least_temperature=_LOWEST)
+    return replace(can, without=tuple(sorted({*can.without, *named}))) if named else None
+
+
+def plain(can: Capabilities) -> Capabilities:
+    """Return what every chat endpoint takes: messages, and a limit of the reply."""
+    without = tuple(sorted({*can.without, "seed", "stop", "temperature"}))
+    return replace(can, structured="words", without=without)
+
+
+def next_form(can: Capabilities) -> Capabilities:
+    """Return what is left without the form in which JSON is asked for now."""
+    if can.structured == "json_schema":
+        return replace(can, structured="json_object", json_schema=False)
+    return replace(can, structured="words", json_mode=False)
+
+
+def _limited(can: Capabilities, said: ErrorBody, sent: Mapping[str, Any]) -> Capabilities | None:
+    """Return what is left where the limit of the reply is refused: its size, or its name."""
+    if can.limit_name is None or can.limit_name not in sent or not _LIMIT.search(said.words):
+        return None
+    ceilings = [int(number) for number in _CEILING.findall(said.words)]
+    lower = [number for number in ceilings if 0 < number < sent[can.limit_name]]
+    if lower:
+        return replace(can, most_tokens=max(lower))
+    return replace(can, limit_name=_LIMITS[_LIMITS.index(can.limit_name) + 1])
+
+
+_WINDOW = re.compile(
+    r"(?:context (?:length|window|size|limit)|context_length|max_model_len)\D{0,40}?(\d[\d,_]*)", re.IGNORECASE
+)
+_READ = re.compile(
+    r"(\d[\d,_]*) (?:(?:input|prompt) tokens|(?:tokens? )?(?:in the messages|in your prompt|from the input))",
+    re.IGNORECASE,
+)
+_SUM = re.compile(r"(\d+) \+ (\d+) > (\d+)")
+_ASKED = re.compile(r"limit:? ~?(\d+).{0,60}requested:? ~?(\d+)", re.IGNORECASE | re.DOTALL)
+_LEAST_ROOM = 128
+
+
+def in_another_form(request: Request, fault: Fault) -> Request | None:
+    """Return this request as the endpoint may take it, for this call alone; None where there is no such form.
+
+    A reply that was not in the form is asked for in words. Where prompt and room for the reply together exceed a
+    window or a limit, and the prompt alone does not, the room is made smaller.
+    """
+    if fault.body is None:
+        return None
+    if fault.kind is CallErrorKind.SCHEMA and request.schema is not None:
+        *before, last = request.messages
+        asked = replace(last, content=f"{last.content}\n\n{ask_in_words(request.schema)}")
+        return replace(request, messages=(*before, asked), schema=None)
+    if fault.kind is not CallErrorKind.CONTEXT_TOO_LONG:
+        return None
+    room = _room(fault.body.message, request.max_tokens)
+    return replace(request, max_tokens=room) if room is not None and room >= _LEAST_ROOM else None
+
+
+def _room(text: str, asked: int) -> int | None:
+    """Return the tokens that are left for a reply, where an endpoint says what it counted; None where it does not."""
+    if (sums := _SUM.search(text)) is not None:
+        room = int(sums[3]) - int(sums[1])
+    elif (window := _WINDOW.search(text)) is not None and (read := _READ.search(text)) is not None:
+        room = _number(window[1]) - _number(read[1])
+    elif (requested := _ASKED.search(text)) is not None:
+        room = asked - (int(requested[2]) - int(requested[1])) - 16
+    else:
+        return None
+    return room if room < asked else None
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", "").replace("_", ""))
+
+
+def what_changed(old: Capabilities, new: Capabilities) -> str:
+    """Say what an endpoint turned out not to take; "" where nothing changed."""
+    said = []
+    if new.structured != old.structured:
+        said.append(f"{_SAID[old.structured]} (it is asked {_INSTEAD[new.structured]})")
+    if new.limit_name != old.limit_name:
+        said.append(f"{old.limit_name} ({new.limit_name or 'nothing'} is sent in its place)")
+    if new.most_tokens != old.most_tokens:
+        said.append(f"replies of more than {new.most_tokens} tokens")
+    if new.system != old.system:
+        said.append("the system role (its text opens the first message)")
+    if new.least_temperature != old.least_temperature:
+        said.append(f"a temperature below {new.least_temperature:g}")
+    gone = [name for name in new.without if name not in old.without]
+    return ", ".join([*said, *(f"{name} (it is left out)" for name in gone)])
+
+
+_SAID = {"json_schema": "a JSON schema", "json_object": "JSON mode", "words": ""}
+_INSTEAD = {"json_schema": "by schema", "json_object": "in JSON mode", "words": "in words"}

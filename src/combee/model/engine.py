@@ -98,7 +98,9 @@ class Engine:
             wait = self._next_wait(outcome, by_kind, tries)
             if wait is None:
                 break
-            if outcome.kind is CallErrorKind.LENGTH:
+            if outcome.instead is not None:
+                request = outcome.instead
+            elif outcome.kind is CallErrorKind.LENGTH:
                 request = replace(request, max_tokens=2 * request.max_tokens)
             if wait:
                 began = time.monotonic()
@@ -197,7 +199,7 @@ class Engine:
 
     def _next_wait(self, fault: Fault, by_kind: dict[CallErrorKind, int], tries: int) -> float | None:
         """Return the seconds to wait before the next try, or None where there is none."""
-        if fault.adapt:
+        if fault.adapt or fault.instead is not None:
             return 0.0 if tries < self.retry.max_tries else None
         rule = RULES[fault.kind]
         before = by_kind.get(fault.kind, 0)

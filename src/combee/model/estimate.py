@@ -15,7 +15,7 @@ from combee.kernel.aggregate import plan
 from combee.kernel.learn.config import LearnConfig
 from combee.model.budget import Budget
 from combee.model.prices import Price, price_hint
-from combee.model.settings import ModelSettings, budget_of, price_of
+from combee.model.settings import LIMITS, ModelSettings
 
 __all__ = [
     "ANSWER",
@@ -214,7 +214,6 @@ def estimate_learning(
     settings: Mapping[str, ModelSettings],
     *,
     budget: Budget | None = None,
-    prices: Mapping[str, Any] | None = None,
     prompt_tokens: Mapping[str, int],
 ) -> Estimate:
     """Return what the run would take.
@@ -224,7 +223,7 @@ def estimate_learning(
     """
     book = work.average_book(config)
     batch = min(work.samples, AUTO_BATCH if config.batch == "auto" else config.batch)
-    phases = _phases(work, config, settings, batch=batch, book=book, prices=prices or {}, fixed=prompt_tokens)
+    phases = _phases(work, config, settings, batch=batch, book=book, fixed=prompt_tokens)
     steps = math.ceil(work.samples / batch) * config.epochs
     found = estimate_phases(phases, steps=steps, concurrency=config.concurrency, budget=budget)
     if not work.validation:
@@ -250,10 +249,9 @@ def _phases(
     *,
     batch: int,
     book: int,
-    prices: Mapping[str, Any],
     fixed: Mapping[str, int],
 ) -> list[Phase]:
-    price = {role: price_of(one.name, one.base_url, prices) for role, one in settings.items()}
+    price = {role: one.known_price() for role, one in settings.items()}
     leaves = _leaves(config, batch)
     phases = [
         Phase(
@@ -284,7 +282,7 @@ def refuse_too_small(work: Workload, config: LearnConfig, limits: Mapping[str, A
         UsageError: A limit is zero or less.
         BudgetError: `max_calls` is below one step's calls.
     """
-    whole = budget_of(limits)
+    whole = Budget(**{name: limits.get(name) for name in LIMITS})
     batch = min(work.samples, 1 if config.batch == "auto" else config.batch)
     sure = Phase("a step", batch * (1 + work.rounds), 0, 0, 0.0)
     if whole.max_calls is not None:

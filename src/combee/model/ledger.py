@@ -211,5 +211,6 @@ class Ledger:
         """
         prompt = self.tokens_of(prompt_characters(request))
         seen, largest = self._completions.get((model, request.role), (0, 0))
-        completion = min(request.max_tokens, int(1.5 * largest) + 16) if seen >= 16 else request.max_tokens
+        most = max(request.max_tokens, largest)  # thinking may be billed beyond `max_tokens`
+        completion = min(most, int(1.5 * largest) + 16) if seen >= 16 else most
         return Usage(prompt, completion, estimated=True)

@@ -27,7 +27,8 @@ from combee.model.engine import Engine
 from combee.model.limiter import Limiter
 from combee.model.outcome import Fault
 from combee.model.prices import Price
-from combee.model.reply import read_reply, read_status
+from combee.model.provider_errors import fault_of
+from combee.model.reply import read_reply
 from combee.model.types import Request, Response
 
 __all__ = ["FREE", "SLOTS", "LocalModel", "LocalServer", "find_weights", "is_local", "print_of", "weights_of"]
@@ -222,7 +223,7 @@ class LocalServer:
         raw = json.dumps(reply).encode()
         if isinstance(reply.get("error"), dict):
             code = reply["error"].get("code")
-            return read_status(code if isinstance(code, int) else 500, {}, raw)
+            return fault_of(code if isinstance(code, int) else 500, {}, raw)
         return read_reply(raw, str(body.get("model", "")))
 
 

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
 from combee.errors import CallErrorKind, UsageError
-from combee.model.dialect import Capabilities, adapt, to_bytes, write_body
+from combee.model.dialect import (
+    Capabilities,
+    adapt,
+    in_another_form,
+    next_form,
+    plain,
+    to_bytes,
+    what_changed,
+    write_body,
+)
 from combee.model.endpoint import Endpoint
 from combee.model.engine import Engine
+from combee.model.ledger import prompt_characters
 from combee.model.outcome import Fault
 from combee.model.prices import Price, find_price, price_hint
-from combee.model.reply import read_reply, read_status
+from combee.model.provider_errors import fault_of
+from combee.model.reply import read_reply
 from combee.model.types import Request, Response
 
 __all__ = ["OpenAIModel"]
+
+_LOG = logging.getLogger("combee.model")
+_MOST_UNFIT = 8  # replies in a row that the endpoint threw away since they were not in the form
+# A prompt counts as cut where it is long, and fewer tokens than this were read: no tokenizer joins so many characters.
+_LONG, _MOST_PER_TOKEN, _CUT = 6_000, 6.5, 0.65
 
 
 class OpenAIModel:
@@ -57,6 +74,8 @@ class OpenAIModel:
         self._model = model
         self._extra = dict(extra or {})
         self._can = capabilities or Capabilities()
+        self._worked = self._cut_said = False
+        self._unfit = 0
         if price is None:
             self.price = find_price(model, self.endpoint.base_url)
         if self.price is None:
@@ -117,16 +136,18 @@ class OpenAIModel:
     async def _send(self, request: Request) -> Response | Fault:
         """Make one attempt."""
         can = self._can
-        reply = await self.endpoint.post(to_bytes(write_body(request, self._model, can, self._extra)))
+        body = write_body(request, self._model, can, self._extra)
+        reply = await self.endpoint.post(to_bytes(body))
         if isinstance(reply, Fault):
             return reply
         outcome = (
             read_reply(reply.body, self._model)
             if reply.status == 200
-            else read_status(reply.status, reply.headers, reply.body)
+            else fault_of(reply.status, reply.headers, reply.body)
         )
         if isinstance(outcome, Fault):
-            return self._faulty(request, outcome, can)
+            return self._faulty(request, outcome, can, body)
+        self._note_success(request, outcome)
         if outcome.finish == "length" and not request.accept_cut:
             return Fault(
                 CallErrorKind.LENGTH,
@@ -134,19 +155,48 @@ class OpenAIModel:
                 hint="Raise max_tokens.",
                 usage=outcome.usage,
             )
-        if can.usage is None:
-            self._can = replace(self._can, usage=outcome.usage is not None)
         return outcome
 
-    def _faulty(self, request: Request, fault: Fault, can: Capabilities) -> Fault:
+    def _note_success(self, request: Request, reply: Response) -> None:
+        """Remember that the form works, and look whether the endpoint read all that was sent."""
+        self._worked = True
+        if request.schema is not None:
+            self._unfit = 0
+        if self._can.usage is None:
+            self._can = replace(self._can, usage=reply.usage is not None)
+        if reply.usage is None or self._cut_said:
+            return
+        characters, read = prompt_characters(request), reply.usage.prompt
+        expected = self.engine.ledger.tokens_of(characters)
+        if read and characters >= _LONG and characters / read > _MOST_PER_TOKEN and read < _CUT * expected:
+            self._cut_said = True
+            _LOG.warning(
+                "%s counts %s prompt tokens where about %s were sent: the endpoint cuts long prompts without a word. "
+                "Give it a larger window (Ollama: OLLAMA_CONTEXT_LENGTH, or num_ctx), or make groups smaller.",
+                self._model, f"{read:,}", f"{expected:,}",
+            )  # fmt: skip
+
+    def _faulty(self, request: Request, fault: Fault, can: Capabilities, sent: Mapping[str, Any]) -> Fault:
         """Give up what the endpoint refuses, and clear the message of keys that it quotes."""
         if fault.status == 401 and not self.endpoint.has_key:
             return self.endpoint.without_key(fault.status)
         fault = replace(fault, message=self.endpoint.scrub(fault.message))
-        if fault.kind is CallErrorKind.BAD_REQUEST and not fault.fatal:
-            left = adapt(request, can, fault)
-            if left is not None:
-                if self._can == can or replace(self._can, usage=can.usage) == can:  # nobody else was quicker
-                    self._can = replace(left, usage=self._can.usage)
-                return replace(fault, adapt=True)
-        return fault
+        left = adapt(request, can, fault, sent)
+        if left is None and fault.status in {400, 422} and fault.kind is CallErrorKind.BAD_REQUEST and not self._worked:
+            left = None if plain(can) == can else plain(can)  # it does not say what it does not like
+        if left is not None:
+            self._narrow(left)
+            return replace(fault, adapt=True, fatal=False)
+        instead = in_another_form(request, fault)
+        if fault.kind is CallErrorKind.SCHEMA:
+            self._unfit += 1
+            if self._unfit >= _MOST_UNFIT:  # not a slip: the model cannot keep to this form
+                self._unfit = 0
+                self._narrow(next_form(can))
+        return fault if instead is None else replace(fault, instead=instead)
+
+    def _narrow(self, left: Capabilities) -> None:
+        old, self._can = self._can, self._can.narrowed(left)
+        said = what_changed(old, self._can)
+        if said:
+            _LOG.warning("%s at %s does not take %s.", self._model, self.endpoint.base_url, said)

@@ -6,13 +6,14 @@ to an error that a user sees. `CallError` is made from a fault after the last re
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from combee.errors import CallError, CallErrorKind, RunError
-from combee.model.types import Usage
+from combee.model.types import Request, Usage
 
-__all__ = ["RULES", "Fault", "Paid", "Rule", "StoppedError"]
+__all__ = ["RULES", "ErrorBody", "Fault", "Paid", "Rule", "StoppedError"]
 
 Paid = Literal["yes", "no", "unknown"]
 
@@ -59,13 +60,46 @@ RULES: dict[CallErrorKind, Rule] = {
     # The same request would fail the same way.
     _KIND.CONTENT_FILTER: Rule(0, 0.0, 0, "yes", "never"),
     _KIND.CONTEXT_TOO_LONG: Rule(0, 0.0, 0, "no", "never"),
-    _KIND.SCHEMA: Rule(0, 0.0, 0, "yes", "never"),  # re-asked once by `complete_json`
+    _KIND.SCHEMA: Rule(0, 0.0, 0, "unknown", "never"),  # re-asked once by `complete_json`
     _KIND.AGENT: Rule(0, 0.0, 0, "unknown", "never"),
     _KIND.BAD_REQUEST: Rule(0, 0.0, 0, "no", "in a row"),
     # Nothing will succeed until the user mends it.
     _KIND.AUTH: Rule(0, 0.0, 0, "no", "at once"),
+    _KIND.QUOTA: Rule(0, 0.0, 0, "no", "at once"),
     _KIND.NO_SUCH_MODEL: Rule(0, 0.0, 0, "no", "at once"),
 }
+
+
+_URL = re.compile(r"https?://\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBody:
+    """What an error says, whatever its shape.
+
+    `message`: its sentences, the outer ones first. `codes`: its words and numbers for programs. `fields`: names that
+    stand as a parameter or in quotes, of which some may be fields of the request. `wait`: seconds, where it asks to
+    come back. `status`: a status that stands in the body (0: none). `usage`: what was charged, where it says so.
+    """
+
+    message: str = ""
+    codes: tuple[str, ...] = ()
+    fields: frozenset[str] = frozenset()
+    wait: float | None = None
+    status: int = 0
+    usage: Usage | None = None
+
+    @property
+    def words(self) -> str:
+        """Sentences and codes in lower case without links, to look for words in."""
+        return _URL.sub(" ", f"{self.message} {' '.join(self.codes)}").lower()
+
+    def names(self, name: str) -> bool:
+        """Whether a field of the request is named: as a parameter, in quotes, or as a word in any spelling."""
+        if name in self.fields:
+            return True
+        spelled = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", _URL.sub(" ", self.message)).lower()
+        return re.search(rf"(?<![\w-]){name.replace('_', '[_ -]?')}(?![\w-])", spelled) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +111,8 @@ class Fault:
     endpoint's own word for it. `adapt` says that the same request may work in another form at once (a parameter that
     the endpoint does not take was dropped). `fatal` stops the run whatever the kind's rule says (a wrong URL).
     `unreached` says that there is no connection and that nothing ever answered at that endpoint: after a few tries the
-    run stops. `paid` overrides the rule's.
+    run stops. `paid` overrides the rule's. `body` is what the endpoint said, where it said something. `instead` is the
+    request to send in place of this one (the same in another form): for this call alone.
     """
 
     kind: CallErrorKind
@@ -92,6 +127,8 @@ class Fault:
     fatal: bool = False
     unreached: bool = False
     paid: Paid | None = None
+    body: ErrorBody | None = None
+    instead: Request | None = None
 
     def error(self, tries: int = 1) -> CallError:
         """Return the typed error for the caller; `tries` is how often it was tried."""

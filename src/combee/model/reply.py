@@ -1,7 +1,7 @@
-"""Reads what an OpenAI-compatible endpoint sent back: a usable `Response` or a typed `Fault`.
+"""Reads the body of a 200: a usable `Response`, or the typed `Fault` that hides in it.
 
-Endpoints fail in many shapes: statuses, HTML pages, errors inside a 200, errors inside the content, nothing at all.
-Each shape is recognised here and nowhere else.
+Endpoints fail in many shapes: errors inside a 200, errors inside the content, half a reply, nothing at all. What an
+error says is read by `provider_errors`; what of a text is its answer, by `answer_text`.
 """
 
 from __future__ import annotations
@@ -9,116 +9,43 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from dataclasses import replace
 from typing import Any, cast
 
 from combee.errors import CallErrorKind
+from combee.model.answer_text import is_error_text, strip_thinking
 from combee.model.outcome import Fault
+from combee.model.provider_errors import fault_of, shorten
 from combee.model.types import FinishReason, Response, Usage
+from combee.model.usage import find_usage
 
-__all__ = ["read_reply", "read_status", "retry_after_seconds", "shorten", "strip_thinking"]
+__all__ = ["read_reply"]
 
+# What endpoints call the end of a reply, in lower case. Any other word means that the reply is not whole.
 _FINISH: dict[str, FinishReason] = {
-    "stop": "stop",
-    "eos": "stop",
-    "end_turn": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "content_filter": "content_filter",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
+    **dict.fromkeys(
+        ("stop", "eos", "eos_token", "eos_found", "stop_sequence", "stop_token", "end_turn", "end"), "stop"
+    ),
+    **dict.fromkeys(("complete", "completed", "finished", "done", "normal"), "stop"),
+    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length", "limit"), "length"),
+    "model_context_window_exceeded": "length",
+    **dict.fromkeys(("content_filter", "content_filtered", "safety", "recitation", "sensitive"), "content_filter"),
+    **dict.fromkeys(("prohibited_content", "blocklist", "spii", "error_toxic", "refusal"), "content_filter"),
+    "guardrail_intervened": "content_filter",
+    **dict.fromkeys(("tool_calls", "tool_call", "tool_use", "function_call"), "tool_calls"),
 }
-# A proxy's error served as if the model had said it. Certain forms count whatever the usage says; loose ones only
-# where the endpoint itself says that no token was generated.
-_SURE_ERROR = re.compile(r"\s*(API Error: \d{3}\b|upstream connect error or disconnect)", re.IGNORECASE)
+# A loose sign of an error served as an answer: believed only where the endpoint says that no token was generated.
 _LIKE_ERROR = re.compile(
     r"error|overloaded|rate.?limit|too many requests|unavailable|timed? ?out|exceeded|try again", re.IGNORECASE
 )
-_TOO_LONG = re.compile(
-    r"context.{0,20}(length|window|size)|maximum context|too many (input )?tokens|prompt is too long|"
-    r"exceeds? the (maximum|model|available)|reduce the length",
-    re.IGNORECASE,
-)
-_NO_MODEL = re.compile(r"model.{0,80}(not (found|exist)|does ?n.t exist|unknown|invalid)|unknown model", re.IGNORECASE)
-_BUSY = re.compile(r"overload|rate.?limit|too many requests|capacity|busy|429|529|503", re.IGNORECASE)
 
 
-def shorten(text: str, limit: int = 300) -> str:
-    """Return `text` on one line, cut to `limit` characters."""
-    line = " ".join(text[: 4 * limit].split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
-
-
-def retry_after_seconds(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Return what `Retry-After` (seconds or an HTTP date) or `retry-after-ms` asks for, in seconds from now."""
-    milliseconds = headers.get("retry-after-ms")
-    try:
-        if milliseconds:
-            return max(0.0, float(milliseconds) / 1000)
-    except ValueError:
-        pass  # unreadable: the plain header may still be good
-    value = headers.get("retry-after")
-    if not value:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            when = parsedate_to_datetime(value)
-        except ValueError:
-            return None
-        if when.tzinfo is None:
-            when = when.replace(tzinfo=UTC)
-        seconds = (when - (now or datetime.now(UTC))).total_seconds()
-    return max(0.0, seconds) if seconds == seconds and seconds < 1e9 else None  # noqa: PLR0124 - NaN is not itself
-
-
-def strip_thinking(text: str) -> str:
-    """Return the answer without a leading `<think>` block (also where only its end was sent)."""
-    end = text.rfind("</think>")
-    if end < 0:
-        return "" if text.lstrip().startswith("<think>") else text
-    opened = text.find("<think>")
-    # A tag that is opened after real text is part of the answer, not thinking.
-    return text if opened >= 0 and text[:opened].strip() else text[end + 8 :].lstrip()
-
-
-def _count(value: object) -> int:
-    return int(value) if isinstance(value, int | float) and value > 0 else 0
-
-
-def read_usage(raw: object) -> Usage | None:
-    """Return the tokens that the endpoint counted, or None where it did not (all zero counts as not said)."""
-    if not isinstance(raw, dict):
-        return None
-    details = raw.get("prompt_tokens_details")
-    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    cached = cached or _count(raw.get("prompt_cache_hit_tokens")) or _count(raw.get("cached_tokens"))
-    usage = Usage(_count(raw.get("prompt_tokens")), _count(raw.get("completion_tokens")), cached)
-    return usage if usage.prompt or usage.completion else None
-
-
-def _error_of(body: object) -> tuple[str, str]:
-    """Return (message, code) of an error body in any of the shapes in use; empty strings where there is none."""
-    if not isinstance(body, dict):
-        return "", ""
-    error = body.get("error")
-    if isinstance(error, dict):
-        code = error.get("code") or error.get("type") or ""
-        return str(error.get("message") or error), str(code)
-    if error:
-        return str(error), ""
-    if "choices" not in body and (body.get("message") or body.get("detail")):
-        return str(body.get("message") or body.get("detail")), str(body.get("code") or body.get("type") or "")
-    return "", ""
-
-
-def _load(body: bytes) -> object:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
+def _finish_of(raw: object) -> FinishReason | None:
+    """Return how a reply ended; None for a word that is not known. No word at all counts as "unknown"."""
+    if raw is None or raw == "":
+        return "unknown"
+    word = str(raw).rpartition(".")[2].strip().lower().removeprefix("finish_reason_")
+    return _FINISH.get(word) or _FINISH.get(re.split(r"[:\s]", word)[0])
 
 
 def _text_of(content: object) -> str:
@@ -126,7 +53,8 @@ def _text_of(content: object) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") in {None, "text"}]
+        kinds = {None, "text", "output_text"}
+        parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") in kinds]
         return "".join(part for part in parts if isinstance(part, str))
     return ""
 
@@ -139,37 +67,37 @@ def read_reply(body: bytes, model: str) -> Response | Fault:
         return _not_json(body)
     choices = data.get("choices") if isinstance(data, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        return _error_in_body(data)
+        return _without_choices(data)
     choice = cast("dict[str, Any]", choices[0])
     message = choice.get("message")
     message = message if isinstance(message, dict) else {}
-    raw_usage = data.get("usage")
-    usage = read_usage(raw_usage)
-    text = _text_of(message.get("content"))
-    finish = _FINISH.get(str(choice.get("finish_reason") or ""), "unknown")
-    error, code = _error_of(data) if "error" in data else _error_of(choice) if "error" in choice else ("", "")
-    if error:
-        return _said_error(error, code, usage)
-    no_completion = isinstance(raw_usage, dict) and raw_usage.get("completion_tokens") == 0
-    if text and len(text) < 600 and (_SURE_ERROR.match(text) or (no_completion and _LIKE_ERROR.search(text))):
+    usage = find_usage(data)
+    for place in (data, choice, message):
+        if place.get("error"):
+            return _told({"error": place["error"]}, usage)
+    text, ended = _text_of(message.get("content")), choice.get("finish_reason")
+    finish = _finish_of(ended)
+    counted = data.get("usage")
+    nothing = isinstance(counted, dict) and counted.get("completion_tokens") == 0
+    if is_error_text(text) or (nothing and text and len(text) < 600 and _LIKE_ERROR.search(text)):
         return Fault(CallErrorKind.ERROR_IN_BODY, f"the reply is an error message: {shorten(text)}", usage=usage)
-    text = strip_thinking(text) if "</think>" in text or text.lstrip().startswith("<think>") else text
+    if finish is None:
+        said = f"the endpoint ended the reply with {shorten(str(ended), 60)!r}, so it is not whole"
+        return Fault(CallErrorKind.ERROR_IN_BODY, said, usage=usage, code=shorten(str(ended), 60))
     if finish == "content_filter":
         return Fault(CallErrorKind.CONTENT_FILTER, "the endpoint's content filter withheld the reply", usage=usage)
-    if not text.strip():
-        return _empty(finish, message, usage)
-    return Response(text=text, usage=usage, finish=finish, model=str(data.get("model") or model))
+    answer = strip_thinking(text)
+    if not answer.strip():
+        return _empty(finish, message, usage, thought=bool(text.strip()))
+    return Response(text=answer, usage=usage, finish=finish, model=str(data.get("model") or model))
 
 
-def _empty(finish: FinishReason, message: Mapping[str, Any], usage: Usage | None) -> Fault:
+def _empty(finish: FinishReason, message: Mapping[str, Any], usage: Usage | None, *, thought: bool) -> Fault:
     if finish == "length":
-        thought = " (all of it went into thinking)" if message.get("reasoning_content") else ""
-        return Fault(
-            CallErrorKind.LENGTH,
-            f"the reply reached max_tokens before it said anything{thought}",
-            hint="Raise max_tokens.",
-            usage=usage,
-        )
+        thought = thought or any(message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
+        why = " (all of it went into thinking)" if thought else ""
+        said = f"the reply reached max_tokens before it said anything{why}"
+        return Fault(CallErrorKind.LENGTH, said, "Raise max_tokens.", usage=usage)
     refusal = message.get("refusal")
     if refusal:
         return Fault(CallErrorKind.CONTENT_FILTER, f"the model refused: {shorten(str(refusal))}", usage=usage)
@@ -192,100 +120,19 @@ def _not_json(body: bytes) -> Fault:
     return Fault(CallErrorKind.NOT_JSON, f"the reply is not JSON: {shorten(body[:400].decode(errors='replace'))!r}")
 
 
-def _error_in_body(data: object) -> Fault:
-    error, code = _error_of(data)
-    if error:
-        return _said_error(error, code, read_usage(data.get("usage")) if isinstance(data, dict) else None)
-    return Fault(CallErrorKind.ERROR_IN_BODY, f"the reply holds no choices: {shorten(json.dumps(data))}")
+def _without_choices(data: object) -> Fault:
+    """Return the fault of a 200 without a choice: an error in any shape, or nothing at all."""
+    usage = find_usage(data)
+    said = data if isinstance(data, str | list) and data else data if isinstance(data, dict) else None
+    fault = _told(said, usage) if said else None
+    if fault is not None and fault.body is not None and fault.body.message:
+        return fault
+    return Fault(CallErrorKind.ERROR_IN_BODY, f"the reply holds no choices: {shorten(json.dumps(data))}", usage=usage)
 
 
-def _said_error(error: str, code: str, usage: Usage | None) -> Fault:
-    """Return the fault for an error told inside a 200, in the kind that the same error has as a status."""
-    status = int(code) if code.isdigit() else 0
-    if status >= 400 or _TOO_LONG.search(error) or _NO_MODEL.search(error) or "api key" in error.lower():
-        fault = read_status(status or 400, {}, json.dumps({"error": {"message": error, "code": code}}).encode())
-        if fault.kind is not CallErrorKind.BAD_REQUEST:
-            return fault
-    return Fault(
-        CallErrorKind.ERROR_IN_BODY,
-        f"the endpoint answered 200 with an error: {shorten(error)}",
-        usage=usage,
-        code=code,
-        overloaded=_BUSY.search(f"{error} {code}") is not None,
-    )
-
-
-def read_status(status: int, headers: Mapping[str, str], body: bytes) -> Fault:
-    """Return the fault of an HTTP status that is not 200."""
-    message, code = _error_of(_load(body[:65536]))
-    said = shorten(message) if message else ""
-    after = retry_after_seconds(headers)
-    tail = f": {said}" if said else ""
-    lowered = f"{message} {code}".lower()
-    if status == 429:
-        if "insufficient_quota" in lowered or "exceeded your current quota" in lowered:
-            return _auth(status, tail, code, "The account has no quota left: add credit, or use another key.")
-        return Fault(CallErrorKind.RATE_LIMIT, f"HTTP 429, too many requests{tail}", None, after, None, status)
-    if status >= 500:
-        busy = status in {503, 529} or "overload" in lowered
-        return Fault(CallErrorKind.SERVER, f"HTTP {status}{tail}", None, after, None, status, busy, code)
-    if status in {408, 409, 425}:
-        kind = CallErrorKind.TIMEOUT if status == 408 else CallErrorKind.SERVER
-        return Fault(kind, f"HTTP {status}{tail}", None, after, None, status, code=code)
-    if status in {401, 403, 407}:
-        return _auth(status, tail, code, _AUTH_HINTS[status])
-    if status == 402:
-        return _auth(status, tail, code, "The account has no balance left: add credit, or use another key.")
-    return _refused(status, message, code, tail)
-
-
-_AUTH_HINTS = {
-    401: "The endpoint does not accept the key. Check the environment variable that holds it.",
-    403: "The key may not use this model or endpoint. Check its rights (and whether a proxy blocks the request).",
-    407: "The proxy asks for a login: put it into HTTPS_PROXY.",
-}
-
-
-def _auth(status: int, tail: str, code: str, hint: str) -> Fault:
-    return Fault(CallErrorKind.AUTH, f"HTTP {status}{tail}", hint, status=status, code=code)
-
-
-def _refused(status: int, message: str, code: str, tail: str) -> Fault:
-    """Return the fault of a 3xx or 4xx that means the request itself."""
-    lowered = f"{message} {code}".lower()
-    if status == 413 or "context_length" in lowered or "exceed_context" in lowered or _TOO_LONG.search(message):
-        return Fault(
-            CallErrorKind.CONTEXT_TOO_LONG,
-            f"the request is longer than the model's context{tail}",
-            hint="Use smaller groups, a smaller playbook budget, or a model with a larger window.",
-            status=status,
-            code=code,
-        )
-    if "content_filter" in lowered or "content management policy" in lowered:
-        return Fault(
-            CallErrorKind.CONTENT_FILTER, f"the endpoint's content filter refused the request{tail}", code=code
-        )
-    if "model_not_found" in lowered or (status in {400, 404} and _NO_MODEL.search(message)):
-        return Fault(
-            CallErrorKind.NO_SUCH_MODEL,
-            f"the endpoint has no such model{tail}",
-            hint="`combee doctor` lists the models that the endpoint offers.",
-            status=status,
-            code=code,
-        )
-    if status in {404, 405} or 300 <= status < 400:
-        return Fault(
-            CallErrorKind.BAD_REQUEST,
-            f"HTTP {status}: there is no chat endpoint at this URL{tail}",
-            hint="Check the base URL: it usually ends with /v1, and chat/completions is added to it.",
-            status=status,
-            code=code,
-            fatal=True,
-        )
-    return Fault(
-        CallErrorKind.BAD_REQUEST,
-        f"HTTP {status}, the endpoint refused the request{tail}",
-        None,
-        status=status,
-        code=code,
-    )
+def _told(error: object, usage: Usage | None) -> Fault:
+    """Return the fault of an error told inside a 200, in the kind that the same error has as a status."""
+    fault = fault_of(200, {}, error)
+    if usage is None or fault.usage is not None:
+        return fault
+    return replace(fault, usage=usage)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from combee.kernel.learn.trace import Step, ToolCall, Trace
-from combee.redaction.views import scrub
+from combee.redaction.readings import scrub
 
 __all__ = ["clean", "clean_text", "count_tokens", "failed"]
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from combee.errors import UsageError
 from combee.kernel.learn.trace import Outcome, ToolCall, Trace
+from combee.redaction.readings import Break, Reading, decoded, joined, scrub
 from combee.redaction.secrets import ACROSS_LINES, FINDERS
 from combee.redaction.spans import MARK, Finder, Span
-from combee.redaction.views import Break, View, decoded, joined, scrub
 
 __all__ = ["Redacted", "Redactor", "find_secrets", "redact", "redact_trace"]
 
@@ -71,7 +71,7 @@ class Redactor:
             spans += next(filter(None, (self._across(text, *reading, spans) for reading in readings)), [])
         return spans
 
-    def _across(self, text: str, view: View, breaks: Sequence[Break], known: Sequence[Span]) -> list[Span]:
+    def _across(self, text: str, view: Reading, breaks: Sequence[Break], known: Sequence[Span]) -> list[Span]:
         """Return the secrets that a reading finds across its breaks."""
         found = map(view.span, self._read(view.text, ACROSS_LINES))
         return [span for span in found if span.start < breaks[-1][0] < span.end and _goes_on(text, span, breaks, known)]

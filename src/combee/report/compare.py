@@ -17,7 +17,7 @@ __all__ = ["MethodRow", "MethodTable", "comparison_page", "write_comparison"]
 
 
 class MethodRow(Protocol):
-    """What is known of one way to aggregate (`combee.bench.Row` fits)."""
+    """What is known of one way to aggregate (`combee.bench.WayResult` fits)."""
 
     @property
     def way(self) -> str:

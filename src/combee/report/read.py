@@ -38,6 +38,7 @@ from combee.kernel.learn import (
 from combee.kernel.playbook import Playbook, from_json
 from combee.model.ledger import CallRow, Totals
 from combee.model.types import Usage
+from combee.run.findings import unused_of
 
 __all__ = [
     "GepaCandidate",
@@ -205,6 +206,7 @@ class RunRecord:
     validations: tuple[Validated, ...] = ()
     verdicts: tuple[GuardJudged, ...] = ()
     refused: tuple[SampleRefused, ...] = ()
+    unused: Mapping[str, int] = field(default_factory=dict)
     scans: tuple[ScanTree, ...] = ()
     choices: tuple[BatchChosen, ...] = ()
     alerts: tuple[Alerted, ...] = ()
@@ -262,6 +264,7 @@ def _read(journal: Journal, name: str) -> RunRecord:
         validations=events.all(Validated),
         verdicts=events.all(GuardJudged),
         refused=events.all(SampleRefused),
+        unused=unused_of(journal),
         scans=scans,
         choices=events.all(BatchChosen),
         alerts=events.all(Alerted),

@@ -62,7 +62,7 @@ def _sections(record: RunRecord) -> list[Section | None]:
         _pace(record),
         _trees(record),
         _losses(record),
-        guard_section(record) if record.verdicts or record.refused else None,
+        guard_section(record) if record.verdicts or record.refused or record.unused else None,
         book_section(record),
         steps_section(record) if record.steps else None,
         calls_section(record) if record.ledger else None,
@@ -381,6 +381,12 @@ def guard_section(record: RunRecord) -> Section:
         body.append(el("h3", f"{len(record.refused):,} samples were not admitted"))
         pairs = [(el("span", one.sample, class_="key"), cut(one.reason, 300)) for one in record.refused[:MOST_ROWS]]
         body.append(table(("sample", "reason"), pairs))
+    if record.unused:
+        body.append(el("h3", f"{sum(record.unused.values()):,} parts of replies were not used"))
+        found = sorted(record.unused.items(), key=lambda one: (-one[1], one[0]))
+        body.append(
+            table(("what was wrong", "times"), [(cut(what, 300), n) for what, n in found[:MOST_ROWS]], numbers=(1,))
+        )
     return Section("guard", "Guard", body)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from combee.errors import BudgetError, UsageError
 from combee.kernel.learn import LearnConfig, Task
 from combee.kernel.playbook import Playbook, count_tokens, load, tokens
-from combee.run.spec import RunSpec
+from combee.run.settings import Settings
 from combee.run.tables import price_advice, refuse_unknown_prices
 from combee.run.words import counted
 from combee.tasks import TaskSet
@@ -30,7 +30,6 @@ __all__ = [
     "forecast_run",
     "forecast_scoring",
     "refuse_beyond",
-    "role_settings",
     "work_of",
     "work_on",
 ]
@@ -51,7 +50,7 @@ class Forecast:
 NO_CALLS = Forecast(("The embedded agent calls no model: 0 calls, 0 tokens, $0.",), {"calls": 0})
 
 
-def work_of(spec: RunSpec, samples: Sequence[int], validation: int = 0) -> Workload:
+def work_of(spec: Settings, samples: Sequence[int], validation: int = 0) -> Workload:
     """Return what a run is to do; `samples` are the tokens of what it learns from, one number a sample."""
     from combee.model import Workload
 
@@ -60,16 +59,16 @@ def work_of(spec: RunSpec, samples: Sequence[int], validation: int = 0) -> Workl
         validation=validation,
         question_tokens=sum(samples) // max(1, len(samples)),
         book_tokens=0 if spec.start is None else tokens(load(spec.start)),
-        rounds=spec.agent.get("reflection_rounds") or 1,
+        rounds=spec.agent.reflection_rounds,
     )
 
 
-def work_on(spec: RunSpec, tasks: TaskSet) -> Workload:
+def work_on(spec: Settings, tasks: TaskSet) -> Workload:
     """Return what a run on tasks is to do."""
     return work_of(spec, [count_tokens(task.question) for task in tasks.train], len(tasks.val))
 
 
-def check_budget(spec: RunSpec, work: Workload, *, answering: bool = True) -> None:
+def check_budget(spec: Settings, work: Workload, *, answering: bool = True) -> None:
     """Refuse a budget of zero or less, and one that cannot pay for the first step of a run with a model.
 
     Args:
@@ -81,50 +80,43 @@ def check_budget(spec: RunSpec, work: Workload, *, answering: bool = True) -> No
         UsageError: A limit of the run or of a role is below what one step takes, or a budget in money meets a model
             without a price.
     """
-    from combee.model.settings import ROLES, budget_of
+    from combee.model.settings import ROLES
 
-    budget_of(spec.budget)
-    if spec.agent.get("kind") != "ace":
+    if not spec.calls_models:
         return
-    refuse_unknown_prices(spec.model, spec.budget, spec.prices)
-    if not spec.budget:
+    refuse_unknown_prices(spec)
+    if not spec.budget.given():
         return
     # A run that finds its batch size begins with small ones.
     config = spec.learn_config()
     first = dataclasses.replace(config, batch=min(config.candidates or (1,))) if config.batch == "auto" else config
     found = estimate_run(spec, work, first, answering=answering)
-    settings = role_settings(spec)
-    step = [
-        _a_step(phase, found.steps, settings[_ROLE[phase.name]], spec) for phase in found.phases if phase.name in _ROLE
-    ]
+    settings = spec.models()
+    step = [_a_step(phase, found.steps, settings[_ROLE[phase.name]]) for phase in found.phases if phase.name in _ROLE]
     longest = max(one.max_output_tokens for one in settings.values())
-    refuse_beyond(step, spec.budget, longest, "one step", _SMALLER_BATCH)
+    refuse_beyond(step, spec.limits(), longest, "one step", _SMALLER_BATCH)
     for role in ROLES:
         own = [phase for phase in step if _ROLE[phase.name] == role]
-        if own and spec.budget.get(role):
-            refuse_beyond(
-                own, spec.budget[role], settings[role].max_output_tokens, f"[budget.{role}]: one step", _SMALLER_BATCH
-            )
+        if own and (limits := spec.limits(role)):
+            longest = settings[role].max_output_tokens
+            refuse_beyond(own, limits, longest, f"[budget.{role}]: one step", _SMALLER_BATCH)
 
 
-def check_smallest_step(spec: RunSpec, work: Workload) -> None:
+def check_smallest_step(spec: Settings, work: Workload) -> None:
     """Refuse a budget below what a step takes at the least, where how a step is made is not known beforehand.
 
     Raises:
         UsageError: A limit is too low.
     """
     from combee.model.estimate import refuse_too_small
-    from combee.model.settings import budget_of
 
-    budget_of(spec.budget)
-    refuse_unknown_prices(spec.model, spec.budget, spec.prices)
+    refuse_unknown_prices(spec)
     with _as_usage("one step", _SMALLER_BATCH):
-        refuse_too_small(work, spec.learn_config(), spec.budget)
+        refuse_too_small(work, spec.learn_config(), spec.limits())
 
 
-def _a_step(phase: Any, steps: int, one: ModelSettings, spec: RunSpec) -> Phase:
+def _a_step(phase: Any, steps: int, one: ModelSettings) -> Phase:
     from combee.model import Phase
-    from combee.model.settings import price_of
 
     return Phase(
         phase.name,
@@ -132,7 +124,7 @@ def _a_step(phase: Any, steps: int, one: ModelSettings, spec: RunSpec) -> Phase:
         phase.prompt // max(1, phase.calls),
         phase.completion // max(1, phase.calls),
         phase.seconds / steps,
-        price=price_of(one.name, one.base_url, spec.prices),
+        price=one.known_price(),
     )
 
 
@@ -147,11 +139,9 @@ def refuse_beyond(
     Raises:
         UsageError: It names the limit and what is needed.
     """
-    from combee.model import estimate_phases
-    from combee.model.settings import budget_of
+    from combee.model import Budget, estimate_phases
 
-    budget = budget_of(limits)
-    budget.max_minutes = None
+    budget = Budget(**{name: limit for name, limit in limits.items() if name != "max_minutes"})
     dearest = max(
         phases, key=lambda phase: (longest - phase.completion) * (phase.price.completion if phase.price else 1)
     )
@@ -174,15 +164,8 @@ def _as_usage(what: str, hint: str) -> Iterator[None]:
         raise UsageError(what + message.removeprefix("one step"), hint=hint) from error
 
 
-def role_settings(spec: RunSpec) -> dict[str, ModelSettings]:
-    """Return the settings of each role's model."""
-    from combee.model.settings import ROLES, settings_of
-
-    return {role: settings_of(spec.model, role) for role in ROLES}
-
-
 def estimate_run(
-    spec: RunSpec, work: Workload, config: LearnConfig | None = None, *, answering: bool = True
+    spec: Settings, work: Workload, config: LearnConfig | None = None, *, answering: bool = True
 ) -> Estimate:
     """Return what a run would take; `answering`: its samples are answered first, as recorded runs are not."""
     from combee.ace import Prompts
@@ -191,24 +174,21 @@ def estimate_run(
     found = estimate_learning(
         work,
         config or spec.learn_config(),
-        role_settings(spec),
-        prices=spec.prices,
-        prompt_tokens=Prompts.load(spec.agent.get("prompts")).tokens,
+        spec.models(),
+        prompt_tokens=Prompts.load(spec.agent.prompts).tokens,
     )
     return found if answering else Estimate(found.steps, tuple(p for p in found.phases if p.name != "rollout"))
 
 
-def forecast_run(spec: RunSpec, work: Workload, *, answering: bool = True) -> Forecast:
+def forecast_run(spec: Settings, work: Workload, *, answering: bool = True) -> Forecast:
     """Return what the run would take. Needs no key and calls nothing; what a model costs may be unknown.
 
     Raises:
         UsageError: The budget does not reach for one step, or no model is named.
     """
     from combee.model.estimate import ASSUMED
-    from combee.model.settings import budget_of
 
-    budget_of(spec.budget)
-    if spec.agent.get("kind") != "ace":
+    if not spec.calls_models:
         return NO_CALLS
     found = estimate_run(spec, work, answering=answering)
     check_budget(spec, work, answering=answering)
@@ -217,10 +197,8 @@ def forecast_run(spec: RunSpec, work: Workload, *, answering: bool = True) -> Fo
     return _forecast(found, spec, head, ASSUMED, {"steps": found.steps})
 
 
-def _forecast(found: Estimate, spec: RunSpec, head: str, assumed: str, more: Mapping[str, Any]) -> Forecast:
-    from combee.model.settings import price_of
-
-    known = {one.name: price_of(one.name, one.base_url, spec.prices) for one in role_settings(spec).values()}
+def _forecast(found: Estimate, spec: Settings, head: str, assumed: str, more: Mapping[str, Any]) -> Forecast:
+    known = {one.name: one.known_price() for one in spec.models().values()}
     unpriced = sorted(name for name, price in known.items() if price is None)
     prices = {name: price for name, price in sorted(known.items()) if price is not None}
     phases = [dataclasses.asdict(phase) for phase in found.phases]
@@ -235,18 +213,16 @@ def _forecast(found: Estimate, spec: RunSpec, head: str, assumed: str, more: Map
     return Forecast(tuple(lines), data)
 
 
-def _scoring(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Playbook]) -> list[Phase]:
+def _scoring(spec: Settings, tasks: Sequence[Task], books: Mapping[str, Playbook]) -> list[Phase]:
     """Return what it takes to score each of `books` on all tasks with an answer."""
     from combee.ace import Prompts
     from combee.model import Phase
     from combee.model.estimate import ANSWER
-    from combee.model.settings import price_of
 
     asked = [count_tokens(task.question) for task in tasks if task.target is not None]
-    prompt = Prompts.load(spec.agent.get("prompts")).by_name["generator"]
+    prompt = Prompts.load(spec.agent.prompts).by_name["generator"]
     fixed = count_tokens(prompt.system + prompt.user) + sum(asked) // max(1, len(asked))
-    one = role_settings(spec)["generator"]
-    price = price_of(one.name, one.base_url, spec.prices)
+    price = spec.model_of("generator").known_price()
     view = spec.learn_config().view_tokens
     return [
         Phase(name, len(asked), fixed + min(tokens(book), view or tokens(book)), ANSWER, price=price)
@@ -254,22 +230,22 @@ def _scoring(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Playbook]
     ]
 
 
-def check_scoring(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Playbook]) -> None:
+def check_scoring(spec: Settings, tasks: Sequence[Task], books: Mapping[str, Playbook]) -> None:
     """Refuse a budget that does not reach for scoring all of `books`.
 
     Raises:
         UsageError: A limit of the run or of the generator is too low.
     """
-    if spec.agent.get("kind") != "ace" or not spec.budget:
+    if not spec.calls_models or not spec.budget.given():
         return
     phases = _scoring(spec, tasks, books)
-    longest = role_settings(spec)["generator"].max_output_tokens
-    refuse_beyond(phases, spec.budget, longest, "this command")
-    if spec.budget.get("generator"):
-        refuse_beyond(phases, spec.budget["generator"], longest, "[budget.generator]: this command")
+    longest = spec.model_of("generator").max_output_tokens
+    refuse_beyond(phases, spec.limits(), longest, "this command")
+    if limits := spec.limits("generator"):
+        refuse_beyond(phases, limits, longest, "[budget.generator]: this command")
 
 
-def forecast_scoring(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, Playbook]) -> Forecast:
+def forecast_scoring(spec: Settings, tasks: Sequence[Task], books: Mapping[str, Playbook]) -> Forecast:
     """Return what it would take to score `books`; calls nothing.
 
     Raises:
@@ -277,7 +253,7 @@ def forecast_scoring(spec: RunSpec, tasks: Sequence[Task], books: Mapping[str, P
     """
     from combee.model.estimate import ANSWER, SECONDS, estimate_phases
 
-    if spec.agent.get("kind") != "ace":
+    if not spec.calls_models:
         return NO_CALLS
     check_scoring(spec, tasks, books)
     found = estimate_phases(_scoring(spec, tasks, books), concurrency=spec.learn_config().concurrency)

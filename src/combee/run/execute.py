@@ -11,6 +11,7 @@ from combee.errors import RunError, UsageError
 from combee.kernel.journal import JSON, Journal
 from combee.kernel.learn import FinishReason, LearnResult
 from combee.kernel.playbook import Playbook, from_json, load, save, tokens
+from combee.run.findings import Findings, findings_of
 from combee.run.folders import JOURNAL, has_results
 from combee.run.mending import how_to_go_on
 from combee.run.methods import Display, method_of
@@ -31,6 +32,7 @@ class Finished:
     reused: int
     bought: int
     bought_again: int
+    findings: Findings
 
 
 class Interrupted(KeyboardInterrupt):
@@ -70,8 +72,8 @@ def execute(prepared: Prepared, folder: Path, display: Display) -> Finished:
             display.shorten(error)
             raise
         _write_books(folder, result)
-        stats = journal.stats()
-    return Finished(folder, prepared, result, stats.reused, stats.bought, stats.bought_again)
+        stats, findings = journal.stats(), findings_of(journal)
+    return Finished(folder, prepared, result, stats.reused, stats.bought, stats.bought_again, findings)
 
 
 def _named_start(prepared: Prepared, folder: Path) -> Playbook | None:
@@ -122,4 +124,5 @@ def _stopped(journal: Journal, folder: Path, prepared: Prepared) -> dict[str, JS
         "calls": {"bought": stats.bought, "reused": stats.reused, "bought_again": stats.bought_again},
         "batch": None,
         "model": spent(prepared.agent.models),
+        **findings_of(journal).to_json(),
     }

@@ -16,7 +16,8 @@ from combee.run.calibrated import with_calibration
 from combee.run.estimates import Forecast, check_budget, forecast_run, work_on
 from combee.run.folders import JOURNAL
 from combee.run.plugins import METHODS, load, offered
-from combee.run.spec import Prepared, RunSpec, held_out, judge_of, load_tasks, make_agent
+from combee.run.settings import Settings
+from combee.run.spec import Prepared, held_out, judge_of, load_tasks, make_agent
 
 __all__ = [
     "METHOD_SETTINGS",
@@ -40,7 +41,7 @@ METHOD_SETTINGS = frozenset({"metric_calls", "reflection_rounds"})
 """Settings under [agent] that belong to how is learned; each method says which of them it uses."""
 
 RECORDED = "recorded"
-"""The method for settings that name recorded runs (`tasks.from`) in place of tasks."""
+"""The method for settings that name recorded runs (`tasks.traces`) in place of tasks."""
 
 
 class Display(Protocol):
@@ -68,11 +69,11 @@ class Method:
     least_items: ClassVar[int] = 1
     """Fewest reflections that one of its calls must take to get anywhere."""
 
-    def forecast(self, spec: RunSpec) -> Forecast:
+    def forecast(self, spec: Settings) -> Forecast:
         """Return what the run would take; nothing is called. Raises `UsageError` for what cannot be used."""
         return forecast_run(spec, work_on(spec, load_tasks(spec)))
 
-    def prepare(self, spec: RunSpec, folder: Path | None, say: Say) -> Prepared:
+    def prepare(self, spec: Settings, folder: Path | None, say: Say) -> Prepared:
         """Load, check and connect all parts of a run; nothing is paid, and nothing written but into its folder.
 
         Args:
@@ -108,7 +109,7 @@ class Method:
         return {}
 
 
-def prepare_tasks(spec: RunSpec) -> Prepared:
+def prepare_tasks(spec: Settings) -> Prepared:
     """Load the tasks of a run, make its agent and its guard. Raises `UsageError` for what cannot be used."""
     config = spec.learn_config()
     tasks = load_tasks(spec)
@@ -147,30 +148,30 @@ def run_loop(prepared: Prepared, start: Playbook | None, journal: Journal, displ
     return run_sync(work())
 
 
-def method_of(spec: RunSpec) -> Method:
+def method_of(spec: Settings) -> Method:
     """Return the method that the settings name.
 
     Raises:
         UsageError: Nobody installed one of that name, or it does not use a setting that was given.
     """
-    name = RECORDED if spec.tasks.get("from") is not None else spec.agent.get("method") or "ace"
+    name = spec.agent.method if spec.tasks.traces is None else RECORDED
     offers = offered(METHODS)
     if name != "ace" and name not in offers:
         raise UsageError(f"There is no method {name!r}.", hint=did_you_mean(name, ["ace", *offers]))
     method = Method() if name == "ace" else cast("type[Method]", load(offers[name]))()
-    idle = [key for key in METHOD_SETTINGS - method.settings if spec.agent.get(key) is not None]
+    idle = sorted((METHOD_SETTINGS - method.settings) & spec.agent.given().keys())
     if idle:
         raise UsageError(f"agent.{idle[0]} does nothing with the method {name}.", hint="Leave it out.")
     return method
 
 
-def forecast(spec: RunSpec) -> Forecast:
+def forecast(spec: Settings) -> Forecast:
     """Return what a run would take, by its method. Raises `UsageError` for what cannot be used."""
     method = method_of(spec)
     return method.forecast(with_calibration(spec, method.least_items)[0])
 
 
-def prepare(spec: RunSpec, folder: Path | None = None, say: Say = lambda sentence: None) -> Prepared:
+def prepare(spec: Settings, folder: Path | None = None, say: Say = lambda sentence: None) -> Prepared:
     """Load, check and connect all parts of a run, by its method. See `Method.prepare`.
 
     A new run takes `max_items` from the calibration in this folder, unless it was given.
@@ -190,7 +191,7 @@ def is_new(folder: Path | None) -> bool:
 
 def introduce(prepared: Prepared, say: Say) -> None:
     """Say what is learned from, and what of it was left out or changed."""
-    if not prepared.spec.tasks.get("source"):
+    if prepared.spec.tasks.source is None:
         say("note: nothing was named to learn from: built-in practice tasks are used (your own: `combee learn FILE`)")
     for note in (prepared.tasks.about, *prepared.tasks.notes):
         say(f"note: {note}")

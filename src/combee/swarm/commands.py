@@ -16,7 +16,7 @@ from combee.swarm.commands_run import ask_command, json_option, run_command
 from combee.swarm.config import populate, read_swarm_file
 from combee.swarm.context import load
 from combee.swarm.opening import how_to_start, looking_at, starting, world_option
-from combee.terminal.options import Place, budget_options, model_options
+from combee.terminal.options import PathType, budget_options, model_options
 
 __all__ = ["command"]
 
@@ -30,7 +30,7 @@ def command() -> None:
 
 
 @command.command("learn", short_help="Let the swarm of a file learn from tasks, round by round.")
-@click.argument("file", type=Place(exists=True, dir_okay=False))
+@click.argument("file", type=PathType(exists=True, dir_okay=False))
 @click.option("--rounds", type=click.IntRange(1), help="Times all tasks are worked on. [what the file says, or 3]")
 @click.option("--controls", is_flag=True, help="At the end, show the test tasks the playbook in other ways, or none.")
 @click.option("--seed", type=int, help="Decides every shuffle. [0]")
@@ -57,7 +57,7 @@ def learn_command(file: Path, **options: Any) -> None:
 
 
 @command.command("init", short_help="Write an example of a swarm that learns into a folder.")
-@click.argument("folder", type=Place())
+@click.argument("folder", type=PathType())
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides where the handbooks lie.")
 @json_option
 def init_command(folder: Path, seed: int, as_json: bool) -> None:
@@ -118,7 +118,7 @@ def log_command(world: Path | None, last: int, as_json: bool) -> None:
 
 @command.command("graph")
 @world_option
-@click.option("--out", type=Place(), default="swarm.svg", show_default=True, help="File to write.")
+@click.option("--out", type=PathType(), default="swarm.svg", show_default=True, help="File to write.")
 @click.option("--most", type=click.IntRange(2), default=40, show_default=True, help="Agents drawn; the busiest.")
 @json_option
 def graph_command(world: Path | None, out: Path, most: int, as_json: bool) -> None:
@@ -141,7 +141,7 @@ def graph_command(world: Path | None, out: Path, most: int, as_json: bool) -> No
 
 @command.command("traces")
 @world_option
-@click.option("--out", type=Place(), default="traces.jsonl", show_default=True, help="File to write.")
+@click.option("--out", type=PathType(), default="traces.jsonl", show_default=True, help="File to write.")
 @json_option
 def traces_command(world: Path | None, out: Path, as_json: bool) -> None:
     """Write the agents' runs as traces, for `combee learn --from`; secrets are taken out, as there."""

@@ -29,8 +29,8 @@ from combee.kernel.learn import (
 from combee.kernel.playbook import Playbook, from_json, save, tokens
 from combee.kernel.runner import run_sync
 from combee.report import write_report
-from combee.run.config import read_config
-from combee.run.spec import Agent, RunSpec, agent_of, held_out, judge_of
+from combee.run.settings import read_settings
+from combee.run.spec import Agent, held_out, judge_of, make_agent
 from combee.run.tables import tables_of
 from combee.run.words import typed
 from combee.swarm import Swarm
@@ -97,27 +97,19 @@ class LearningParts:
 
 def parts_of(described: SwarmFile, options: Mapping[str, Any]) -> LearningParts:
     """Return what a run needs; raises `UsageError` for what is wrong with its tasks, models or settings."""
-    config = read_config(None)
-    tables = tables_of(options, config.model)
-    kind = tables["agent"].pop("kind") or config.agent.get("kind", "lexical")
-    spec = RunSpec.of(
-        config, agent=tables["agent"] | {"kind": kind}, model=tables["model"], budget=tables["budget"],
-        prices=tables["prices"], learn={"seed": options["seed"]},
-    )  # fmt: skip
+    file = read_settings()
+    spec = file.over({**tables_of(options, file), "learn": {"seed": options["seed"]}})
     idle = [name for name in _MODEL_ONLY if options.get(name) is not None]
-    if kind != "ace" and idle:
+    if idle and not spec.calls_models:
         hint = "Add --model NAME. What limits the agents stands in the file, below [budget]."
         raise UsageError(f"--{idle[0].replace('_', '-')} does nothing without a model that reflects.", hint=hint)
     tasks = _tasks_of(described, options["seed"] or 0)
     size = min(int(described.learn.get("batch", len(tasks.train))), len(tasks.train))
     rounds = options["rounds"] or int(described.learn.get("rounds", 3))
-    learning = {**spec.learn, "epochs": rounds, "batch": size, "eval_every": size, "quorum": 1.0}
-    settled = LearnConfig.from_json(learning)
+    spec = spec.over({"learn": {"epochs": rounds, "batch": size, "eval_every": size, "quorum": 1.0}})
+    settled = spec.learn_config()
     judge = judge_of(spec, settled, held_out(tasks))
-    agent = None
-    if kind == "ace":
-        agent = agent_of(spec.agent, model=spec.model, budget=spec.budget, prices=spec.prices, learn=learning)
-    return LearningParts(described, tasks, settled, judge, agent)
+    return LearningParts(described, tasks, settled, judge, make_agent(spec) if spec.calls_models else None)
 
 
 def learn_in_rounds(parts: LearningParts, swarm: Swarm, options: Mapping[str, Any]) -> SwarmLearned:

@@ -16,7 +16,7 @@ from combee.swarm import USER, Mail, Swarm, World, totals
 from combee.swarm.config import SwarmFile, build, populate, put_task, read_swarm_file
 from combee.swarm.knowledge import subjects
 from combee.swarm.opening import described_by, running, shown, starting, the_world, world_option
-from combee.terminal.options import Place
+from combee.terminal.options import PathType
 
 __all__ = ["ask_command", "json_option", "run_command"]
 
@@ -69,7 +69,7 @@ async def _work(described: SwarmFile, swarm: Swarm, question: int | None) -> _As
 
 
 @click.command("run", short_help="Start the swarm of a file, or go on with it.")
-@click.argument("file", type=Place(exists=True, dir_okay=False))
+@click.argument("file", type=PathType(exists=True, dir_okay=False))
 @json_option
 def run_command(file: Path, as_json: bool) -> int:
     """Start the swarm that FILE describes, or go on with it, until no message is left or a limit is used up.

@@ -215,15 +215,15 @@ def _key(model: Mapping[str, Any]) -> str | None:
 
 def _client(settings: Mapping[str, Any], budget: Mapping[str, Any]) -> Model:
     from combee.model.clients import open_model
-    from combee.model.settings import ModelSettings, price_of
+    from combee.model.settings import ModelSettings
 
-    name, url = settings["name"], settings.get("base_url")
-    price = parse_price(settings["price"]) if "price" in settings else price_of(name, url, {})
-    if budget.get("max_cost") is not None and price is None:
+    name, price = settings["name"], parse_price(settings["price"]) if "price" in settings else None
+    key = settings.get("api_key_env", "OPENAI_API_KEY")
+    one = ModelSettings(name=name, base_url=settings.get("base_url"), api_key_env=key, price=price)
+    if budget.get("max_cost") is not None and one.known_price() is None:
         hint = 'Write it below [model], in dollars per million tokens: price = "0.27/1.10"; "0/0" for one that is free.'
         raise UsageError(f"the price of {name!r} is not known, so max_cost cannot be held", hint=hint)
-    one = ModelSettings(name=name, base_url=url, api_key_env=settings.get("api_key_env", "OPENAI_API_KEY"))
-    return open_model(one, budget=Budget(**budget), price=price)
+    return open_model(one, budget=Budget(**budget))
 
 
 def _policy(name: str) -> Policy:

@@ -19,11 +19,11 @@ from combee.swarm import Swarm, World
 from combee.swarm.config import SwarmFile, prepare, read_swarm_file
 from combee.swarm.files import FILE, check_places, no_database, run_by, worlds_in
 from combee.swarm.world import NoWorldError
-from combee.terminal.options import Place
+from combee.terminal.options import PathType
 
 __all__ = ["described_by", "how_to_start", "looking_at", "running", "shown", "starting", "the_world", "world_option"]
 
-world_option = click.option("--world", type=Place(), help="The world's file. [the only one in this folder]")
+world_option = click.option("--world", type=PathType(), help="The world's file. [the only one in this folder]")
 
 
 def shown(path: Path) -> str:

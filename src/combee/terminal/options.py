@@ -17,8 +17,8 @@ from combee.run.words import with_program
 
 __all__ = [
     "BatchSize",
-    "Number",
-    "Place",
+    "NumberType",
+    "PathType",
     "budget_options",
     "endpoint_options",
     "mend_options",
@@ -51,7 +51,7 @@ class BatchSize(click.ParamType[int | str]):
         return size
 
 
-class Number(click.FloatRange):
+class NumberType(click.FloatRange):
     """A number in a range; neither `nan` nor an infinity, which click lets through every range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -62,7 +62,7 @@ class Number(click.FloatRange):
         return number
 
 
-class Place(click.Path):
+class PathType(click.Path):
     """The path of a file or folder. `-` is refused: no command takes it for standard input or output."""
 
     def __init__(self, **more: Any) -> None:
@@ -99,7 +99,7 @@ def model_options(command: F) -> F:
     """Add the options that say which model is called, and how."""
     options = [
         click.option("--max-in-flight", type=click.IntRange(1), help="Calls in flight at most. [found by itself]"),
-        click.option("--prompts", type=Place(), help="Folder with prompts of your own."),
+        click.option("--prompts", type=PathType(), help="Folder with prompts of your own."),
     ]
     return endpoint_options(_with(command, options))
 
@@ -123,10 +123,10 @@ def endpoint_options(command: F) -> F:
 def budget_options(command: F) -> F:
     """Add the options that limit a run."""
     options = [
-        click.option("--max-cost", type=Number(0, min_open=True), help="US dollars the run may cost."),
+        click.option("--max-cost", type=NumberType(0, min_open=True), help="US dollars the run may cost."),
         click.option("--max-calls", type=int, help="Calls the run may make."),
         click.option("--max-tokens", type=int, help="Prompt and reply tokens the run may take."),
-        click.option("--max-minutes", type=Number(0, min_open=True), help="Minutes of work, over all resumes."),
+        click.option("--max-minutes", type=NumberType(0, min_open=True), help="Minutes of work, over all resumes."),
     ]
     return _with(command, options)
 
@@ -141,7 +141,7 @@ def mend_options(command: F) -> F:
         click.option(
             "--config",
             "config_path",
-            type=Place(),
+            type=PathType(),
             help="Settings file: its endpoints, keys, paces, prices and limits; nothing else of it.",
         ),
     ]

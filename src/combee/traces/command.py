@@ -12,9 +12,10 @@ from combee.errors import RunError
 from combee.kernel.journal import JSON
 from combee.redaction import Redactor, Trace
 from combee.run.folders import check_traces
-from combee.terminal.options import Place, patterns_of, print_json
+from combee.run.words import typed
+from combee.terminal.options import PathType, patterns_of, print_json
 from combee.traces.method import notices, shown_report
-from combee.traces.mining import KeptTraces, failed_calls, keep
+from combee.traces.mining import KeptTraces, failed_calls, keep, users_of, what_users_said
 from combee.traces.readers import read
 
 __all__ = ["command"]
@@ -23,9 +24,9 @@ _SHOWN = 20
 
 
 @click.command(name="traces")
-@click.argument("path", type=Place())
+@click.argument("path", type=PathType())
 @click.option("--format", "trace_format", default="auto", show_default=True, help="One format, instead of by content.")
-@click.option("--out", type=Place(), help="Write the traces, cleaned and redacted, as JSON lines.")
+@click.option("--out", type=PathType(), help="Write the traces, cleaned and redacted, as JSON lines.")
 @click.option("--redact", multiple=True, metavar="KIND=REGEX", help="A secret of your own; may be given often.")
 @click.option("--no-redact", is_flag=True, help="Keep what the traces hold as it is, secrets too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with all that was not read.")
@@ -38,12 +39,16 @@ def command(
     result = read(path, trace_format)
     outcomes: Counter[str] = Counter()
     failures = 0
+    users: Counter[str] = Counter()
+    unjudged = 0
 
     def counted() -> Iterator[Trace]:
-        nonlocal failures
+        nonlocal failures, unjudged
         for trace in result.once():
             outcomes[_ended(trace)] += 1
             failures += failed_calls(trace)
+            users[who := users_of(trace)] += 1
+            unjudged += len(what_users_said(trace, who).unjudged)
             yield trace
 
     kept = KeptTraces()
@@ -57,6 +62,8 @@ def command(
     facts |= {
         "outcomes": dict(sorted(outcomes.items())),
         "failed_calls": failures,
+        "users": dict(sorted(users.items())),
+        "not_judged": unjudged,
         "out": None if out is None else str(out),
     }
     if as_json:
@@ -87,7 +94,13 @@ def _text(facts: Mapping[str, JSON]) -> str:
         f"traces     {facts['traces']} ({pairs('formats')})" + met,
         f"steps      {facts['steps']}, {facts['tool_calls']} tool calls, {facts['failed_calls']} failed",
         f"outcomes   {pairs('outcomes')}",
+        f"users      {pairs('users')}",
     ]
+    if facts["not_judged"]:
+        lines.append(
+            f"not judged {facts['not_judged']} messages of developers: code cannot tell whether they set something "
+            f"right; `{typed('learn')} --from PATH --model NAME` asks a model"
+        )
     if facts["out"]:
         lines.append(f"redacted   {'not looked for' if facts['redacted'] is None else pairs('redacted')}")
         lines.append(f"wrote      {facts['out']}")

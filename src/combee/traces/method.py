@@ -18,11 +18,12 @@ from combee.redaction import Redactor, Trace, count_tokens
 from combee.run.estimates import Forecast, check_budget, forecast_run, work_of
 from combee.run.folders import check_traces
 from combee.run.methods import Method, Say, is_new
-from combee.run.spec import Agent, Prepared, RunSpec, judge_of, make_agent
+from combee.run.settings import Settings
+from combee.run.spec import Agent, Prepared, judge_of, make_agent
 from combee.run.tables import refuse_unknown_prices
 from combee.run.words import counted, typed
 from combee.tasks import Exact, TaskSet
-from combee.traces.mining import MiningCurator, MiningReflector, StoredRuns, TraceFile, keep, survey
+from combee.traces.mining import HeldBack, MiningCurator, MiningReflector, StoredRuns, TraceFile, keep, survey
 from combee.traces.readers import Report, read
 
 __all__ = ["KEPT", "LearnFromTraces", "notices", "shown_report"]
@@ -35,10 +36,10 @@ _MOST_READ = 8000  # tokens of one trace that a reflector is shown
 class LearnFromTraces(Method):
     """The kernel's loop over recorded runs: reflect, aggregate, curate; nothing is run again."""
 
-    def forecast(self, spec: RunSpec) -> Forecast:
+    def forecast(self, spec: Settings) -> Forecast:
         """Return what reflecting on them takes. Reads all of them; calls and keeps nothing."""
-        refuse_unknown_prices(spec.model, spec.budget, spec.prices)
-        result = read(_place(spec), str(spec.tasks.get("format") or "auto"))
+        refuse_unknown_prices(spec)
+        result = read(_place(spec), spec.tasks.format or "auto")
         sizes = [_size(trace) for trace in result.once()]
         if not sizes:
             raise _nothing(spec, result.report)
@@ -47,7 +48,7 @@ class LearnFromTraces(Method):
         more = {"traces": len(sizes), "trace_tokens": sum(sizes), "formats": dict(result.report.formats)}
         return Forecast((head, *found.lines), {**found.data, **more})
 
-    def prepare(self, spec: RunSpec, folder: Path | None, say: Say) -> Prepared:
+    def prepare(self, spec: Settings, folder: Path | None, say: Say) -> Prepared:
         """Read and keep the traces of a new run; connect the parts.
 
         Raises:
@@ -62,7 +63,15 @@ class LearnFromTraces(Method):
         facts: dict[str, JSON] = {}
         if is_new(folder):
             spec, facts = _keep(spec, folder, say)
-        return dataclasses.replace(_prepared(spec, folder, agent), facts=facts)
+        prepared, held = _prepared(spec, folder, agent)
+        if held:
+            facts["held_back"] = [str(each) for each in held]
+            say(
+                f"held back: {counted(len(held), 'text')} of tools or users that order something; no lesson quotes them"
+            )
+            for each in held[:_SHOWN]:
+                say(f"  {each}")
+        return dataclasses.replace(prepared, facts=facts)
 
     def recorded(self, folder: Path, names: Collection[str]) -> Mapping[str, Trace]:
         """Return those of the named runs that a run keeps in its folder."""
@@ -72,8 +81,8 @@ class LearnFromTraces(Method):
         return {sample.id: file.load(sample) for sample in file.samples if sample.id in names}
 
 
-def _place(spec: RunSpec) -> Path:
-    path = Path(str(spec.tasks["from"]))
+def _place(spec: Settings) -> Path:
+    path = Path(str(spec.tasks.traces))
     check_traces(path)
     return path
 
@@ -82,15 +91,15 @@ def _size(trace: Trace) -> int:
     return min(count_tokens(trace), _MOST_READ)
 
 
-def _nothing(spec: RunSpec, report: Report) -> RunError:
+def _nothing(spec: Settings, report: Report) -> RunError:
     reasons = "\n  ".join(map(str, report.skipped[:_SHOWN]))
-    return RunError(f"No trace could be read from {spec.tasks['from']}.", hint=reasons or None)
+    return RunError(f"No trace could be read from {spec.tasks.traces}.", hint=reasons or None)
 
 
-def _keep(spec: RunSpec, folder: Path, say: Say) -> tuple[RunSpec, dict[str, JSON]]:
+def _keep(spec: Settings, folder: Path, say: Say) -> tuple[Settings, dict[str, JSON]]:
     """Read all traces into the folder; return the settings as the journal may hold them, and what was read."""
-    redactor = None if spec.tasks.get("redact") is False else Redactor(spec.tasks.get("patterns") or {})
-    result = read(_place(spec), str(spec.tasks.get("format") or "auto"))
+    redactor = Redactor(cast("dict[str, str]", spec.tasks.patterns)) if spec.tasks.redact else None
+    result = read(_place(spec), spec.tasks.format or "auto")
     folder.mkdir(parents=True, exist_ok=True)
     sizes: list[int] = []
     kept = keep(_counted(result.once(), sizes, say), folder / KEPT, redactor)
@@ -107,31 +116,34 @@ def _keep(spec: RunSpec, folder: Path, say: Say) -> tuple[RunSpec, dict[str, JSO
     return _without_secrets(spec, redactor), {"read": facts}
 
 
-def _without_secrets(spec: RunSpec, redactor: Redactor | None) -> RunSpec:
+def _without_secrets(spec: Settings, redactor: Redactor | None) -> Settings:
     """Return the settings as the journal may hold them: the traces are kept, their place and the patterns had a use."""
-    place = str(spec.tasks["from"])
-    kinds = sorted(spec.tasks.get("patterns") or {})
-    tasks = {**spec.tasks, "from": place if redactor is None else redactor(place).text, "patterns": kinds}
-    return dataclasses.replace(spec, tasks=tasks)
+    place = str(spec.tasks.traces)
+    shown = place if redactor is None else redactor(place).text
+    return spec.instead(tasks={**spec.tasks.given(), "traces": shown, "patterns": sorted(spec.tasks.patterns)})
 
 
-def _prepared(spec: RunSpec, folder: Path, agent: Agent) -> Prepared:
+def _prepared(spec: Settings, folder: Path, agent: Agent) -> tuple[Prepared, tuple[HeldBack, ...]]:
     stored = TraceFile(folder / KEPT)
     config = spec.learn_config()
     judge = judge_of(spec, config, None)
     reflector: TraceReflector
+    held: tuple[HeldBack, ...] = ()
     if agent.name == "lexical":
-        if spec.agent.get("forget") is not None or spec.agent.get("output_limit") is not None:
+        if spec.agent.forget is not None or spec.agent.output_limit is not None:
             raise UsageError("--forget is for tasks: lessons from traces are kept by code.", hint="Leave it out.")
         allowed = (sample for sample in stored.samples if judge.refusal(sample.labels) is None)
-        reflector = MiningReflector(survey(map(stored.load, allowed)))
+        users = None if spec.tasks.users == "auto" else spec.tasks.users
+        surveyed = survey(map(stored.load, allowed), users)
+        reflector, held = MiningReflector(surveyed), surveyed.held
         agent = dataclasses.replace(agent, curator=MiningCurator())
     else:
         reflector = cast("TraceReflector", agent.reflector)
         if not hasattr(reflector, "reflect_trace"):
             raise UsageError(f"The agent {agent.name} cannot learn from traces.", hint="Use --agent lexical or ace.")
     reflecting = StoredRuns(stored, RecordedTraces(reflector))
-    return Prepared(spec, _no_tasks(stored), agent, config, reflecting, judge, stored.samples, stored.digest)
+    prepared = Prepared(spec, _no_tasks(stored), agent, config, reflecting, judge, stored.samples, stored.digest)
+    return prepared, held
 
 
 def _no_tasks(stored: TraceFile) -> TaskSet:

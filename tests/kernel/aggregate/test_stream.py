@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks.simulate import SimulatedMethod, simulated_time
 from combee.errors import CallError, CallErrorKind, UsageError
-from combee.kernel.aggregate import Absent, CallCost, Retention, Scan, plan, scan, scan_stream
+from combee.kernel.aggregate import Absent, CallCost, Retention, Scan, aggregate, output_limit, plan, scan, scan_stream
 from combee.kernel.journal import MemoryScope
 
 Facts = frozenset[str]
@@ -152,6 +152,51 @@ def test_a_block_that_turns_out_heavy_is_cut_under_the_token_cap() -> None:
     )
     assert max(node.entries_in for node in result.nodes if node.level == 0) == 4
     assert result.covered == set(keys(40))
+
+
+class Terse(SimulatedMethod):
+    """A method whose calls may write 240 tokens, of which an item takes 40 (one of them 400)."""
+
+    output_limit = 240
+
+    def output(self, item: str) -> int:
+        return 400 if item.endswith("00007") else 40
+
+    async def leaf(self, items: Sequence[str], node: str) -> Facts:
+        room, kept = self.output_limit, set()
+        for item in items:
+            room -= min(self.output(item), self.output_limit)
+            kept |= {item} if room >= 0 else set()
+        return frozenset(kept)
+
+
+def test_a_leaf_is_cut_to_what_its_call_may_write_so_that_nothing_is_lost_to_the_limit() -> None:
+    """Streamed or not; the cap holds in second chances too, and an item over it stands alone."""
+    shape = plan(60, max_output=output_limit(Terse()))
+    for result in (
+        asyncio.run(scan(keys(60), Terse(), shape)),
+        asyncio.run(scan_stream(arriving(keys(60)), keys(60), Terse(), shape)),
+        asyncio.run(aggregate(keys(60), Terse())),
+    ):
+        sizes = {node.inputs: len(node.inputs) for node in result.nodes}
+        leaves = {inputs: size for inputs, size in sizes.items() if inputs[0].startswith("item-")}
+        assert max(leaves.values()) == 6
+        assert ("item-00007",) in leaves
+        assert result.covered == set(keys(60))
+        assert result.reads == 60
+    assert len(asyncio.run(scan(keys(60), Terse(), plan(60))).covered) < 60
+    assert asyncio.run(aggregate(keys(60), Terse(), how="naive")).calls == 1  # a baseline is not healed
+
+
+def test_a_scan_that_began_without_a_cap_on_output_is_replayed_without() -> None:
+    scope = MemoryScope()
+    before = asyncio.run(scan_stream(arriving(keys(40)), keys(40), Terse(), plan(40), scope=scope))
+    shape = plan(40, max_output=240)
+    assert asyncio.run(scan_stream(arriving(keys(40)), keys(40), Terse(), shape, scope=scope)) == before
+    fresh, other = MemoryScope(), plan(40, max_output=120)
+    first = asyncio.run(scan_stream(arriving(keys(40)), keys(40), Terse(), shape, scope=fresh))
+    assert first != before
+    assert asyncio.run(scan_stream(arriving(keys(40)), keys(40), Terse(), other, scope=fresh)) == first
 
 
 def test_errors_of_the_source_and_unknown_keys_come_through() -> None:

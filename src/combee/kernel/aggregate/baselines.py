@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from combee.errors import NothingReadError, UsageError, did_you_mean
-from combee.kernel.aggregate.method import Method, covered_keys, similarity_of, summarize, with_limit
+from combee.kernel.aggregate.method import Method, covered_keys, output_limit, similarity_of, summarize, with_limit
 from combee.kernel.aggregate.plan import Plan, plan
 from combee.kernel.aggregate.scan import scan, unique
 from combee.kernel.aggregate.tree import Node, Scan
@@ -82,7 +82,8 @@ async def aggregate(
 
 
 async def _combee(setting: _Setting[T, D]) -> Scan[D]:
-    return await setting.scan(setting.items, setting.shape or plan(len(setting.items)))
+    shape = setting.shape or plan(len(setting.items), max_output=output_limit(setting.method))
+    return await setting.scan(setting.items, shape)
 
 
 async def _paper(setting: _Setting[T, D]) -> Scan[D]:

@@ -16,6 +16,8 @@ summarize(items, node) -> item
     One call that makes one shorter item of several; it must carry the keys of the items it stands for into `sources`.
 with_output_limit(tokens) -> method
     The same method with another limit on what one call may write.
+output_limit: int
+    Tokens that one call may write of what its items ask for; with `output(item) -> tokens`, what an item takes of them.
 similarity(a, b) -> float
     How alike two items are, 0 to 1. Without it: common words of `text(item)`, of the item's `text`, or of str(item).
 text(item) -> str
@@ -36,6 +38,8 @@ __all__ = [
     "covered_keys",
     "digest_of",
     "fingerprint",
+    "output_limit",
+    "output_of",
     "similarity_of",
     "summarize",
     "with_limit",
@@ -135,6 +139,17 @@ def with_limit(method: Method[T, D], tokens: int) -> Method[T, D] | None:
     """Return the method with another output limit, or None where it has no such option."""
     hook = cast("Callable[[int], Method[T, D]] | None", getattr(method, "with_output_limit", None))
     return None if hook is None else hook(tokens)
+
+
+def output_limit(method: Method[T, D]) -> int | None:
+    """Return the tokens that one call may write, or None where the method does not say, or not what an item takes."""
+    limit = getattr(method, "output_limit", None)
+    return limit if isinstance(limit, int) and hasattr(method, "output") else None
+
+
+def output_of(method: Method[T, D], item: T) -> int:
+    """Return the tokens that the item is expected to take of what a call writes."""
+    return int(cast("Callable[[T], int]", getattr(method, "output", lambda _: 0))(item))
 
 
 def similarity_of(method: Method[T, D]) -> Callable[[T, T], float]:

@@ -44,6 +44,8 @@ class Plan:
         copies: How often each item is read in the first round (p).
         max_items: Most items of a leaf, and most deltas of a combining model call.
         max_tokens: Most tokens of a leaf, or None.
+        max_output: Most tokens that a leaf is expected to write (its method says what an item takes), or None. Leaves
+            are cut to it when their items are known; the preset is not.
         preset: "paper" or None.
         second_chances: Most further rounds of leaves for items that no delta covers.
         cost: Time model, or None.
@@ -63,6 +65,7 @@ class Plan:
     copies: int = 1
     max_items: int = 16
     max_tokens: int | None = None
+    max_output: int | None = None
     preset: Literal["paper"] | None = None
     second_chances: int = 1
     cost: CallCost | None = None
@@ -134,6 +137,7 @@ def plan(
     copies: int | None = None,
     max_items: int = 16,
     max_tokens: int | None = None,
+    max_output: int | None = None,
     preset: Literal["paper"] | Paper | None = None,
     second_chances: int | None = None,
     cost: CallCost | None = None,
@@ -161,6 +165,7 @@ def plan(
         copies=copies,
         max_items=max_items,
         max_tokens=max_tokens,
+        max_output=None if paper else max_output,
         preset=name,
         second_chances=second_chances,
         cost=cost,
@@ -274,10 +279,11 @@ def _why(made: Plan, fan_ins: tuple[int, ...]) -> str:
 
 
 def _check(made: Plan, weights: Sequence[int] | None) -> None:
-    least = {"n": 1, "copies": 1, "max_items": 1, "second_chances": 0, "max_tokens": 1, "group_size": 1}
+    least = dict.fromkeys(("n", "copies", "max_items", "max_tokens", "max_output", "group_size"), 1)
+    least["second_chances"] = 0
     for name, low in least.items():
         value = getattr(made.paper if name == "group_size" else made, name)
-        if value is None and name in {"max_tokens", "group_size"}:
+        if value is None and name in {"max_tokens", "max_output", "group_size"}:
             continue
         if not isinstance(value, int) or isinstance(value, bool):
             raise UsageError(f"{name} is {value!r}", hint="Give a whole number.")

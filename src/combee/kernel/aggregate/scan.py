@@ -12,11 +12,11 @@ import asyncio
 import hashlib
 import math
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from combee.errors import NothingReadError, UsageError
-from combee.kernel.aggregate.method import Method, combine_by_model
+from combee.kernel.aggregate.method import Method, combine_by_model, output_of
 from combee.kernel.aggregate.plan import Plan
 from combee.kernel.aggregate.shuffle import cut
 from combee.kernel.aggregate.tree import Built, CallGroup, Scan, ScanJournal, StopScanError, Tree
@@ -61,7 +61,7 @@ async def scan(
     weights = [method.weight(by_key[key]) for key in keys] if plan.max_tokens is not None else None
     plan = fitted(plan, len(keys), weights, method)
     tree = Tree(method, by_key, ScanJournal(place(scope, plan, keys, seed), method), runner or LocalRunner())
-    groups = leaf_groups(plan, keys, f"{seed}/round 0", 0, weights=weights)
+    groups = _cut_to(plan.max_output, tree, leaf_groups(plan, keys, f"{seed}/round 0", 0, weights=weights))
     try:
         built = await tree.leaves(groups, 0)
         return await finish(tree, plan, keys, built, seed)
@@ -148,7 +148,28 @@ async def _second_chance(
     weights = [method.weight(tree.items[key]) for key in keys] if plan.max_tokens is not None else None
     again = plan.resized(len(keys), weights=weights, combine_calls_model=method.combine_calls_model, copies=1)
     groups = leaf_groups(again, keys, f"{seed}/round {turn}", turn, weights=weights, before=tree.depth)
-    return again, await tree.leaves(groups, turn)
+    return again, await tree.leaves(_cut_to(plan.max_output, tree, groups), turn)
+
+
+def _cut_to(most: int | None, tree: Tree[T, D], groups: Sequence[CallGroup[str]]) -> list[CallGroup[str]]:
+    """Return the groups, those cut in several that are expected to write more than `most` tokens."""
+    if most is None:
+        return list(groups)
+    return [part for group in groups for part in _cut(group, most, lambda key: output_of(tree.method, tree.items[key]))]
+
+
+def _cut(group: CallGroup[str], most: int, weigh: Callable[[str], int]) -> list[CallGroup[str]]:
+    """Return the group, or several in its place where it weighs more than `most`."""
+    weights = [weigh(key) for key in group.members]
+    runs = cut(range(len(weights)), weights, max_items=len(weights), max_tokens=most)
+    if len(runs) == 1:
+        return [group]
+    return [
+        CallGroup(
+            f"{group.name}c{part}", tuple(group.members[at] for at in run), (*group.order, part), before=group.before
+        )
+        for part, run in enumerate(runs)
+    ]
 
 
 def _combining_call(tree: Tree[T, D], plan: Plan) -> Callable[[Sequence[D], str], Awaitable[D]] | None:
@@ -242,7 +263,9 @@ async def scan_stream(
         raise UsageError("there is nothing to aggregate", hint="Announce at least one key.")
     plan = fitted(plan, len(order), None, method)
     tree = Tree(method, {}, ScanJournal(place(scope, plan, order, seed), method), runner or LocalRunner())
-    blocks = _Blocks(tree, leaf_groups(plan, order, f"{seed}/round 0", 0), plan.max_tokens, asyncio.Semaphore(limit))
+    groups = leaf_groups(plan, order, f"{seed}/round 0", 0)
+    plan = replace(plan, max_output=_agreed_output(tree.kept, groups, plan.max_output))
+    blocks = _Blocks(tree, groups, plan, asyncio.Semaphore(limit))
     try:
         async with asyncio.TaskGroup() as tasks:
             await blocks.take(source, set(order), math.ceil(quorum * len(order) - 1e-9), tasks)
@@ -253,6 +276,17 @@ async def scan_stream(
     except BaseExceptionGroup as many:
         first = _first(many)
         raise (first.error if isinstance(first, StopScanError) else first) from many
+
+
+def _agreed_output(kept: ScanJournal[T, D], groups: Sequence[CallGroup[str]], most: int | None) -> int | None:
+    """Return the cap on what leaves write with which this scan began, so that it is replayed as it was."""
+    if most is None:
+        return None
+    begun = kept.decided("max_output")
+    if begun is None and any(kept.decided(f"block/{group.name}") is not None for group in groups):
+        return None  # begun before leaves were cut to what they write
+    agreed = kept.decide("max_output", most)
+    return agreed if isinstance(agreed, int) else most
 
 
 def _first(error: BaseException) -> BaseException:
@@ -266,12 +300,12 @@ class _Blocks(Generic[T, D]):
     """The blocks of the first round while they fill."""
 
     def __init__(
-        self, tree: Tree[T, D], groups: Sequence[CallGroup[str]], max_tokens: int | None, slots: asyncio.Semaphore
+        self, tree: Tree[T, D], groups: Sequence[CallGroup[str]], plan: Plan, slots: asyncio.Semaphore
     ) -> None:
         self.absent: set[str] = set()
         self._tree = tree
         self._groups = groups
-        self._max_tokens = max_tokens
+        self._plan = plan
         self._slots = slots
         self._built: dict[int, list[Built[D]]] = {}
         self._started: set[int] = set()
@@ -333,22 +367,16 @@ class _Blocks(Generic[T, D]):
         if recorded is None:
             self._tree.kept.decide(f"block/{group.name}", list(members))
         if members:
-            tasks.create_task(self._read(index, self._cut(group, members)))
+            sealed = replace(group, members=tuple(members))
+            tasks.create_task(self._read(index, self._parts(sealed)))
 
-    def _cut(self, group: CallGroup[str], members: Sequence[str]) -> list[CallGroup[str]]:
-        """Return the block as one group, or as several where it is heavier than the cap."""
-        if self._max_tokens is None:
-            return [CallGroup(group.name, tuple(members), group.order)]
-        weights = [self._tree.method.weight(self._tree.items[key]) for key in members]
-        runs = cut(range(len(members)), weights, max_items=len(members), max_tokens=self._max_tokens)
-        return [
-            CallGroup(
-                group.name if len(runs) == 1 else f"{group.name}c{part}",
-                tuple(members[place] for place in run),
-                (*group.order, part),
-            )
-            for part, run in enumerate(runs)
-        ]
+    def _parts(self, group: CallGroup[str]) -> list[CallGroup[str]]:
+        """Return the block as one group, or as several where it is over a cap."""
+        method, items = self._tree.method, self._tree.items
+        parts = [group]
+        if (most := self._plan.max_tokens) is not None:
+            parts = _cut(group, most, lambda key: method.weight(items[key]))
+        return _cut_to(self._plan.max_output, self._tree, parts)
 
     async def _read(self, index: int, groups: Sequence[CallGroup[str]]) -> None:
         async with self._slots:

@@ -34,21 +34,22 @@ class Purchase:
     attempt with `send`, so that a call that only waits for its turn is not taken for a paid one.
     """
 
+    __slots__ = ("_begun", "_rows", "_table", "key", "lost")
+
     def __init__(self, key: bytes, table: Purchases, rows: list[int]) -> None:
         self.key = key
         self.lost = len(rows)
         """How often killed processes may have paid for this result; 0 once somebody booked it."""
         self._table = table
         self._rows = rows
-        self._begun: int | None = table.mark(key)
-        self._rows.append(self._begun)
+        self._begun = True
+        rows.append(table.mark(key))
 
     def wait(self) -> None:
         """Say that nothing is paid until the next `send`."""
-        if self._begun is not None:
-            self._rows.remove(self._begun)
-            self._table.clear((self._begun,))
-            self._begun = None
+        if self._begun:
+            self._begun = False
+            self._table.clear((self._rows.pop(),))
 
     def send(self) -> None:
         """Mark an attempt whose request goes out now."""
@@ -56,6 +57,7 @@ class Purchase:
 
     def booked(self) -> tuple[int, ...]:
         """Return the row to be cleared when one entry in the books about this purchase is on disk."""
+        self._begun = False
         return (self._rows.pop(),) if self._rows else ()
 
     def stored(self) -> tuple[int, ...]:

@@ -77,9 +77,17 @@ class Place:
 
 
 def key_of(*parts: str | int) -> bytes:
-    """Return 16 bytes that stand for these parts; lengths go in, so that no two lists of parts read the same."""
-    texts = map(str, parts)
-    return hashlib.blake2b("".join(f"{len(text)}:{text}," for text in texts).encode("utf-8"), digest_size=16).digest()
+    """Return 16 bytes that stand for these parts."""
+    return _digest(_joined(*parts))
+
+
+def _joined(*parts: str | int) -> str:
+    """Return the parts in one text; lengths go in, so that no two lists of parts read the same."""
+    return "".join([f"{len(text)}:{text}," for text in map(str, parts)])
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8"), digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +99,6 @@ class Address:
     item: str
     attempt: int
     inputs: str
-
-    def key(self) -> bytes:
-        """Return the 16 bytes that stand for address and inputs."""
-        return key_of("result", *self.place.parts(), self.role, self.item, self.attempt, self.inputs)
 
 
 class SingleFlight:
@@ -152,8 +156,8 @@ class Store(Protocol):
         """Note that a result is about to be bought; raise when it could not be stored."""
         ...
 
-    def keep(self, key: bytes, address: Address, text: str, purchase: Purchase | None) -> None:
-        """Store a result."""
+    def keep(self, key: bytes, columns: tuple[object, ...], text: str, purchase: Purchase | None) -> None:
+        """Store a result; `columns` are place, role, item, attempt and the hash of the inputs."""
         ...
 
     def find_decision(self, place: Place, name: str) -> str | None:
@@ -171,6 +175,8 @@ class BoundScope:
     def __init__(self, store: Store, place: Place) -> None:
         self._store = store
         self._place = place
+        self._parts = place.parts()
+        self._head = _joined("result", *self._parts)
 
     @property
     def place(self) -> Place:
@@ -186,8 +192,8 @@ class BoundScope:
         self, role: str, item: str, inputs: JSONLike, make: Callable[[], Awaitable[JSONLike]], *, attempt: int = 0
     ) -> JSON:
         """See `Scope.once`."""
-        address = Address(self._place, clean_text(role), clean_text(item), attempt, hash_json(inputs))
-        key, store = address.key(), self._store
+        store, where = self._store, (clean_text(role), clean_text(item), attempt, hash_json(inputs))
+        key = _digest(self._head + _joined(*where))
         if (text := store.find(key)) is not None:
             return parse_json(text)
         while (running := store.flights.join(key)) is not None:
@@ -201,7 +207,7 @@ class BoundScope:
             outcome = store.find(key)  # it may have come home between the look and the lead
             if outcome is not None:
                 return parse_json(outcome)
-            made, outcome = await self._buy(key, address, make)
+            made, outcome = await self._buy(key, where, make)
         except Exception as error:
             outcome = error
             raise
@@ -209,7 +215,9 @@ class BoundScope:
             store.flights.land(key, outcome)
         return made if type(made) is Spelled else parse_json(outcome)  # reading its text would give an equal value
 
-    async def _buy(self, key: bytes, address: Address, make: Callable[[], Awaitable[JSONLike]]) -> tuple[JSONLike, str]:
+    async def _buy(
+        self, key: bytes, where: tuple[object, ...], make: Callable[[], Awaitable[JSONLike]]
+    ) -> tuple[JSONLike, str]:
         purchase, outer = self._store.begin(key), PURCHASE.get()
         if purchase is None:
             made = await make()
@@ -224,7 +232,7 @@ class BoundScope:
                 raise
             finally:
                 PURCHASE.set(outer)
-        self._store.keep(key, address, text, purchase)
+        self._store.keep(key, (*self._parts, *where), text, purchase)
         return made, text
 
     def decide(self, name: str, value: JSONLike) -> JSON:
@@ -255,7 +263,7 @@ class _MemoryStore:
     def begin(self, key: bytes) -> None:
         """Nothing to note and nothing lost: memory dies with the process."""
 
-    def keep(self, key: bytes, address: Address, text: str, purchase: Purchase | None) -> None:
+    def keep(self, key: bytes, columns: tuple[object, ...], text: str, purchase: Purchase | None) -> None:
         self._results[key] = text
 
     def find_decision(self, place: Place, name: str) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 from combee.errors import UsageError
 from combee.kernel.journal.purchases import Purchase, Purchases
-from combee.kernel.journal.scope import Address, Place, SingleFlight, key_of
+from combee.kernel.journal.scope import Place, SingleFlight, key_of
 from combee.kernel.journal.storage import Reader
 from combee.kernel.journal.writer import Insert, Writer
 
@@ -69,13 +69,12 @@ class FileStore:
         writer.check()
         return purchases.begin(key)
 
-    def keep(self, key: bytes, address: Address, text: str, purchase: Purchase | None) -> None:
+    def keep(self, key: bytes, columns: tuple[object, ...], text: str, purchase: Purchase | None) -> None:
         """See `Store.keep`."""
         writer, purchases = self._writing()
-        what = (address.role, address.item, address.attempt, address.inputs)
         self._learn(key)
         marks = purchase.stored() if purchase is not None else ()
-        writer.put(_RESULT, (key, *address.place.parts(), *what, text, time.time()), key=key, text=text, marks=marks)
+        writer.put(_RESULT, (key, *columns, text, time.time()), key=key, text=text, marks=marks)
         self._count("bought")
         if key in purchases.lost:
             self._count("bought_again")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any, TypeAlias, cast
 
@@ -91,6 +91,15 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
-_ENCODE = json.JSONEncoder(
-    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain
-).encode
+def _encoder() -> Callable[[object], str]:
+    """Return the encoder, made once: `JSONEncoder.encode` makes one for each value, which takes longer than most."""
+    made = getattr(json.encoder, "c_make_encoder", None)
+    if made is None:  # not CPython
+        return json.JSONEncoder(
+            ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain
+        ).encode
+    encode = made(None, _plain, encode_basestring, None, ":", ",", True, False, False)
+    return lambda value: "".join(encode(value, 0))
+
+
+_ENCODE = _encoder()

@@ -37,12 +37,8 @@ class Insert:
     conflict: str = "ABORT"
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    insert: Insert
-    values: tuple[object, ...]
-    key: Hashable
-    marks: tuple[int, ...]
+# Insert, values, key, marks: a tuple, since one is made for each row.
+_Row = tuple[Insert, tuple[object, ...], Hashable, tuple[int, ...]]
 
 
 @dataclass(slots=True)
@@ -91,7 +87,7 @@ class Writer:
             state = self._state
             if text is not None:
                 self._waiting[key] = text
-            state.rows.append(_Row(insert, values, key, marks))
+            state.rows.append((insert, values, key, marks))
             state.queued += 1
             if len(state.rows) == 1 or len(state.rows) == _GROUP:
                 self._changed.notify_all()
@@ -157,14 +153,14 @@ class Writer:
             try:
                 with boundary(self._path):
                     self._commit(batch)
-                self._committed([mark for row in batch for mark in row.marks])
+                self._committed([mark for *_, marks in batch for mark in marks])
             except Exception as error:  # noqa: BLE001 - handed to whoever writes or flushes next
                 self._fail(error)
                 return
             with self._changed:
-                for row in batch:
-                    if row.key is not None:
-                        self._waiting.pop(row.key, None)
+                for _, _, key, _ in batch:
+                    if key is not None:
+                        self._waiting.pop(key, None)
                 self._state.committed += len(batch)
                 self._changed.notify_all()
 
@@ -195,8 +191,8 @@ class Writer:
 
     def _commit(self, batch: list[_Row]) -> None:
         groups: dict[Insert, list[tuple[object, ...]]] = {}
-        for row in batch:
-            groups.setdefault(row.insert, []).append(row.values)
+        for insert, values, _, _ in batch:
+            groups.setdefault(insert, []).append(values)
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
         try:

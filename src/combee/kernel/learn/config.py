@@ -11,51 +11,65 @@ from combee.errors import UsageError, did_you_mean
 from combee.kernel.aggregate import BASELINES
 from combee.kernel.journal import JSON
 
-__all__ = ["LearnConfig"]
+__all__ = ["Amount", "Count", "LearnConfig", "Natural", "Positive", "Share", "Whole"]
+
+# Kinds of numbers, for reading: who takes values from a user (`combee.run.settings`) gives each name its range.
+Whole = int
+"""Of at most 64 bits."""
+Natural = int
+"""At least 0."""
+Count = int
+"""At least 1."""
+Share = float
+"""Above 0 and up to 1."""
+Positive = float
+"""Above 0."""
+Amount = float
+"""At least 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnConfig:
     """How a run learns. Raises `UsageError` for a value that cannot be used."""
 
-    epochs: int = 1
+    epochs: Count = 1
     """How often all samples are seen."""
-    batch: int | Literal["auto"] = 40
+    batch: Count | Literal["auto"] = 40
     """Samples a step; `auto` measures delays and picks the size (paper section 3.4)."""
     candidates: tuple[int, ...] = ()
     """Sizes that `auto` profiles (none: 2, 4, 8 ... 64, up to half the samples); the profile steps learn too."""
-    max_batch: int | None = None
+    max_batch: Count | None = None
     """The largest size that `auto` may pick."""
     aggregate: str = "combee"
     """combee, paper, naive, naive_long, top_k or summarize."""
-    max_items: int = 16
+    max_items: Count = 16
     """Reflections that one aggregating call may take (`combee calibrate` measures it for a model)."""
-    max_tokens: int | None = None
+    max_tokens: Count | None = None
     """Tokens of reflections that one aggregating call may take."""
-    second_chances: int = 1
+    second_chances: Natural = 1
     """Further rounds for reflections that no operation covers."""
-    copies: int | None = None
+    copies: Count | None = None
     """Times each reflection is read in the first round; None leaves it to the method (paper 2, else 1)."""
-    near: float | None = 0.9
+    near: Share | None = 0.9
     """Similarity from which a new bullet is folded into an old one; None keeps all but exact duplicates."""
-    token_budget: int = 80_000
+    token_budget: Count = 80_000
     """Tokens the playbook may have."""
     on_full: Literal["refuse", "evict"] = "refuse"
     """What a new lesson meets in a full playbook: it is refused, or older bullets make room for it (harmful ones first,
     then unused, then the oldest)."""
-    view_tokens: int | None = None
+    view_tokens: Count | None = None
     """Tokens of the playbook an agent is shown; None shows all of it."""
-    eval_every: int = 100
+    eval_every: Count = 100
     """Samples between two validations; each crossing of a multiple counts."""
     pipeline: bool = True
     """Let leaves start while samples are still worked on (combee only); the book is the same without, only later."""
-    quorum: float = 1.0
+    quorum: Share = 1.0
     """Share of a step's samples to wait for; the others join the next step (who was in is journalled)."""
-    give_up_after: int = 3
+    give_up_after: Count = 3
     """Steps in a row whose aggregation may fail as a whole before the run ends; their reflections are kept."""
-    concurrency: int = 64
+    concurrency: Count = 64
     """Samples worked on at once."""
-    attempts: int = 3
+    attempts: Count = 3
     """Times a sample is tried when it fails for a reason outside the task."""
     guard: bool = True
     """Check each update, retry it in smaller groups, or refuse it."""
@@ -65,7 +79,7 @@ class LearnConfig:
     """Learn lessons even where they quote a held-out answer."""
     shuffle: bool = False
     """Shuffle the samples of each epoch (seeded)."""
-    seed: int = 0
+    seed: Whole = 0
     """Decides every shuffle and simulation of the run."""
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any
 
 from combee.errors import NothingReadError, RunError
-from combee.kernel.aggregate import Absent, Method, Plan, Scan, aggregate, plan, scan_stream
+from combee.kernel.aggregate import Absent, Method, Plan, Scan, aggregate, output_limit, plan, scan_stream
 from combee.kernel.guard import Evidence, Verdict
 from combee.kernel.journal import Scope
 from combee.kernel.learn.collect import Collected
@@ -223,6 +223,7 @@ class Reducer:
             copies=config.copies,
             max_items=size,
             max_tokens=config.max_tokens,
+            max_output=output_limit(method),
             second_chances=config.second_chances,
             combine_calls_model=method.combine_calls_model,
         )

@@ -15,7 +15,18 @@ from combee.kernel.journal import Scope
 from combee.kernel.learn.trace import Trace
 from combee.kernel.playbook import Delta, Playbook, Vote
 
-__all__ = ["Curator", "Generator", "Reflection", "Reflector", "Rollout", "Score", "Scorer", "Task", "TraceReflector"]
+__all__ = [
+    "Curator",
+    "Generator",
+    "Reflection",
+    "Reflector",
+    "Rollout",
+    "Score",
+    "Scorer",
+    "Summary",
+    "Task",
+    "TraceReflector",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,13 @@ class Reflection:
     votes: tuple[Vote, ...] = ()
     passed: bool | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary(Reflection):
+    """One reflection that stands for several (baseline `summarize`); `origins`: the reflections of each lesson."""
+
+    origins: Mapping[str, tuple[str, ...]] | None = None
 
 
 class Generator(Protocol):

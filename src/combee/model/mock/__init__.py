@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from combee.model.mock.answer import MockStats
 from combee.model.mock.config import FAULTS, LatencyLaw, MockConfig, parse_latency
+from combee.model.mock.providers import PROVIDERS
 from combee.model.mock.script import Rules, Scripted, sample
 from combee.model.mock.server import MockServer, serve
 
 __all__ = [
     "FAULTS",
+    "PROVIDERS",
     "LatencyLaw",
     "MockConfig",
     "MockServer",

@@ -9,12 +9,13 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
-from typing import Any
+from typing import Any, cast
 
 from combee.model.mock.config import FAULTS, MockConfig
+from combee.model.mock.providers import PLAIN, THINKING, THOUGHT, Provider, Refusal
 from combee.model.mock.script import Scripted, last_message, sample, whole_prompt
 
 __all__ = ["Answer", "Answerer", "MockStats"]
@@ -86,10 +87,9 @@ class Answer:
         return cls(status, json.dumps(data).encode())
 
     @classmethod
-    def error(cls, status: int, message: str, code: str = "", headers: Mapping[str, str] | None = None) -> Answer:
-        """Return an error in OpenAI's shape."""
-        body = {"error": {"message": message, "type": "invalid_request_error", "code": code or None}}
-        return cls(status, json.dumps(body).encode(), headers or {})
+    def error(cls, said: Refusal, provider: Provider | None = None, headers: Mapping[str, str] | None = None) -> Answer:
+        """Return an error in a provider's shape (None: OpenAI's)."""
+        return cls(said.status, json.dumps((provider or PLAIN).error(said)).encode(), headers or {})
 
 
 class Answerer:
@@ -112,8 +112,10 @@ class Answerer:
     def models(self, headers: Mapping[str, str]) -> Answer:
         """Answer GET /v1/models."""
         refused = self._check_key(headers)
+        if refused is not None:
+            return self._error(refused)
         names = self.config.models or ("mock",)
-        return refused or Answer.json({"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
+        return Answer.json({"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
 
     def chat(self, headers: Mapping[str, str], raw: bytes) -> Answer:
         """Answer one chat completion."""
@@ -122,7 +124,8 @@ class Answerer:
             body = json.loads(raw)
             refused = self._check(headers, body)
         except (ValueError, TypeError, AttributeError):
-            refused = ("bad_request", Answer.error(400, "the body is not a chat completion in JSON"))
+            said = Refusal(400, "the body is not a chat completion in JSON")
+            refused = ("bad_request", self._error(said))
         if refused is not None:
             self._stats.count(refused[0])
             return refused[1]
@@ -132,7 +135,7 @@ class Answerer:
         fault = self._pick_fault()
         stats.count(fault or "ok")
         prompt = whole_prompt(body)
-        tokens = len(prompt) // 4 + 1
+        tokens = self._read(len(prompt) // 4 + 1)
         answer = self._fault(fault, body, tokens) if fault else self._say(body, tokens, self._text(body), "stop")
         if fault not in {"rate_limit", "reset", "timeout"}:
             law = self.config.latency
@@ -145,36 +148,76 @@ class Answerer:
 
     # --- refusals ---------------------------------------------------------------------------------------------
 
-    def _check_key(self, headers: Mapping[str, str]) -> Answer | None:
-        if self.config.key is None:
-            return None
-        sent = headers.get("authorization", "").removeprefix("Bearer ") or headers.get("api-key", "")
-        if sent == self.config.key:
-            return None
-        if not sent:
-            return Answer.error(401, "You did not send an API key.", "invalid_api_key")
-        return Answer.error(401, f"Incorrect API key provided: {sent}.", "invalid_api_key")
+    def _error(self, said: Refusal, headers: Mapping[str, str] | None = None) -> Answer:
+        return Answer.error(said, self.config.provider, headers)
+
+    def _check_key(self, headers: Mapping[str, str]) -> Refusal | None:
+        provider = self.config.provider
+        sent = headers.get(provider.key_header, "").removeprefix("Bearer ")
+        if self.config.key is None:  # any is taken, but from its own header
+            elsewhere = provider.key_header != "authorization" and "authorization" in headers
+            return provider.bad_key if elsewhere and not sent else None
+        if self.config.like is None:
+            sent = sent or headers.get("api-key", "")
+            said = f"Incorrect API key provided: {sent}." if sent else "You did not send an API key."
+            return None if sent == self.config.key else Refusal(401, said, "invalid_api_key")
+        return None if sent == self.config.key else provider.bad_key
 
     def _check(self, headers: Mapping[str, str], body: Mapping[str, Any]) -> tuple[str, Answer] | None:
         config = self.config
         refused = self._check_key(headers)
         if refused is not None:
-            return "auth", refused
+            return "auth", self._error(refused)
         name = str(body.get("model"))
         if config.models and name not in config.models:
-            return "no_such_model", Answer.error(404, f"The model `{name}` does not exist", "model_not_found")
+            said = config.provider.no_model
+            return "no_such_model", self._error(replace(said, message=said.message.format(name=name)))
         kind = (body.get("response_format") or {}).get("type")
         if (kind == "json_schema" and config.schema == "refuse") or (
             kind == "json_object" and config.json_mode == "refuse"
         ):
-            return "bad_request", Answer.error(400, f"response_format of type {kind} is not supported")
-        if config.context is not None:
-            tokens = len(whole_prompt(body)) // 4 + 1
-            if tokens > config.context:
-                said = f"This model's maximum context length is {config.context} tokens, the messages have {tokens}"
-                return "context_too_long", Answer.error(400, said, "context_length_exceeded")
+            return "bad_request", self._error(Refusal(400, f"response_format of type {kind} is not supported"))
+        taken = self._check_fields(body) or self._check_length(body)
+        if taken is not None:
+            return taken
         wait = self._limit()
         return None if wait is None else ("limited", self._too_many(wait))
+
+    def _check_fields(self, body: Mapping[str, Any]) -> tuple[str, Answer] | None:
+        """Refuse what the provider does not take: one field after the other, as they do."""
+        provider = self.config.provider
+        roles = {message.get("role") for message in body.get("messages") or ()}
+        kind = (body.get("response_format") or {}).get("type")
+        for name, said in provider.refuses.items():
+            sent = {
+                "system": "system" in roles,
+                "json_schema": kind == "json_schema",
+                "temperature": body.get("temperature") not in {None, 1},
+            }.get(name, name in body)
+            if sent:
+                told = said.format(value=body.get(name)) if "{value}" in said else said
+                param = None if name in {"system", "json_schema"} else name
+                return "bad_request", self._error(Refusal(provider.status, told, "unsupported_parameter", param))
+        return None
+
+    def _check_length(self, body: Mapping[str, Any]) -> tuple[str, Answer] | None:
+        provider = self.config.provider
+        window = self.config.context
+        if window is None or provider.cuts:
+            return None
+        read, room = len(whole_prompt(body)) // 4 + 1, body.get("max_tokens") or body.get("max_completion_tokens") or 0
+        both = read + room if self.config.like is not None and "{room}" in provider.too_long.message else read
+        if max(read, both) <= window:
+            return None
+        said = provider.too_long
+        numbers = {"window": window, "read": read, "room": room, "all": read + room}
+        return "context_too_long", self._error(replace(said, message=said.message.format(**numbers)))
+
+    def _read(self, tokens: int) -> int:
+        """Return the tokens of a prompt that are read: a provider may cut what is longer than its window."""
+        provider = self.config.provider
+        window = self.config.context or provider.window
+        return tokens if window is None or not provider.cuts or tokens <= window else window // 2 + 2
 
     def _limit(self) -> float | None:
         """Take one call from the bucket; returns the seconds to wait where it is empty."""
@@ -200,7 +243,7 @@ class Answerer:
             "milliseconds": {"retry-after-ms": f"{math.ceil(1000 * wait)}"},
             "none": {},
         }[self.config.retry_after]
-        return Answer.error(429, "Rate limit reached, slow down", "rate_limit_exceeded", headers)
+        return self._error(Refusal(429, "Rate limit reached, slow down", "rate_limit_exceeded", wait=wait), headers)
 
     # --- replies ----------------------------------------------------------------------------------------------
 
@@ -219,32 +262,60 @@ class Answerer:
         self, body: Mapping[str, Any], tokens: int, text: str | None, finish: str, *, delivered: bool = True
     ) -> Answer:
         """Return a reply that is charged."""
-        config = self.config
+        config, provider = self.config, self.config.provider
         limit = body.get("max_tokens") or body.get("max_completion_tokens")
         completion = len(text or "") // 4 + 1 if text else 0
         if text and isinstance(limit, int) and completion > limit:
             text, completion, finish = text[: 4 * limit], limit, "length"
-        message: dict[str, Any] = {"role": "assistant", "content": text}
-        if config.thinking == "field":
-            message["reasoning_content"] = "Let me think."
-        elif config.thinking == "tag" and text:
-            message["content"] = f"<think>\nLet me think.\n</think>\n{text}"
+        thinking = 0 if provider.thoughts == "none" else THINKING
         cached = int(tokens * config.cached)
-        self._stats.charge(tokens, completion, cached, delivered=delivered)
+        self._stats.charge(tokens, completion + thinking, cached, delivered=delivered)
         self._number += 1
         reply: dict[str, Any] = {
             "id": f"mock-{self._number}",
             "object": "chat.completion",
             "model": body.get("model"),
-            "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+            "choices": [{"index": 0, "message": self._message(text), "finish_reason": finish}],
         }
         if config.usage:
-            reply["usage"] = {
-                "prompt_tokens": tokens,
-                "completion_tokens": completion,
-                "total_tokens": tokens + completion,
-                "prompt_tokens_details": {"cached_tokens": cached},
-            }
+            reply["usage"] = _usage(provider, tokens, completion, thinking, cached)
+        often = next((word for each, word in provider.every.items() if self._number % each == 0), None)
+        return self._spoilt(often, body, reply) if often and finish == "stop" else Answer.json(reply)
+
+    def _message(self, text: str | None) -> dict[str, Any]:
+        """Return a message with the thoughts where the provider has them."""
+        said: Any = text
+        thoughts = {"field": "reasoning_content", "tag": "tag"}.get(self.config.thinking, self.config.provider.thoughts)
+        if thoughts == "tag" and text:
+            said = f"<think>\n{THOUGHT}\n</think>\n{text}"
+        elif thoughts == "channel" and text:
+            start = f"<|channel|>analysis<|message|>{THOUGHT}<|end|>"
+            said = f"{start}<|start|>assistant<|channel|>final<|message|>{text}"
+        elif thoughts == "parts":
+            parts = [{"type": "thinking", "thinking": [{"type": "text", "text": THOUGHT}]}]
+            said = [*parts, {"type": "text", "text": text or ""}]
+        message = {"role": "assistant", "content": said}
+        return {**message, thoughts: THOUGHT} if thoughts in {"reasoning_content", "reasoning"} else message
+
+    def _spoilt(self, how: str, body: Mapping[str, Any], reply: dict[str, Any]) -> Answer:
+        """Return a reply as the provider now and then spoils one: it was charged all the same."""
+        if how == "unfit" and not body.get("response_format"):
+            return Answer.json(reply)
+        self._stats.count(how)
+        choice = reply["choices"][0]
+        whole = choice["message"]["content"]
+        if how == "unfit":
+            error = {"message": "Failed to generate JSON. See 'failed_generation'.", "type": "invalid_request_error"}
+            made = {"code": "json_validate_failed", "failed_generation": str(whole)[:-1]}
+            return Answer.json({"error": {**error, **made}, "usage": reply["usage"]}, 400)
+        if how == "upstream":
+            lost = Refusal(502, "upstream connection lost", "server_error")
+            return Answer.json({**cast("dict[str, Any]", self.config.provider.error(lost)), "usage": reply["usage"]})
+        if isinstance(whole, str):
+            choice["message"]["content"] = whole[: len(whole) // 2]
+        choice["finish_reason"] = how
+        if how == "error":
+            choice["error"] = {"code": 502, "message": "Provider disconnected"}
         return Answer.json(reply)
 
     def _pick_fault(self) -> str | None:
@@ -278,11 +349,24 @@ class Answerer:
             return Answer.json({"choices": [choice], "usage": {"prompt_tokens": 0, "completion_tokens": 0}})
         simple = {
             "rate_limit": lambda: self._too_many(0.0),
-            "server": lambda: Answer.error(500, "Internal error"),
-            "overloaded": lambda: Answer.error(529, "Overloaded", "overloaded_error"),
+            "server": lambda: self._error(Refusal(500, "Internal error")),
+            "overloaded": lambda: self._error(Refusal(529, "Overloaded", "overloaded_error")),
             "html": lambda: Answer(200, _PAGE, content_type="text/html"),
             "html_502": lambda: Answer(502, _PAGE, content_type="text/html"),
             "reset": lambda: Answer(200, breaks=True),
             "error_in_body": lambda: Answer.json({"error": {"message": "upstream failed", "code": "server_error"}}),
         }
         return simple[name]()
+
+
+def _usage(provider: Provider, prompt: int, completion: int, thinking: int, cached: int) -> dict[str, Any]:
+    """Return the tokens of a reply as the provider counts them."""
+    whole = completion + thinking
+    counted: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": whole, "total_tokens": prompt + whole}
+    if provider.counting in {"beside", "total"}:
+        counted["completion_tokens"] = completion
+    if provider.counting in {"inside", "beside"}:
+        counted["prompt_tokens_details"] = {"cached_tokens": cached}
+        if thinking:
+            counted["completion_tokens_details"] = {"reasoning_tokens": thinking}
+    return counted

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from combee.errors import UsageError, did_you_mean
+from combee.model.mock.providers import PLAIN, PROVIDERS, Provider
 
 __all__ = ["FAULTS", "LatencyLaw", "MockConfig", "parse_latency"]
 
@@ -89,11 +90,13 @@ class MockConfig:
     `faults`: share of calls by kind (see `FAULTS`). `hang`: seconds that a "timeout" fault keeps the client waiting.
     `key`: the one key that is accepted (None: any). `models`: the names that exist (empty: any). `context`: tokens of
     the window. `schema`, `json_mode`: whether `response_format` is obeyed, refused with 400, or ignored (prose).
+    `like`: the provider whose shapes it plays (see `PROVIDERS`; None: plain OpenAI shapes, and nothing is refused).
     `usage`: whether replies carry it. `cached`: share of prompt tokens that count as cached. `thinking`: text sent
     before the answer, in `reasoning_content` or as a `<think>` block.
     """
 
     latency: LatencyLaw = field(default_factory=LatencyLaw)
+    like: str | None = None
     rate: float | None = None
     burst: float = 50
     max_in_flight: int | None = None
@@ -111,6 +114,8 @@ class MockConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.like is not None and self.like not in PROVIDERS:
+            raise UsageError(f"the mock knows no provider {self.like!r}", hint=did_you_mean(self.like, PROVIDERS))
         for name, share in self.faults.items():
             if name not in FAULTS:
                 raise UsageError(f"there is no fault {name!r}", hint=did_you_mean(name, FAULTS))
@@ -126,6 +131,11 @@ class MockConfig:
                 raise UsageError(f"{name} of the mock is {value!r}", hint="Give a whole number of at least 1.")
         if sum(self.faults.values()) > 1 + 1e-9:
             raise UsageError("the shares of the faults add up to more than 1")
+
+    @property
+    def provider(self) -> Provider:
+        """The ways of the provider that it plays."""
+        return PLAIN if self.like is None else PROVIDERS[self.like]
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> MockConfig:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any, Self, cast
@@ -17,12 +18,14 @@ from combee.errors import UsageError
 from combee.model.http import raise_file_limit
 from combee.model.mock.answer import Answer, Answerer, MockStats
 from combee.model.mock.config import MockConfig
+from combee.model.mock.providers import Refusal
 from combee.model.mock.script import Scripted
 
 __all__ = ["MockServer", "serve"]
 
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 411: "Length Required"}
 _LARGEST = 64 * 1024 * 1024
+_VERSION = "api-version=2024-10-21"
 _TLS = b"\x16"  # how a TLS handshake begins
 
 
@@ -73,7 +76,7 @@ class _Connection(asyncio.Protocol):
         end = self._buffer.find(b"\r\n\r\n")
         if self._buffer.startswith(_TLS):  # as a real server would: else the client waits for its handshake
             self._buffer.clear()
-            self._reply(Answer.error(400, "this is http, not https"))
+            self._reply(Answer.error(Refusal(400, "this is http, not https")))
             return
         if end < 0:
             return
@@ -81,7 +84,7 @@ class _Connection(asyncio.Protocol):
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         length = headers.get("content-length", "0")
         if "transfer-encoding" in headers or not length.isdigit() or int(length) > _LARGEST:
-            self._reply(Answer.error(411, "send a Content-Length"))
+            self._reply(Answer.error(Refusal(411, "send a Content-Length")))
             return
         total = end + 4 + int(length)
         if len(self._buffer) < total:
@@ -90,7 +93,7 @@ class _Connection(asyncio.Protocol):
         del self._buffer[:total]
         self._busy = True
         method, _, target = first.partition(" ")
-        self._server.handle(method, target.partition(" ")[0].partition("?")[0], headers, body, self._later)
+        self._server.handle(method, target.partition(" ")[0], headers, body, self._later)
 
     def _later(self, answer: Answer) -> None:
         if answer.delay > 0:
@@ -145,7 +148,10 @@ class MockServer:
     @property
     def url(self) -> str:
         """The base URL for clients."""
-        return f"http://127.0.0.1:{self._port}/v1"
+        path = self.config.provider.path.format(name="mock")
+        return f"http://127.0.0.1:{self._port}{path}" + (
+            f"?{_VERSION}" if "{name}" in self.config.provider.path else ""
+        )
 
     async def start(self) -> None:
         """Listen on loopback.
@@ -184,16 +190,24 @@ class MockServer:
         self, method: str, path: str, headers: Mapping[str, str], body: bytes, send: Callable[[Answer], None]
     ) -> None:
         """Answer one request through `send`."""
-        if method == "POST" and path == "/v1/chat/completions":
-            send(self._answerer.chat(headers, body))
-        elif method == "GET" and path == "/v1/models":
-            send(self._answerer.models(headers))
-        elif method == "GET" and path == "/stats":
+        path, _, query = path.partition("?")
+        provider = self.config.provider
+        base, _, last = path.partition("/chat/completions") if "/chat/" in path else path.partition("/models")
+        named = "{name}" in provider.path
+        known = base == provider.path or (named and re.fullmatch(r"/openai/deployments/[^/]+", base) is not None)
+        if method == "GET" and path == "/stats":
             send(Answer.json(self.stats.to_json()))
         elif method == "POST" and path == "/control":
             send(self._control(body))
+        elif last or not known or (named and "api-version=" not in query):
+            said = "Resource not found" if named else f"there is no {path} here"
+            send(Answer.error(Refusal(404, said), provider))
+        elif method == "POST" and path.endswith("/chat/completions"):
+            send(self._answerer.chat(headers, body))
+        elif method == "GET" and path.endswith("/models") and not named:
+            send(self._answerer.models(headers))
         else:
-            send(Answer.error(404, f"there is no {path} here"))
+            send(Answer.error(Refusal(404, f"there is no {path} here"), provider))
 
     def _control(self, body: bytes) -> Answer:
         try:
@@ -202,7 +216,7 @@ class MockServer:
             names = {entry.name for entry in fields(MockConfig)} & set(changes)
             self.config = replace(self.config, **{name: getattr(fresh, name) for name in names})
         except (ValueError, TypeError, UsageError) as error:
-            return Answer.error(400, str(error))
+            return Answer.error(Refusal(400, str(error)))
         return Answer.json({"changed": sorted(names)})
 
 

@@ -19,7 +19,7 @@ from combee.swarm.team.joined import team_trace
 from combee.swarm.team.score import WEIGHTS, Roles, TeamScore, score_run
 from combee.swarm.team.state import read_state
 from combee.swarm.team.testing import check_commit
-from combee.terminal.options import Place
+from combee.terminal.options import PathType
 
 __all__ = ["command"]
 
@@ -33,12 +33,12 @@ def _data_folder() -> Path:
     return Path(os.environ.get("CLAWTEAM_DATA_DIR", Path.home() / ".clawteam"))
 
 
-_REPOSITORY = click.argument("repository", type=Place(exists=True, file_okay=False))
+_REPOSITORY = click.argument("repository", type=PathType(exists=True, file_okay=False))
 _TEAM = click.option("--team", required=True, help="The team's name.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 _DATA = click.option(
     "--data",
-    type=Place(),
+    type=PathType(),
     help="ClawTeam's data folder.  [default: CLAWTEAM_DATA_DIR or ~/.clawteam]",
 )
 
@@ -47,7 +47,7 @@ _DATA = click.option(
 @_REPOSITORY
 @_TEAM
 @_DATA
-@click.option("--shim", type=Place(), help="Put a clawteam here that notes every task transition.")
+@click.option("--shim", type=PathType(), help="Put a clawteam here that notes every task transition.")
 @_JSON
 def hooks(repository: Path, *, team: str, data: Path | None, shim: Path | None, as_json: bool) -> None:
     """Install the commit trailer into REPOSITORY, before the team starts; what it did earlier stays unsigned."""
@@ -81,7 +81,7 @@ def _real_clawteam(shim: Path) -> Path:
 @click.option("--since", default="", help="The commit that the team started from.  [default: the first]")
 @click.option("--dev", default="python-dev", show_default=True, help="The developer.")
 @click.option("--qa", default="qa-dev", show_default=True, help="The tester.")
-@click.option("--trace", "out", type=Place(), help="Write the joined trace, for combee learn --from.")
+@click.option("--trace", "out", type=PathType(), help="Write the joined trace, for combee learn --from.")
 @_JSON
 def score(
     repository: Path,

@@ -7,11 +7,15 @@ command, its error and its fix is not said.
 from __future__ import annotations
 
 from combee.traces.mining.attempts import failed_calls
+from combee.traces.mining.lesson import HeldBack
 from combee.traces.mining.method import MiningCurator, MiningReflector
 from combee.traces.mining.stored import KeptTraces, StoredRuns, StoredTrace, TraceFile, keep, safe, vote_trace
 from combee.traces.mining.survey import findings, survey
+from combee.traces.mining.users import USERS, users_of, what_users_said
 
 __all__ = [
+    "USERS",
+    "HeldBack",
     "KeptTraces",
     "MiningCurator",
     "MiningReflector",
@@ -23,5 +27,7 @@ __all__ = [
     "keep",
     "safe",
     "survey",
+    "users_of",
     "vote_trace",
+    "what_users_said",
 ]

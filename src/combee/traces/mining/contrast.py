@@ -10,13 +10,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from posixpath import basename
 
 from combee.redaction import Trace
+from combee.redaction.orders import orders
 from combee.traces.mining.attempts import Attempt, changed_files, sets_up
-from combee.traces.mining.faults import is_instruction, quoted
 from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.missing import installed
 from combee.traces.mining.programs import READERS
+from combee.traces.mining.quoting import error_form, is_test_name, quoted
 from combee.traces.mining.shell import call_hash
 
 __all__ = ["Outline", "contrast", "find_flips", "outline"]
@@ -55,7 +57,7 @@ def find_flips(row: Sequence[Attempt]) -> list[MinedLesson]:
                 between = row[since + 1 : place]
                 files = set().union(*map(changed_files, between))
                 if len(files) == 1 and not any(map(sets_up, between)) and (file := files.pop()).endswith(_CODE):
-                    reason = f" with {quoted(why, 120)}" if why else ""
+                    reason = f" with {quoted(error_form(why), 120)}" if why else ""
                     text = f"The test {quoted(test, 120)} failed{reason}; it passed after a change in `{file}`."
                     found.append(MinedLesson("flip", f"flip/{test}", text, (step, attempt.step)))
             red.clear()
@@ -69,7 +71,7 @@ def _failing(output: str) -> dict[str, str]:
     for match in _FAILED.finditer(output):
         name = next(match[key] for key in "abcde" if match[key])
         why = match["why"] or ""
-        if not is_instruction(f"{name} {why}"):
+        if is_test_name(name):
             out[name] = why
     return out
 
@@ -79,6 +81,7 @@ _LEAST_FAILED = 3
 _LEAST_CHECKS = 3
 _MOST_ACTIONS = 2
 _DULL = READERS | {"python3", "bash", "sh", "submit", "git status", "git log", "git diff", "apt-get update", "apt-get"}
+_IMPORTED = re.compile(r"(?:\bimport|\bfrom|\s-m)\s+(\w+)")
 _OPTION = re.compile(r"--?[a-z][\w-]{1,30}")
 
 
@@ -103,6 +106,8 @@ class Outline:
     """Programs and options that occur in any command of the run, whether they surely ran and worked or not."""
     installs: tuple[tuple[str, str], ...] = ()
     """What was installed, by action and package, and the command that did it."""
+    used: frozenset[tuple[str, bool]] = frozenset()
+    """Programs and Python modules that were there (`command/jq`, `module/numpy`), and whether that is sure."""
     began: bool = False
     """Whether a call is recorded; some runs stopped before the agent began, of others only the end is known."""
 
@@ -131,8 +136,22 @@ def outline(trace: Trace, row: Sequence[Attempt], past: Iterable[str] = ()) -> O
     made = tuple(installs.items())
     count = 0 if outcome is None else len(outcome.tests)
     key, actions = _task_key(trace), tuple(seen.items())
-    seen_past = frozenset(past)
-    return Outline(trace.id, key, name, passed, actions, tests, count, lines, seen_past, tried, made, began=bool(row))
+    seen_past, used = frozenset(past), frozenset(thing for attempt in row for thing in _used(attempt))
+    return Outline(trace.id, key, name, passed, actions, tests, count, lines, seen_past, tried, made, used, bool(row))
+
+
+def _used(attempt: Attempt) -> set[tuple[str, bool]]:
+    if attempt.worked is False or attempt.fault is not None or attempt.command is None:
+        return set()
+    found: set[tuple[str, bool]] = set()
+    for part in attempt.parts:
+        sure = attempt.worked is True and part.sure
+        found.add((f"command/{basename(part.words[0])}", sure))
+        if part.program == "python3":
+            code = " ".join(part.words)
+            sure = sure and "except" not in code
+            found |= {(f"module/{name}", sure) for name in _IMPORTED.findall(code)}
+    return found
 
 
 def _programs(attempt: Attempt) -> set[str]:
@@ -177,11 +196,7 @@ def _compare(good: Sequence[Outline], bad: Sequence[Outline], which: str, found:
     in_bad = Counter(action for run in bad for action in dict(run.actions))
     common = set(in_good[0]).intersection(*in_good[1:])
     tried = set().union(*(run.tried for run in bad))  # what a failed run tried in any way makes no contrast
-    only = sorted(
-        action
-        for action in common
-        if not in_bad[action] and not tried.issuperset(_distinctive(action)) and not is_instruction(action)
-    )
+    only = sorted(action for action in common if not in_bad[action] and not tried.issuperset(_distinctive(action)))
     only = [each for each in only if not any(other != each and each.startswith(f"{other} ") for other in only)]
     for action in only[:_MOST_ACTIONS]:
         text = f"In the task {name}, all {len(good)} runs that passed used `{action}`, none of the {len(bad)} {which}."
@@ -205,14 +220,13 @@ def _same_check(bad: Sequence[Outline], which: str, found: dict[str, list[MinedL
     if any((run.failed_tests, run.checks) != (failed, checks) for run in bad):
         return
     (test,) = failed
-    if test.count("_") >= 2 and not is_instruction(test):
+    if test.count("_") >= 2 and is_test_name(test):
         text = f"In the task {name}, all {len(bad)} runs {which} did so in one of {checks} checks: {quoted(test)}."
         for run in bad:
             found[run.trace].append(MinedLesson("contrast", f"check/{bad[0].task}/{test}", text, ()))
 
 
 def _shown_task(run: Outline) -> str | None:
-    """Return what to call a task: its name, or the beginning of its text; None where that reads like an instruction."""
-    words = run.task.split()[:12]
-    text = f"`{run.name}`" if run.name else quoted(" ".join(words), 90)
-    return None if is_instruction(text) else text
+    """Return what to call a task: its name, or the beginning of its text; None where that orders something."""
+    text = run.name or " ".join(run.task.split()[:12])
+    return None if orders(text.replace("_", " ").replace("-", " ")) else quoted(text, 90)

@@ -11,11 +11,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from posixpath import basename
 
+from combee.redaction.orders import orders
 from combee.traces.mining.attempts import Attempt, carried, places, ran
-from combee.traces.mining.faults import ErrorLine, is_instruction, printed, quoted
+from combee.traces.mining.faults import ErrorLine, printed
 from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.missing import installed
 from combee.traces.mining.programs import READERS, RUNNERS
+from combee.traces.mining.quoting import prompt_form, quoted
 from combee.traces.mining.repairs import culprit
 from combee.traces.mining.shell import SimpleCommand, call_hash, core, names, other_options, similar, written_files
 
@@ -80,7 +82,7 @@ def find_unmended(row: Sequence[Attempt], handled: Sequence[MinedLesson]) -> tup
         if part.fed and part.program in RUNNERS:
             continue  # what it ran stands before the pipe
         if not any(name in line for name in written) and part.program not in {"python3", "node"}:
-            text = f"{quoted(line)} failed with {quoted(fault.line)} in run after run; no run got past it that way."
+            text = f"{quoted(line)} failed with {attempt.said()} in run after run; no run got past it that way."
             found.setdefault(key, MinedLesson("unmended", key, text, (attempt.step,), call_hash(part)))
     return list(found.values()), past
 
@@ -113,7 +115,7 @@ def find_errors(row: Sequence[Attempt], handled: Sequence[MinedLesson]) -> list[
         if fault.kind not in {"exception", "tool", "disk"} or attempt.command is None:
             continue
         if len(attempt.command) <= _LONGEST_SHOWN:
-            text = f"{quoted(fault.line)} was met in run after run, as after {quoted(attempt.command)}."
+            text = f"{attempt.said()} was met in run after run, as after {quoted(attempt.command)}."
             key = f"error/{fault.line}"
             found.setdefault(key, MinedLesson("error", key, text, (attempt.step,)))
     return list(found.values())
@@ -174,7 +176,7 @@ def _dead_end(thing: str, sign: str, failures: Sequence[tuple[Attempt, str]]) ->
     what = f"installing `{package}` with `{thing.rpartition(' ')[0]}`" if package else f"`{thing}`"
     times = "twice or more" if package else "three times or more"
     text = (
-        f"A dead end: {what}, tried {times} in one run, failed each time with {quoted(fault.line, 120)} ({variants})."
+        f"A dead end: {what}, tried {times} in one run, failed each time with {failures[-1][0].said(120)} ({variants})."
     )
     steps = tuple(attempt.step for attempt, _ in failures)
     return MinedLesson("dead_end", f"dead end/{thing}/{sign}", text, steps)
@@ -207,7 +209,11 @@ def find_hangs(row: Sequence[Attempt]) -> list[MinedLesson]:
 
 def find_slow(row: Sequence[Attempt], task: str, handled: Sequence[MinedLesson]) -> list[MinedLesson]:
     """Return the first own script that the time limit killed: of use where the runs of a task share it."""
-    if not task or is_instruction(task) or any(finding.kind == "hang" for finding in handled):
+    if (
+        not task
+        or orders(task.replace("-", " ").replace("_", " "))
+        or any(finding.kind == "hang" for finding in handled)
+    ):
         return []  # a script that talks to what hangs is not slow
     written: set[str] = set()
     for attempt in row:
@@ -232,10 +238,11 @@ def _hung(attempt: Attempt) -> SimpleCommand | None:
 
 def _asked(part: SimpleCommand, attempt: Attempt) -> MinedLesson | None:
     prompt = _PROMPT.search(printed(attempt.output)[-400:])
-    if prompt is None or is_instruction(prompt[1]):
+    if prompt is None:
         return None
     line = part.line
-    text = f"{quoted(line)} asks for input and was killed by the time limit at its prompt {quoted(prompt[1], 80)}."
+    asked = quoted(prompt_form(prompt[1]), 80)
+    text = f"{quoted(line)} asks for input and was killed by the time limit at its prompt {asked}."
     return MinedLesson("hang", f"hang/{line}/asks", text, (attempt.step,))
 
 

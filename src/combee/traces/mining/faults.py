@@ -1,7 +1,6 @@
 """What a failed call says went wrong: one line, its kind, what it is about, and a signature that runs share.
 
-Only lines of known shape are quoted, short, on one line; text that reads like an instruction to a model is never
-quoted, since what stands in a trace is data. Of a result that is one JSON value only its own top says whether the call
+Only lines of known shape are errors. Of a result that is one JSON value only its own top says whether the call
 failed: an `error` deep in what a tool found, or in a record that it shows, is data.
 """
 
@@ -16,12 +15,9 @@ from functools import lru_cache
 __all__ = [
     "ErrorLine",
     "fault_of",
-    "is_instruction",
     "last_line",
     "own_fault",
     "printed",
-    "quotable",
-    "quoted",
     "reply_error",
     "signature",
     "unwrapped",
@@ -92,9 +88,8 @@ def _words(value: object, depth: int = 0) -> str:
 
 
 _OUTPUT = re.compile(r"<output>\n?(.*?)(?:</output>|\Z)", re.DOTALL)
-_LONGEST_QUOTE = 160
 _SEARCHED = 20_000
-_SAYS_SOMETHING = r"(?!\W*(?:(?:none|null|false|ok)\W*$|(?:no|0) errors?\b))(?=.*[A-Za-z]{2})"
+_SAYS_SOMETHING = r"(?!\W*(?:(?:none|null|false|ok)\W*$|(?:no|0) errors?\b))(?=.*(?:[A-Za-z]{2}|[^\x00-\x7f]))"
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "disk",
@@ -166,16 +161,6 @@ _NOISE = re.compile(
     r"^\s*\d+:|pip's dependency resolver|^debconf:|LiteLLM|litellm|DeprecationWarning|^Traceback|^WARNING|^warning:",
     re.IGNORECASE,
 )
-_INSTRUCTION = re.compile(
-    r"\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|prior|above|earlier|instructions?|rules?)\b|"
-    r"\b(?:system prompt|you are now|as an ai|language model|assistant must|new instructions?)\b|"
-    r"\b(?:you (?:must|should|shall|have to)|agents? (?:must|should)|always|never)\b.{0,60}"
-    r"\b(?:run|execute|call|send|upload|post|install|delete|remove|reveal|print|write|trust|add|tell)\b|"
-    r"\b(?:important|attention|note to)\b.{0,20}\b(?:agent|assistant|model|ai)\b|"
-    r"\bcurl\b[^|]{0,200}\|\s*(?:ba|z)?sh\b.{0,40}\b(?:first|before|now|always)\b|"
-    r"</?(?:system|user|assistant|instructions?)>",
-    re.IGNORECASE | re.DOTALL,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +177,6 @@ class ErrorLine:
         return f"{self.kind}:{self.about or signature(self.line)}"
 
 
-def is_instruction(text: str) -> bool:
-    """Return whether a text reads like an instruction to a model, and so must not be quoted in a lesson."""
-    return _INSTRUCTION.search(text) is not None
-
-
 def signature(line: str) -> str:
     """Return the line without what differs from run to run: numbers, paths, quoted names, addresses."""
     line = re.sub(r"https?://\S+", "URL", line)
@@ -204,19 +184,6 @@ def signature(line: str) -> str:
     line = re.sub(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b", "HEX", line, flags=re.IGNORECASE)
     line = re.sub(r"\d+", "0", line)
     return " ".join(line.casefold().split())
-
-
-def quoted(text: str, limit: int = _LONGEST_QUOTE) -> str:
-    """Return a text as inline code on one line, shortened in the middle with a mark."""
-    line = " ".join(text.split()).replace("`", "'")
-    if len(line) > limit:
-        line = f"{line[: limit * 2 // 3].rstrip()} … {line[-limit // 4 :].lstrip()}"
-    return f"`{line}`"
-
-
-def quotable(command: str) -> bool:
-    """Whether a command stands in inline code as it ran: on one line, without backticks and runs of blanks."""
-    return not re.search(r"[`\n\t]|  ", command)
 
 
 def printed(output: str) -> str:
@@ -229,7 +196,7 @@ def last_line(output: str) -> ErrorLine | None:
     """Return the last line of an output that is known to be a failure's, where it has a word of failing in it."""
     lines = [line.strip() for line in printed(output)[-2000:].splitlines() if line.strip()]
     line = lines[-1] if lines else ""
-    if len(line) > 200 or not _LAST_LINE.search(line) or _NOISE.search(line) or is_instruction(line):
+    if len(line) > 200 or not _LAST_LINE.search(line) or _NOISE.search(line):
         return None
     return ErrorLine("tool", " ".join(line.split()))
 
@@ -243,7 +210,7 @@ def own_fault(output: str, programs: Iterable[str]) -> ErrorLine | None:
         rf"^(?:{names})(?:\[\d+\])?:? (?i:fatal |fatal error|error): .*[A-Za-z]{{3}}.*$", printed(output), re.MULTILINE
     )
     line = "" if said is None else " ".join(said[0].split())
-    return ErrorLine("tool", line) if line and not is_instruction(line) else None
+    return ErrorLine("tool", line) if line else None
 
 
 @lru_cache(maxsize=8192)
@@ -255,7 +222,7 @@ def fault_of(output: str) -> ErrorLine | None:
     text = printed(output)
     is_json, said = reply_error(text)
     if is_json:
-        return ErrorLine("tool", said) if said and not is_instruction(said) else None
+        return ErrorLine("tool", said) if said else None
     if len(text) > _SEARCHED:
         text = text[: _SEARCHED // 2] + "\n" + text[-_SEARCHED // 2 :]
     for kind, pattern in _KINDS:
@@ -265,5 +232,5 @@ def fault_of(output: str) -> ErrorLine | None:
             named = match.groupdict()
             line = " ".join((named.get("said") or match[0]).split())
             about = (named.get("about") or named.get("library") or "").split("." if kind == "module" else "\n")[0]
-            return None if is_instruction(line) else ErrorLine(kind, line, about)
+            return ErrorLine(kind, line, about)
     return None

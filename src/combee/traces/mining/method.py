@@ -64,7 +64,7 @@ def _cited(finding: MinedLesson, trace: Trace) -> str:
     """Return the lesson with its trace and steps: they stand in the reflection, so that the lesson itself can recur."""
     steps = ", ".join(map(str, finding.steps))
     where = f"trace {trace.id}" + (f", step {steps}" if steps else "")
-    return f"{finding.text} ({where})"
+    return f"{finding.text} ({where}; words of {' and '.join(finding.origin)})"
 
 
 _MISTAKES, _STRATEGIES = "COMMON MISTAKES TO AVOID", "STRATEGIES & INSIGHTS"

@@ -19,9 +19,10 @@ from combee.traces.mining.attempts import (
     sets_up,
     world_changed,
 )
-from combee.traces.mining.faults import ErrorLine, quotable, quoted
+from combee.traces.mining.faults import ErrorLine
 from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.programs import ALIKE, BRINGS, CODE, ONLY_ASKS, READERS
+from combee.traces.mining.quoting import is_identifier, quotable, quoted
 from combee.traces.mining.shell import SimpleCommand, base_package, called, core, here_documents, parts, same_call
 
 __all__ = ["INSTALLERS", "find_absent", "find_missing", "installed", "said", "stand_in"]
@@ -57,6 +58,8 @@ def find_missing(row: Sequence[Attempt]) -> list[MinedLesson]:
         fault = attempt.fault
         if fault is None or fault.kind not in {"command", "module"} or fault.about in found:
             continue
+        if not is_identifier(fault.about, attempt.own):
+            continue
         finding = _brought(fault, place, row) or stand_in(fault, place, row) or _without(fault, place, row)
         if finding is not None:
             found[fault.about] = finding
@@ -81,7 +84,7 @@ def _joined(found: list[MinedLesson], row: Sequence[Attempt]) -> list[MinedLesso
         bare = " after installs with `--no-deps`" if all("--no-deps" in each for each in installs) else ""
         text = (
             f"{quoted(part.line)} stopped at one missing module after the other{bare} "
-            f"({', '.join(f'`{name}`' for name in names)}): install all of them at once, {quoted(packages, 300)}."
+            f"({', '.join(f'`{name}`' for name in names)}): all that it took was {quoted(packages, 300)}."
         )
         out = [each for each in out if each not in links]
         steps = (links[0].steps[0], links[-1].steps[-1])
@@ -202,7 +205,7 @@ def find_absent(row: Sequence[Attempt], handled: Sequence[MinedLesson]) -> tuple
             since = -1 if fault.kind == "command" else place
             if _got_past(fault, attempt, [row[at] for at in sorted(others) if at > since]):
                 past.add(key)
-        if key in found or not _asked_for(fault, attempt):
+        if key in found or not _asked_for(fault, attempt) or not is_identifier(fault.about, attempt.own):
             continue
         what = "program" if fault.kind == "command" else "Python module"
         text = (

@@ -17,16 +17,18 @@ from combee.traces.mining.attempts import (
     acts,
     changed_files,
     changes_the_world,
+    denies,
     edits_in_place,
     folder,
     ran,
     sets_up,
     world_changed,
 )
-from combee.traces.mining.faults import ErrorLine, quotable, quoted
+from combee.traces.mining.faults import ErrorLine
 from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.missing import INSTALLERS, installed
 from combee.traces.mining.programs import ALIKE, ONLY_ASKS, READERS, RUNNERS
+from combee.traces.mining.quoting import quotable, quoted
 from combee.traces.mining.shell import (
     SimpleCommand,
     core,
@@ -44,6 +46,7 @@ __all__ = ["culprit", "find_quoting", "find_repairs"]
 
 _WINDOW = 8
 _MOST_CHANGED = 4
+_SOON_AFTER = 3
 _LONGEST = 200
 _QUOTES = re.compile(r"[\"'\\]")
 _BY_SHELL = re.compile(r"^(?:sudo )?(?:ba|z)sh -l?c ")
@@ -81,14 +84,35 @@ def find_repairs(row: Sequence[Attempt]) -> list[MinedLesson]:
         fault = attempt.fault
         if not attempt.failed or fault is None:
             continue
-        if fault.kind in _HANDLED:
-            finding = _requoted(place, row, fault)
-        else:
-            finding = _shell(place, row, fault) if attempt.command is not None else _tool(place, row, fault)
+        if attempt.command is None:
+            continue
+        finding = (_requoted if fault.kind in _HANDLED else _shell)(place, row, fault)
+        if finding is not None and _undone(finding, row):
+            continue
         if finding is not None and (finding.key, finding.text) not in mended:
             mended.add((finding.key, finding.text))
             found.append(finding)
     return found
+
+
+def _undone(finding: MinedLesson, row: Sequence[Attempt]) -> bool:
+    """Whether the rest of the run shows that what worked did not: it failed alike later, or its result was denied."""
+    at = next((at for at, attempt in enumerate(row) if attempt.step == finding.steps[-1]), len(row))
+    fixed = row[at] if at < len(row) else None
+    if fixed is None:
+        return False
+    failed = next(attempt.fault for attempt in row if attempt.step == finding.steps[0])
+    rest = row[at + 1 :]
+    again = any(
+        attempt.command == fixed.command
+        and attempt.failed
+        and attempt.fault
+        and failed
+        and attempt.fault.signature == failed.signature
+        for attempt in rest
+    )
+    own = any(part.program in RUNNERS or part.program.startswith("./") for part in fixed.parts)
+    return again or (own and any(denies(attempt.output) for attempt in rest[:_SOON_AFTER]))
 
 
 def _shell(place: int, row: Sequence[Attempt], fault: ErrorLine) -> MinedLesson | None:
@@ -182,7 +206,7 @@ def _repaired(
     return MinedLesson(
         "repair",
         f"repair/{action}/{fault.signature}/{change}",
-        f"{quoted(failed)} failed with {quoted(fault.line)}; {quoted(worked)} worked.",
+        f"{quoted(failed)} failed with {first.said()}; {quoted(worked)} worked.",
         (first.step, later.step),
     )
 
@@ -258,55 +282,11 @@ def _until(
     return MinedLesson(
         "until",
         f"until/{part.action}/{fault.signature}/{act.action}",
-        f"{quoted(part.text)} failed with {quoted(fault.line)} until {quoted(act.text)} was run; then it worked.",
+        f"{quoted(part.text)} failed with {row[place].said()} until {quoted(act.text)} was run; then it worked.",
         (row[place].step, row[offset].step),
     )
 
 
-def _tool(place: int, row: Sequence[Attempt], fault: ErrorLine) -> MinedLesson | None:
-    """A call of a tool that is no shell: the next one of the same tool that worked, with one argument changed."""
-    first = row[place]
-    failures = 1
-    for attempt in row[place + 1 : place + 1 + _WINDOW]:
-        if attempt.tool != first.tool:
-            continue
-        if attempt.worked is False:
-            failures += 1
-            first = attempt if attempt.fault and attempt.fault.signature == fault.signature else first
-            continue
-        if attempt.worked is None:
-            continue
-        mine, theirs = first.fields, attempt.fields
-        changed = [name for name in mine if name in theirs and mine[name] != theirs[name]]
-        if mine.keys() != theirs.keys() or len(changed) != 1:
-            return None
-        said = _difference(mine[changed[0]], theirs[changed[0]])
-        if said is None:
-            return None
-        times = "" if failures == 1 else f" {failures} times"
-        return MinedLesson(
-            "repair",
-            f"repair/{first.tool}/{fault.signature}/{changed[0]}/{said}",
-            f"The tool `{first.tool}` failed{times} with {quoted(fault.line)}; "
-            f"it worked when `{changed[0]}` was {said}.",
-            (row[place].step, attempt.step),
-        )
-    return None
-
-
-def _difference(old: str, new: str) -> str | None:
-    """Return in words how an argument was changed, or None where that takes more than a line."""
-    if old.strip() == new.strip():
-        blanks = len(new) - len(new.lstrip(" "))
-        if new.lstrip(" ") == old.lstrip(" "):
-            return f"given with its {blanks} leading blanks"
-        return None
-    if "\n" in old or "\n" in new or max(len(old), len(new)) > 120:
-        return None
-    return f"{quoted(new)} instead of {quoted(old)}"
-
-
-_SOON_AFTER = 3
 _FORMS = (
     ('"(" unexpected', re.compile(r"[<>]\([^()\n]{1,80}\)"), "the shell is no bash and does not know"),
     ("Bad sub", re.compile(r"\$\{[^{}\n]{0,80}[\[(\"' ][^{}\n]{0,80}\}"), "in double quotes the shell reads"),
@@ -340,7 +320,7 @@ def _form(attempt: Attempt, command: str, fault: ErrorLine, later: Sequence[Atte
             again = other.command or ""
             if program and re.search(rf"\b{re.escape(program)}\b", again) and not pattern.search(again):
                 shown = f"{quoted(form[0].strip(), 60)} in a call of `{program}`"
-                text = f"{quoted(fault.line, 80)}: {why} {shown}; without it the call worked."
+                text = f"{attempt.said(80)}: {why} {shown}; without it the call worked."
                 return MinedLesson("shell", f"shell/{said}", text, (attempt.step, other.step))
     return None
 
@@ -361,7 +341,7 @@ def _nested(attempt: Attempt, command: str, fault: ErrorLine, later: Sequence[At
         if outer and inner and written_files(again) & written_files(command):
             text = (
                 f"A here-document inside another one needs an end word of its own: with `{fault.about}` for both the "
-                f"shell said {quoted(fault.line, 80)}; with `{outer[0]}` and `{inner[0]}` it worked."
+                f"shell said {attempt.said(80)}; with `{outer[0]}` and `{inner[0]}` it worked."
             )
             return MinedLesson("shell", "shell/nested here-document", text, (attempt.step, other.step))
     return None

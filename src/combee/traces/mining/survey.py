@@ -6,14 +6,13 @@ shortest text of its key), so that a lesson that recurs is one bullet with many 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from combee.redaction import Trace
 from combee.traces.mining.attempts import attempts
 from combee.traces.mining.contrast import Outline, contrast, find_flips, outline
-from combee.traces.mining.corrections import find_corrections
 from combee.traces.mining.dead_ends import (
     find_dead_ends,
     find_errors,
@@ -22,17 +21,19 @@ from combee.traces.mining.dead_ends import (
     find_unmended,
     installs_in_one,
 )
-from combee.traces.mining.faults import quoted
-from combee.traces.mining.lesson import MinedLesson
+from combee.traces.mining.lesson import HeldBack, MinedLesson, Standing, sifted
 from combee.traces.mining.missing import find_absent, find_missing
+from combee.traces.mining.quoting import quoted
 from combee.traces.mining.repairs import find_quoting, find_repairs
+from combee.traces.mining.tools import find_refusals, find_tool_repairs
+from combee.traces.mining.users import Users, users_of, what_users_said
 
 __all__ = ["Survey", "findings", "survey"]
 
 _MOST_A_RUN = 24
 _SAID_OFTEN = 3
 _NO_MATTER = ("-q", "-v", "-y", "--quiet", "--no-cache-dir", "--timeout", "--retries", "--progress-bar", "--verbose")
-_LEAST_RUNS = {"absent": 3, "unmended": 3, "error": 3, "slow": 3}
+_LEAST_RUNS = {"absent": 3, "unmended": 3, "error": 3, "slow": 3, "refusal": 3}
 """Kinds that say something only where several runs agree."""
 
 
@@ -41,6 +42,8 @@ class Survey:
     """What was found in each run, by trace id; the texts are those that all runs share."""
 
     by_trace: Mapping[str, tuple[MinedLesson, ...]]
+    held: tuple[HeldBack, ...] = ()
+    """What was left out because another one than the agent wrote it."""
 
     def support(self) -> dict[str, int]:
         """Return in how many runs each lesson was found."""
@@ -51,45 +54,54 @@ class Survey:
         return dict(counts)
 
 
-def findings(trace: Trace) -> tuple[tuple[MinedLesson, ...], Outline]:
-    """Return what one run teaches by itself, and its outline for comparing it with others."""
+def findings(trace: Trace, users: Users | None = None) -> tuple[tuple[MinedLesson, ...], tuple[HeldBack, ...], Outline]:
+    """Return what one run teaches by itself, what of it is held back, and its outline for comparing it with others."""
     row = attempts(trace)
+    who = users or users_of(trace)
+    standing, turns = Standing(trace, who), what_users_said(trace, who)
     missing = find_missing(row)
     absent, past = find_absent(row, missing)
     found = [
         *missing,
         *absent,
         *find_repairs(row),
+        *find_tool_repairs(row, who),
         *find_quoting(row),
         *find_hangs(row),
         *find_flips(row),
         *find_dead_ends(row),
-        *find_corrections(trace),
+        *turns.corrections,
     ]
     unmended, more = find_unmended(row, found)
     found += unmended
     found += find_errors(row, found)
+    found += find_refusals(row, found)
     found += find_slow(row, trace.meta.get("task_id", ""), found)
-    return tuple(found[:_MOST_A_RUN]), outline(trace, row, past | more)
+    said, held = sifted(found[:_MOST_A_RUN], standing)
+    errors = ((each.step, each.fault.line, each.form) for each in row if each.failed and each.fault)
+    held += [*turns.held, *standing.unquoted(errors), *standing.called_out()]
+    return tuple(said), tuple(dict.fromkeys(held)), outline(trace, row, past | more)
 
 
-def survey(traces: Iterable[Trace]) -> Survey:
+def survey(traces: Iterable[Trace], users: Users | None = None) -> Survey:
     """Look through runs one by one, holding one at a time; traces are to be redacted before.
 
     Runs of different tenants or clearances are never compared: no text of the ones gets into a lesson of the others.
     """
     own: dict[tuple[str, str], dict[str, tuple[MinedLesson, ...]]] = defaultdict(dict)
     outlines: dict[tuple[str, str], list[Outline]] = defaultdict(list)
+    held: list[HeldBack] = []
     for trace in traces:
         group = (trace.labels.get("tenant", ""), trace.labels.get("clearance", ""))
-        own[group][trace.id], seen = findings(trace)
+        own[group][trace.id], kept_back, seen = findings(trace, users)
+        held += kept_back
         outlines[group].append(seen)
     found: dict[str, tuple[MinedLesson, ...]] = {}
     for group, by_trace in own.items():
         across = contrast(outlines[group])
         merged = {name: (*alone, *across.get(name, ())) for name, alone in by_trace.items()}
         found |= installs_in_one(_settled(_true_across(merged, outlines[group])))
-    return Survey(found)
+    return Survey(found, tuple(held))
 
 
 def _true_across(
@@ -101,6 +113,9 @@ def _true_across(
     installs: dict[str, str] = {}
     for thing, line in (pair for run in outlines for pair in run.installs):
         installs[thing] = min(installs.get(thing, line), line, key=lambda each: (len(each), each))
+    has = Counter(thing for run in outlines for thing, sure in run.used if sure)
+    perhaps = {thing for run in outlines for thing, _ in run.used}
+    missed = Counter(key for found in by_trace.values() for key in {each.key for each in found})
     fed = {each.key: each for found in by_trace.values() for each in found if each.key.endswith("/fed")}
     feedable = {each.line for each in fed.values()}
 
@@ -111,10 +126,19 @@ def _true_across(
             return _got_past(each, thing, installs[thing])
         if each.key in past:
             return None
+        if each.kind == "absent" and (thing := each.key.removeprefix("absent/")) in perhaps:
+            return _absent_in_some(each, missed[each.key], has[thing]) if thing in has else None
         program = hash(each.key.split("/", 1)[1].split(" ")[0])
         return None if each.kind == "unmended" and (each.line in worked or program in feedable) else each
 
     return {name: tuple(filter(None, map(as_others_have_it, found))) for name, found in by_trace.items()}
+
+
+def _absent_in_some(each: MinedLesson, missed: int, there: int) -> MinedLesson:
+    """Return that something was missing in some runs and used in others: then nobody can plan without it."""
+    head = each.text.partition(" in run after run")[0]
+    others = "another one" if there == 1 else f"{there} others"
+    return replace(each, text=f"{head} in {missed} runs, and there in {others}: look before you count on it.")
 
 
 def _got_past(end: MinedLesson, thing: str, line: str) -> MinedLesson | None:

@@ -1,7 +1,7 @@
 """Other readings of a text: what a terminal, a decoder or a reader who joins wrapped lines would see.
 
 A secret can be hidden from a search without being hidden from anybody else: colour codes or NULs inside it, percent
-signs, a line break where a window ended. `scrub` takes out what nobody sees, and its result is what is stored; a `View`
+signs, a line break where a window ended. `scrub` takes out what nobody sees: its result is what is stored. A `Reading`
 is only searched, and what is found there is mapped back to the places of the stored text.
 """
 
@@ -14,10 +14,12 @@ from dataclasses import dataclass
 
 from combee.redaction.spans import Span
 
-__all__ = ["View", "decoded", "joined", "scrub"]
+__all__ = ["Reading", "decoded", "joined", "scrub"]
 
+# After a lone escape only the letters that terminals know go: another may be the first letter of a secret.
 _ESCAPE = re.compile(
-    r"\x1b(?:\][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)|[PX^_][^\x1b\n]{0,2048}\x1b\\|\[[0-?]*[ -/]*[@-~]?|[ -/]*[0-~]?)"
+    r"\x1b(?:\][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)|[PX^_][^\x1b\n]{0,2048}\x1b\\|\[[0-?]*[ -/]*[@-~]?|[()][B0]|\]"
+    r"|(?:[ -/]+[0-~]|[78=>cDEHMNOZ])(?![A-Za-z0-9_-]))?"
     r"|\x9b[0-?]*[ -/]*[@-~]"
 )
 _CONTROLS = bytes({*range(0x20), 0x7F} - {0x09, 0x0A, 0x0D})
@@ -47,7 +49,7 @@ def scrub(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Reading:
     """A text as it reads otherwise. Piece k begins at `starts[k]` and stands for `places[k]`, begin and end."""
 
     text: str
@@ -68,7 +70,7 @@ class View:
         return begin, end
 
 
-def _view(text: str, begin: int, end: int, changes: Iterator[tuple[int, int, str]]) -> View:
+def _view(text: str, begin: int, end: int, changes: Iterator[tuple[int, int, str]]) -> Reading:
     """Make the view of `text[begin:end]` in which each change (from, to, what stands there) is made."""
     parts: list[str] = []
     starts: list[int] = []
@@ -82,7 +84,7 @@ def _view(text: str, begin: int, end: int, changes: Iterator[tuple[int, int, str
                 parts.append(piece)
                 size += len(piece)
         at = stop
-    return View("".join(parts), tuple(starts), tuple(places))
+    return Reading("".join(parts), tuple(starts), tuple(places))
 
 
 _ENTITIES = {"amp": "&", "quot": '"', "apos": "'", "lt": "<", "gt": ">"}
@@ -112,7 +114,7 @@ _ENCODED = re.compile(
 )
 
 
-def decoded(text: str) -> Iterator[View]:
+def decoded(text: str) -> Iterator[Reading]:
     r"""Yield what a decoder reads otherwise (`%41`, `\u0041`, entities, wide letters), and what is near."""
     if text.isascii() and not any(sign in text for sign in _SIGNS):
         return
@@ -126,7 +128,7 @@ def decoded(text: str) -> Iterator[View]:
         yield _decoded_part(text, near)
 
 
-def _decoded_part(text: str, near: list[re.Match[str]]) -> View:
+def _decoded_part(text: str, near: list[re.Match[str]]) -> Reading:
     begin, end = max(0, near[0].start() - _REACH), min(len(text), near[-1].end() + _REACH)
     return _view(text, begin, end, ((*match.span(), _instead(match)) for match in near))
 
@@ -164,7 +166,7 @@ _LAST_PIECE = re.compile(rf"(?=[{_TOKEN}]{{0,200}}\d)[{_TOKEN}]+[\"'\\,;)\]}}]{{
 Break = tuple[int, int]
 
 
-def joined(text: str) -> Iterator[list[tuple[View, tuple[Break, ...]]]]:
+def joined(text: str) -> Iterator[list[tuple[Reading, tuple[Break, ...]]]]:
     """Yield the places where a line may have been broken inside of a key: joined, with the breaks, begin and end.
 
     Where a word may go on over several lines, each number of them is a reading, the longest first. Only words that are
@@ -191,7 +193,7 @@ def _groups(breaks: Iterable[tuple[int, int, bool]]) -> Iterator[list[Break]]:
         yield group
 
 
-def _part(text: str, breaks: Sequence[Break]) -> tuple[View, tuple[Break, ...]]:
+def _part(text: str, breaks: Sequence[Break]) -> tuple[Reading, tuple[Break, ...]]:
     begin = max(0, breaks[0][0] - _REACH, text.rfind("\n", 0, breaks[0][0]) + 1)
     following = text.find("\n", breaks[-1][1])
     end = min(len(text) if following < 0 else following, breaks[-1][1] + _REACH)

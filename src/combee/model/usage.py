@@ -1,0 +1,72 @@
+"""What a call was charged, from any form in which endpoints count tokens; where parts and total differ, the dearer.
+
+Thinking is output and is billed. OpenAI counts it inside `completion_tokens`, xAI and Gemini beside it, and some
+servers show it in the total alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from combee.model.types import Usage
+
+__all__ = ["find_usage", "read_usage"]
+
+_PROMPT = ("prompt_tokens", "input_tokens", "promptTokenCount", "prompt_token_count", "prompt_eval_count")
+_COMPLETION = ("completion_tokens", "output_tokens", "candidatesTokenCount", "candidates_token_count", "eval_count")
+_TOTAL = ("total_tokens", "totalTokenCount", "total_token_count")
+_INSIDE = ("completion_tokens_details", "output_tokens_details")
+_BESIDE = ("thoughtsTokenCount", "thoughts_token_count")
+_CACHED = ("prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens", "cachedContentTokenCount")
+_CACHED_IN = ("prompt_tokens_details", "input_tokens_details")
+_COUNTS = ("usage", "usageMetadata", "usage_metadata")
+_AROUND = ("error", "metadata", "x_groq", "response", "detail")
+_MOST = 1e12
+
+
+def _count(value: object) -> int:
+    """Return a number of tokens; 0 for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return int(value) if 0 < value < _MOST else 0
+
+
+def _first(raw: Mapping[str, Any], names: tuple[str, ...]) -> int:
+    return next((count for count in (_count(raw.get(name)) for name in names) if count), 0)
+
+
+def _inside(raw: Mapping[str, Any], places: tuple[str, ...], name: str) -> int:
+    parts = (raw.get(place) for place in places)
+    return max((_count(part.get(name)) for part in parts if isinstance(part, dict)), default=0)
+
+
+def read_usage(raw: object) -> Usage | None:
+    """Return the tokens that the endpoint counted, or None where it did not (all zero counts as not said)."""
+    if not isinstance(raw, dict):
+        return None
+    prompt, completion, total = _first(raw, _PROMPT), _first(raw, _COMPLETION), _first(raw, _TOTAL)
+    cached = _inside(raw, _CACHED_IN, "cached_tokens") or _first(raw, _CACHED)
+    if "cache_read_input_tokens" in raw and cached > prompt:  # Anthropic counts what came from the cache beside
+        prompt += cached + _count(raw.get("cache_creation_input_tokens"))
+    thinking = _inside(raw, _INSIDE, "reasoning_tokens") or _count(raw.get("reasoning_tokens"))
+    beside = _first(raw, _BESIDE)
+    if not prompt and total > completion + beside and completion:
+        prompt = total - completion - beside
+    if beside or thinking > completion or not total:
+        completion += beside or thinking
+    if prompt or not completion:
+        completion = max(completion, total - prompt)
+    usage = Usage(prompt, completion, cached)
+    return usage if usage.prompt or usage.completion else None
+
+
+def find_usage(data: object, depth: int = 3) -> Usage | None:
+    """Return the usage that stands anywhere an endpoint puts it: in a reply, an error, or beside one."""
+    if isinstance(data, list):
+        return next((usage for usage in (find_usage(part, depth - 1) for part in data[:8]) if usage), None)
+    if not isinstance(data, dict) or depth < 0:
+        return None
+    stated = (read_usage(data.get(name)) for name in _COUNTS)
+    around = (find_usage(data.get(name), depth - 1) for name in _AROUND)
+    return next((usage for found in (stated, around) for usage in found if usage is not None), None)

@@ -1,0 +1,447 @@
+"""The one settings model: combee.toml, a swarm's file, options and Python calls are all checked here, by pydantic.
+
+Every key has a type, a range, a default and a description; `combee config schema` prints them for editors. A table
+whose settings belong to a lower room (`[learn]`, `[model]`) is made from the dataclass of that room, so nothing is
+said twice. What cannot be used is a `UsageError` with file, line, key and the nearest key there is.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import os
+import textwrap
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    Strict,
+    create_model,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from combee.errors import UsageError
+from combee.files import real_path
+from combee.kernel.aggregate import BASELINES
+from combee.kernel.journal import JSON
+from combee.kernel.learn import LearnConfig
+from combee.model.local import is_local
+from combee.model.prices import Price
+from combee.model.settings import LIMITS, LOCAL_OUTPUT, ROLES, ModelSettings, refuse_secret
+from combee.run.folders import refuse_device
+from combee.run.settings_sources import Layer, Place, checked, layer_of_set, leaves, read_layer
+from combee.tasks import DATA_VARIABLE, NAMES
+
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
+
+__all__ = ["CONFIG_NAME", "Limits", "Settings", "Table", "read_settings", "table_of"]
+
+CONFIG_NAME = "combee.toml"
+
+
+def _whole(value: object) -> object:
+    """2e6 is a whole number to whoever writes it."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_LARGEST = 2**63 - 1  # numbers are stored as 64-bit integers
+Whole = Annotated[int, Strict(), Field(ge=-_LARGEST - 1, le=_LARGEST), BeforeValidator(_whole)]
+Natural = Annotated[int, Strict(), Field(ge=0, le=_LARGEST), BeforeValidator(_whole)]
+Count = Annotated[int, Strict(), Field(ge=1, le=_LARGEST), BeforeValidator(_whole)]
+Share = Annotated[float, Strict(), Field(gt=0, le=1)]
+Positive = Annotated[float, Strict(), Field(gt=0)]
+Amount = Annotated[float, Strict(), Field(ge=0)]
+Text = Annotated[str, Strict(), Field(pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")]
+
+
+def _real(text: str) -> str:
+    """A run is gone on with from any folder, so it keeps whole paths; what is not there is left to who looks for it."""
+    path = Path(text)
+    refuse_device(path)
+    return text if text in NAMES or not os.path.lexists(path) else str(real_path(path))
+
+
+ExistingPath = Annotated[Text, AfterValidator(_real)]
+
+
+class Table(BaseModel):
+    """A table of settings: only known keys, and no value is bent into the type that it should have had."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, protected_namespaces=())
+    documented: ClassVar[type | None] = None
+    """The class that has the docstrings of the keys; None: this one."""
+
+    def given(self) -> dict[str, Any]:
+        """Return what was set, as JSON: no default."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Describe each key by the docstring below it; read here, as only a schema needs it."""
+        schema = handler.resolve_ref_schema(handler(core))
+        for base in cls.__mro__:
+            if issubclass(base, Table) and base is not Table:
+                for key, text in _docs(base.documented or base).items():
+                    schema["properties"].get(key, {}).setdefault("description", text)
+        for value in schema["properties"].values():
+            value.pop("title", None)
+        return schema
+
+
+def table_of(
+    name: str,
+    source: type,
+    doc: str,
+    *,
+    without: Sequence[str] = (),
+    checks: Mapping[str, Any] | None = None,
+    **types: Any,
+) -> type[Table]:
+    """Return the table whose keys are the fields of a dataclass, with its defaults and the docstrings below them.
+
+    Args:
+        name: Of the table's class.
+        source: The dataclass. Its kinds of numbers (`Count`, `Share`, ...) get the ranges that those have here.
+        doc: What the table is for.
+        without: Fields that are no keys.
+        checks: Validators of pydantic's by name.
+        types: Types of fields that need another one here, and further fields, as (type, Field).
+    """
+    kinds = {"Whole": Whole, "Natural": Natural, "Count": Count, "Share": Share, "Positive": Positive}
+    kinds |= {"Amount": Amount, "str": Text}
+    hints = typing.get_type_hints(source, localns=kinds, include_extras=True)
+    fields: dict[str, Any] = {}
+    for item in dataclasses.fields(source):
+        if item.name in without:
+            continue
+        default = item.default_factory() if item.default_factory is not dataclasses.MISSING else item.default
+        missing = default is dataclasses.MISSING
+        hint = types.pop(item.name, hints[item.name])
+        about = Field(None if missing else default)
+        fields[item.name] = (hint | None if missing else hint, about)
+    more = {**fields, **types, "documented": (ClassVar[type], source)}
+    return create_model(name, __base__=Table, __doc__=doc, __validators__=dict(checks or {}), **more)
+
+
+@cache
+def _docs(source: type) -> dict[str, str]:
+    """Return the docstrings below the fields of a class."""
+    body = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(source))).body[0]).body
+    found: dict[str, str] = {}
+    for field, doc in itertools.pairwise(body):
+        match field, doc:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[name] = inspect.cleandoc(text)
+    return found
+
+
+class Tasks(Table):
+    """What is learned from: tasks, or recorded traces."""
+
+    source: ExistingPath | None = None
+    """A .jsonl or .csv file, a folder with train, val and test files, finer or formula. [tags: built-in practice]"""
+    question: Text | None = None
+    """Column with the question. [found by its usual names]"""
+    answer: Text | None = None
+    """Column with the right answer. [found by its usual names]"""
+    id: Text | None = None
+    """Column with the row's id. [found by its usual names]"""
+    scorer: Text | None = None
+    """exact, numeric:0.01, tags, regex, or package.module:function. [by the shape of the rows]"""
+    train: Count | None = None
+    """Training rows to use."""
+    val: Natural | None = None
+    """Validation rows to use."""
+    test: Natural | None = None
+    """Test rows to use."""
+    seed: Whole = 0
+    """Decides how a single file is cut into train, val and test."""
+    data_dir: ExistingPath | None = None
+    """Folder that holds finer/ and formula/. [$COMBEE_DATA]"""
+    traces: ExistingPath | None = Field(default=None, validation_alias=AliasChoices("traces", "from"))
+    """File or folder of recorded traces, to learn from those in place of tasks."""
+    format: Text | None = None
+    """Format of the traces. [found by content]"""
+    users: Literal["auto", "developers", "customers", "graders"] = "auto"
+    """Who speaks as the user in the traces: only a developer's corrections are learned. [judged run by run]"""
+    redact: bool = True
+    """Take secrets out of traces before anything is kept."""
+    patterns: dict[Text, Text] | list[Text] = {}
+    """Further secrets in traces: a regular expression for each kind. (A run keeps the names of the kinds only.)"""
+
+
+class Agent(Table):
+    """Who works on the tasks, and how it learns."""
+
+    kind: Literal["lexical", "ace"] = "lexical"
+    """lexical: embedded, no model, no key. ace: the models of [model]."""
+    method: Text = "ace"
+    """How the playbook is learned: ace, gepa, or a method that an installed package adds."""
+    prompts: ExistingPath | None = None
+    """Folder with prompts of your own."""
+    reflection_rounds: Count = 1
+    """Times a model reflects on one run."""
+    metric_calls: Count | None = None
+    """Rollouts that gepa may count."""
+    forget: Positive | None = None
+    """Simulated forgetting of the lexical agent: its m0, in lessons of one call."""
+    output_limit: Count | None = None
+    """Tokens that one call of the lexical agent's curator may write."""
+
+
+class Limits(Table):
+    """What may be spent; without a key there is no limit."""
+
+    max_cost: Positive | None = None
+    """US dollars."""
+    max_calls: Count | None = None
+    """Calls of models."""
+    max_tokens: Count | None = None
+    """Prompt and reply tokens together."""
+    max_minutes: Positive | None = None
+    """Minutes of work, over all resumes."""
+
+
+class Budget(Limits):
+    """What the whole run may spend, and single roles inside it."""
+
+    generator: Limits | None = None
+    """Limits of answering alone."""
+    reflector: Limits | None = None
+    """Limits of reflecting alone."""
+    curator: Limits | None = None
+    """Limits of aggregating alone."""
+
+
+class ModelPrice(Table):
+    """US dollars per million tokens."""
+
+    input: Amount
+    """Of the prompt."""
+    output: Amount
+    """Of the reply."""
+    cached: Amount | None = None
+    """Of prompt tokens that the provider has in its cache. [as input]"""
+
+
+class Guard(Table):
+    """What each update is checked against, and who is told."""
+
+    alert_command: Text | Annotated[list[Text], Field(min_length=1)] | None = None
+    """A command that gets each alert as JSON on its standard input: "notify-send combee", or a list of words."""
+    alert_timeout: Positive = 10.0
+    """Seconds that the command may take."""
+    min_entries: Count = 1
+    """Fewest lessons that a step with three or more reflections must give."""
+    tenants: list[Text] | None = None
+    """Only samples with one of these labels `tenant` reach the playbook. [all]"""
+    clearance: Text | None = None
+    """The clearance that the playbook's readers have."""
+
+
+def _no_secret(value: Any, info: Any) -> Any:
+    try:
+        refuse_secret(info.field_name, value)
+    except UsageError as error:
+        raise PydanticCustomError("refused", "{said}", {"said": error.message, "hint": error.hint or ""}) from None
+    return value
+
+
+def model_table(name: str, doc: str, **more: Any) -> type[Table]:
+    """Return a table with the keys of a model, and more."""
+    checks = {"no_secret": field_validator("*")(cast("Callable[..., Any]", _no_secret))}
+    return table_of(name, ModelSettings, doc, without=("price",), checks=checks, **more)
+
+
+if TYPE_CHECKING:
+
+    class Learn(Table):
+        """The loop that learns; `Settings.learn_config` has its values with their types."""
+
+    class Model(Table):
+        """Models of the roles; `Settings.model_of` has their values with their types."""
+
+else:
+    Learn = table_of(
+        "Learn",
+        LearnConfig,
+        "The loop that learns.",
+        aggregate=Literal[tuple(sorted(BASELINES))],
+        candidates=Annotated[tuple[Count, ...], Field(strict=False)],
+    )
+    RoleModel = model_table("RoleModel", "The model of one role; what is left out is as in [model].")
+    Model = model_table(
+        "Model",
+        "Models of OpenAI-compatible endpoints, or local ones.",
+        **{role: (RoleModel | None, Field(None, description=f"Model of the {role} alone.")) for role in ROLES},
+    )
+
+
+class Settings(Table):
+    """Everything that one run can be told: the tables of combee.toml with what was given elsewhere over them."""
+
+    tasks: Tasks = Tasks()
+    """What is learned from."""
+    agent: Agent = Agent()
+    """Who works on the tasks."""
+    model: Model = Model()
+    """The models behind the roles of `ace`."""
+    learn: Learn = Learn()
+    """How a run learns."""
+    budget: Budget = Budget()
+    """What may be spent."""
+    prices: dict[str, ModelPrice] = {}
+    """Prices of models that no list knows, in US dollars per million tokens."""
+    guard: Guard = Guard()
+    """What each update is checked against."""
+    start: ExistingPath | None = None
+    """A playbook to go on from (.json, .md, .txt)."""
+    _layers: tuple[Layer, ...] = PrivateAttr(default=())
+
+    @classmethod
+    def of(cls, *layers: Layer) -> Self:
+        """Return the settings that layers make, the last one on top.
+
+        Raises:
+            UsageError: Something cannot be used; the message names origin, line and key.
+        """
+        layers = _latest_source(layers)
+        made = checked(cls, layers)
+        made._layers = layers
+        return made
+
+    @classmethod
+    def from_json(cls, value: JSON) -> Self:
+        """Read what `to_json` wrote; also of an older version. Raises as `of`."""
+        if not isinstance(value, dict):
+            raise UsageError("Settings are a table of tables.")
+        return cls().over(value)
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return what was set, by table. It holds names of variables, never keys."""
+        return {name: self.given().get(name, None if name == "start" else {}) for name in type(self).model_fields}
+
+    def over(self, tables: Mapping[str, Any], origin: str = "") -> Self:
+        """Return these settings with others over them; None stands for what was not given. Raises as `of`."""
+        return type(self).of(*self._layers, Layer(origin, {name: _but_none(table) for name, table in tables.items()}))
+
+    def with_set(self, texts: Sequence[str]) -> Self:
+        """Return these settings with texts KEY=VALUE over them. Raises as `of`."""
+        return type(self).of(*self._layers, *(layer_of_set(text, type(self)) for text in texts))
+
+    def instead(self, **tables: Mapping[str, Any]) -> Self:
+        """Return these settings with whole tables replaced. Raises as `of`."""
+        others = {name: table for name, table in self.given().items() if name not in tables}
+        return type(self).of(Layer("", {**others, **{name: _but_none(table) for name, table in tables.items()}}))
+
+    def origin(self, *place: str) -> str | None:
+        """Return where a value comes from, as file:line, an option or a variable; None for a default."""
+        for layer in reversed(self._layers):
+            if any(found[: len(place)] == place for found, _ in leaves(layer.tables)):
+                origin, line = layer.where(cast("Place", place))
+                return origin if line is None else f"{origin}:{line}"
+        return None
+
+    @property
+    def model_name(self) -> str | None:
+        """The name of the model of all roles, where there is one."""
+        return cast("str | None", self.given().get("model", {}).get("name"))
+
+    @property
+    def stem(self) -> str:
+        """What it learns from, in a word for the name of its folder."""
+        if self.tasks.traces is not None:
+            return "traces"
+        source = Path(self.tasks.source or "tags")
+        return source.stem if source.is_file() else source.name
+
+    @property
+    def calls_models(self) -> bool:
+        """Whether models do the work of the roles."""
+        return self.agent.kind == "ace"
+
+    def learn_config(self) -> LearnConfig:
+        """Return how the run learns, as the loop takes it."""
+        return LearnConfig(**{item.name: getattr(self.learn, item.name) for item in dataclasses.fields(LearnConfig)})
+
+    def model_of(self, role: str | None = None) -> ModelSettings:
+        """Return the model of a role: its own table over that of all. Raises `UsageError` where none is named."""
+        table = self.given().get("model", {})
+        own = table.get(role) or {} if role is not None else {}
+        merged = {key: value for key, value in {**table, **own}.items() if key not in ROLES and value is not None}
+        name = merged.get("name")
+        if not name:
+            hint = f"Give --model NAME, or name = ... under [model] in {CONFIG_NAME}."
+            raise UsageError("No model is named.", hint=hint)
+        if is_local(name):
+            merged.setdefault("max_output_tokens", LOCAL_OUTPUT)
+        given = self.prices.get(name)
+        price = None if given is None else Price(given.input, given.output, given.cached)
+        return ModelSettings(**merged, price=price)
+
+    def models(self) -> dict[str, ModelSettings]:
+        """Return the model of each role. Raises as `model_of`."""
+        return {role: self.model_of(role) for role in ROLES}
+
+    def limits(self, role: str | None = None) -> dict[str, float]:
+        """Return what the run, or one role in it, may spend; empty without a limit."""
+        table: Limits | None = self.budget if role is None else getattr(self.budget, role)
+        return {name: value for name in LIMITS if (value := getattr(table, name, None)) is not None}
+
+
+def _but_none(table: Any) -> Any:
+    return {k: v for k, v in table.items() if v is not None} if isinstance(table, Mapping) else table
+
+
+def _latest_source(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """Tasks or traces: where one layer names the one and a later layer the other, the later one is meant."""
+    found: list[Layer] = []
+    for layer in layers:
+        tasks = layer.tables.get("tasks")
+        named = {"source", "traces", "from"} & tasks.keys() if isinstance(tasks, Mapping) else set()
+        if "source" in named and len(named) > 1:
+            raise UsageError("Tasks and traces are both given.", hint="Learn from one of them: source, or traces.")
+        drop = {"traces", "from"} if "source" in named else {"source"} if named else set()
+        found = [_without(one, drop) for one in found] + [layer]
+    return tuple(found)
+
+
+def _without(layer: Layer, keys: set[str]) -> Layer:
+    tasks = layer.tables.get("tasks")
+    if not isinstance(tasks, Mapping) or not keys & tasks.keys():
+        return layer
+    kept = {key: value for key, value in tasks.items() if key not in keys}
+    return dataclasses.replace(layer, tables={**layer.tables, "tasks": kept})
+
+
+def read_settings(path: Path | None = None) -> Settings:
+    """Return the settings of this folder: combee.toml, with what the environment says below it.
+
+    Args:
+        path: The file; None: combee.toml in this folder, if there is one.
+
+    Raises:
+        UsageError: Something cannot be used; the message names file, line and key.
+    """
+    layers = []
+    if folder := os.environ.get(DATA_VARIABLE):
+        layers.append(Layer(f"${DATA_VARIABLE}", {"tasks": {"data_dir": folder}}))
+    if path is not None or Path(CONFIG_NAME).is_file():
+        layers.append(read_layer(path or Path(CONFIG_NAME)))
+    return Settings.of(*layers)
