@@ -64,7 +64,7 @@ REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
 )
 @click.option("--second-chances", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--concurrency", type=click.IntRange(1), default=16, show_default=True, help="Calls at once.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Decides simulated forgetting and the interval.")
 @click.option("--plot", type=PathType(), help="The curve as SVG. [combee-calibration-MODEL.svg]")
 @click.option("--config", "config_path", type=PathType(), help="Settings file. [combee.toml if there]")
 @click.option("--yes", is_flag=True, help="Do not ask before calls are bought.")

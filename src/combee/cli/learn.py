@@ -131,7 +131,7 @@ def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
 @click.option("--eval-every", type=click.IntRange(1), help="Samples between two validations. [100]")
 @click.option("--concurrency", type=click.IntRange(1), help="Samples worked on at once. [64]")
 @click.option("--guard/--no-guard", default=None, help="Check each update before it counts. [guard]")
-@click.option("--seed", type=int, help="Decides every shuffle. [0]")
+@click.option("--seed", type=int, help="Decides the rows drawn or cut, groups of reflections, and every shuffle. [0]")
 @click.option("--forget", type=NumberType(0, min_open=True), help="Simulate forgetting with this m0 (lexical agent).")
 @click.option("--start", type=PathType(), help="A playbook to go on from (.json, .md, .txt).")
 @click.option("--name", help="Name of the run below runs/.")
@@ -150,6 +150,8 @@ def learn_command(source: str | None, config_path: Path | None, **options: Any) 
     tasks["source"] = source
     if options["from_path"] is not None:
         file, tasks = file.instead(tasks={}), _traces(tasks, options)
+    else:
+        tasks["seed"] = options["seed"]  # as a user means it: another seed is other rows too
     tables = tables_of(options, file)
     agent = {"forget": options["forget"], "reflection_rounds": options["reflection_rounds"]}
     agent |= {"method": options["method"], "metric_calls": options["metric_calls"]}
