@@ -239,9 +239,15 @@ class _RoleAgent:
 class LearnByGepa(Method):
     """gepa's search over playbooks, in place of the kernel's loop."""
 
-    settings = frozenset({"metric_calls"})
     least_items = 2
     """Its texts are combined by calls: a call must take two."""
+
+    def unused(self, spec: Settings) -> dict[str, str]:
+        """Return settings that the search does not use."""
+        keys = ("eval_every", "give_up_after", "guard_validate", "on_full", "pipeline", "quorum", "shuffle")
+        found = super().unused(spec) | {f"learn.{key}": "with the method gepa" for key in (*keys, "view_tokens")}
+        found["agent.reflection_rounds"] = "with the method gepa"
+        return {key: why for key, why in found.items() if key not in {"agent.metric_calls", "learn.copies"}}
 
     def forecast(self, spec: Settings) -> Forecast:
         """Return the most that a run takes: every proposal accepted, every reflection read twice."""

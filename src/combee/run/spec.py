@@ -34,8 +34,8 @@ from combee.kernel.runner import LocalRunner
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.redaction import find_secrets
 from combee.run.notify import notify
+from combee.run.options import refuse_unknown_prices
 from combee.run.settings import Settings
-from combee.run.tables import refuse_unknown_prices
 from combee.tasks import Fields, TaskSet, load
 
 if TYPE_CHECKING:
