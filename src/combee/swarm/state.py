@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from combee.errors import UsageError
+from combee.kernel.learn.config import Count, Natural
 from combee.swarm.agents import AgentModel, ToolSpec
 from combee.swarm.briefing import Lessons
 from combee.swarm.context import Compaction, Newest, Window, load
@@ -30,17 +31,17 @@ USER = "user"
 class SwarmLimits:
     """What agents may take."""
 
-    reserve: int = 0
+    reserve: Natural = 0
     """Tokens of a window that are kept free for the next reply."""
-    digest_tokens: int = 200
+    digest_tokens: Count = 200
     """Most that a copy's digest may bring back."""
-    hop_limit: int = HOP_LIMIT
+    hop_limit: Count = HOP_LIMIT
     """Longest chain of messages caused by messages."""
-    max_steps: int = 50
+    max_steps: Count = 50
     """Most replies for one message."""
-    max_asks: int = 100
+    max_asks: Count = 100
     """Most questions that an agent may ask for the sake of one."""
-    concurrency: int = 16
+    concurrency: Count = 16
     """Most slow replies at a time."""
 
 
