@@ -90,7 +90,7 @@ def test_help_of_learn_shows_what_most_need_and_the_rest_still_works(capsys: pyt
     assert run(["learn", "--help"]) == 0
     help_text = capsys.readouterr().out
     assert sum(line.startswith("  -") for line in help_text.splitlines()) <= 22
-    assert "--aggregate" not in help_text
+    assert "--quorum" not in help_text
     Path("combee.toml").unlink()
     few = ["--train", "8", "--val", "4", "--test", "4", "--json"]
     assert run(["learn", "tags", "--aggregate", "naive", "--set", "learn.batch=4", *few]) == 0

@@ -368,9 +368,13 @@ class Settings(SettingsTable):
         """Return these settings with others over them; None stands for what was not given. Raises as `of`."""
         return type(self).of(*self._layers, Layer(origin, {name: _but_none(table) for name, table in tables.items()}))
 
+    def with_layers(self, *layers: Layer) -> Self:
+        """Return these settings with layers over them. Raises as `of`."""
+        return type(self).of(*self._layers, *layers)
+
     def with_set(self, texts: Sequence[str]) -> Self:
         """Return these settings with texts KEY=VALUE over them. Raises as `of`."""
-        return type(self).of(*self._layers, *(layer_of_set(text, type(self)) for text in texts))
+        return self.with_layers(*(layer_of_set(text, type(self)) for text in texts))
 
     def instead(self, **tables: Mapping[str, Any]) -> Self:
         """Return these settings with whole tables replaced. Raises as `of`."""
@@ -379,10 +383,17 @@ class Settings(SettingsTable):
 
     def origin(self, *place: str) -> str | None:
         """Return where a value comes from, as file:line, an option or a variable; None for a default."""
+        layer = self.layer_of(*place)
+        if layer is None:
+            return None
+        origin, line = layer.where(cast("Place", place))
+        return origin if line is None else f"{origin}:{line}"
+
+    def layer_of(self, *place: str) -> Layer | None:
+        """Return the layer that a value comes from; None for a default."""
         for layer in reversed(self._layers):
             if any(found[: len(place)] == place for found, _ in leaves(layer.tables)):
-                origin, line = layer.where(cast("Place", place))
-                return origin if line is None else f"{origin}:{line}"
+                return layer
         return None
 
     @property

@@ -29,9 +29,9 @@ from combee.kernel.learn import (
 from combee.kernel.playbook import Playbook, from_json, save, tokens
 from combee.kernel.runner import run_sync
 from combee.report import write_report
+from combee.run.options import option_of, over_options
 from combee.run.settings import read_settings
 from combee.run.spec import Agent, held_out, judge_of, load_file, make_agent
-from combee.run.tables import tables_of
 from combee.run.words import typed
 from combee.swarm import Swarm
 from combee.swarm.briefing import Lessons
@@ -44,7 +44,7 @@ from combee.traces.mining import MiningCurator, MiningReflector
 
 __all__ = ["Control", "LearningParts", "SwarmLearned", "learn_in_rounds", "parts_of", "print_learned"]
 
-_MODEL_ONLY = ("prompts", "max_cost", "max_calls", "max_tokens", "max_minutes", "base_url", "max_in_flight")
+_MODEL_ONLY = ("model__", "budget__", "agent__")
 
 
 def _tasks_of(described: SwarmFile, seed: int | None) -> TaskSet:
@@ -90,12 +90,11 @@ class LearningParts:
 
 def parts_of(described: SwarmFile, options: Mapping[str, Any]) -> LearningParts:
     """Return what a run needs; raises `UsageError` for what is wrong with its tasks, models or settings."""
-    file = read_settings()
-    spec = file.over({**tables_of(options, file), "learn": {"seed": options["seed"]}})
-    idle = [name for name in _MODEL_ONLY if options.get(name) is not None]
+    spec = over_options(read_settings(), options).over({"learn": {"seed": options["seed"]}})
+    idle = [name for name in options if name.startswith(_MODEL_ONLY) and options[name] is not None]
     if idle and not spec.calls_models:
         hint = "Add --model NAME. What limits the agents stands in the file, below [budget]."
-        raise UsageError(f"--{idle[0].replace('_', '-')} does nothing without a model that reflects.", hint=hint)
+        raise UsageError(f"{option_of(idle[0])} does nothing without a model that reflects.", hint=hint)
     tasks = _tasks_of(described, options["seed"])
     size = min(described.settings.learn.batch or len(tasks.train), len(tasks.train))
     epochs = options["epochs"] or described.settings.learn.epochs

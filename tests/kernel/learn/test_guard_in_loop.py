@@ -331,7 +331,7 @@ async def test_the_users_command_is_told_once_and_cannot_stop_a_run(
         if command in programs
         else str(tmp_path / "no-such-thing")
     )
-    judge = Judge(tell=partial(notify, words, timeout=1.0 if command == "hangs" else 20.0))
+    judge = Judge(alert_command=partial(notify, words, timeout=1.0 if command == "hangs" else 20.0))
 
     def platitudes(delta: Delta, items: Sequence[Reflection], at: int) -> Delta:
         names = tuple(item.id for item in items)
@@ -348,7 +348,9 @@ async def test_the_users_command_is_told_once_and_cannot_stop_a_run(
         assert [line["step"] for line in lines] == [0, 1]
         assert lines[0]["run"] == "run"
         with Journal.open(tmp_path / "run") as journal:
-            await run(tags, Altered(platitudes), config, judge=Judge(tell=judge.tell), journal=journal)
+            await run(
+                tags, Altered(platitudes), config, judge=Judge(alert_command=judge.alert_command), journal=journal
+            )
         assert len(heard.read_text().splitlines()) == 2
 
 

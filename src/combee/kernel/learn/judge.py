@@ -39,10 +39,10 @@ from combee.kernel.playbook import Delta, Playbook, digest
 from combee.kernel.playbook import from_json as book_from_json
 from combee.kernel.playbook import to_json as book_to_json
 
-__all__ = ["Judge", "Tell", "Validate", "guard_event", "paired"]
+__all__ = ["AlertCommand", "Judge", "Validate", "guard_event", "paired"]
 
 Validate = Callable[[Playbook, Scope], Awaitable[Evaluation]]
-Tell = Callable[[Mapping[str, object]], Notified]
+AlertCommand = Callable[[Mapping[str, object]], Notified]
 
 _LOG = logging.getLogger("combee")
 WHOLE = 100  # parts of a row, where answers to one task are scored in different numbers of parts
@@ -58,7 +58,7 @@ class Judge:
     limits: GuardLimits = field(default_factory=GuardLimits)
     held_out: LeakIndex | None = None
     validate: Validate | None = None
-    tell: Tell | None = None
+    alert_command: AlertCommand | None = None
     """Runs the user's alert command; blocking."""
     stable: Playbook = field(default_factory=Playbook)
     """The last version that was better beyond chance; a drop against it rolls the book back."""
@@ -166,23 +166,22 @@ class Judge:
         """Log a verdict that somebody should know of, and run the user's command for it, once in the life of a run."""
         if verdict.action not in {"alert", "reject"} and not verdict.rollback:
             return None
-        kept = scope.peek("alerted")
-        if kept is None:
-            said = "; ".join(guard_event(evidence.step, evidence, verdict).reasons)
-            _LOG.warning("guard, step %d: %s: %s", evidence.step, verdict.action, said)
-            told: JSON = {"ok": True, "detail": "", "ran": False}
-            if self.tell is not None:
-                found = await asyncio.to_thread(self.tell, alert_payload(verdict, evidence, run=run))
-                told = {"ok": found.ok, "detail": found.detail, "ran": True}
-            kept = scope.decide("alerted", told)
-        answer = cast("dict[str, JSON]", kept)
+        answer = cast("dict[str, JSON] | None", scope.peek("alerted"))
+        if answer is None:
+            reasons = "; ".join(guard_event(evidence.step, evidence, verdict).reasons)
+            _LOG.warning("guard, step %d: %s: %s", evidence.step, verdict.action, reasons)
+            answer = {"ok": True, "detail": "", "ran": False}
+            if self.alert_command is not None:
+                ended = await asyncio.to_thread(self.alert_command, alert_payload(verdict, evidence, run=run))
+                answer = {"ok": ended.ok, "detail": ended.detail, "ran": True}
+            scope.decide("alerted", answer)
         return Alerted(evidence.step, bool(answer["ok"]), str(answer["detail"])) if answer["ran"] else None
 
     def _screened(self, evidence: Evidence) -> Verdict:
-        found = judge(evidence, GuardState(), self.limits, index=None)
-        refused = {operation for operation, _ in found.refused}
+        verdict = judge(evidence, GuardState(), self.limits, index=None)
+        refused = {operation for operation, _ in verdict.refused}
         kept = tuple(operation for operation in evidence.delta if operation not in refused)
-        return Verdict("accept", Delta(kept), refused=found.refused)
+        return Verdict("accept", Delta(kept), refused=verdict.refused)
 
     def _isolated(self, verdict: Verdict) -> Verdict:
         if self.policy.open:
@@ -203,8 +202,8 @@ class Judge:
     async def _score(self, book: Playbook, scope: Scope) -> Rows:
         name = digest(book)
         if name not in self._rows and self.validate is not None:
-            found = await self.validate(book, scope.sub("guard"))
-            self._rows[name] = {task: (score.hits, max(1, score.total)) for task, score in found.scores.items()}
+            scores = (await self.validate(book, scope.sub("guard"))).scores
+            self._rows[name] = {task: (score.hits, max(1, score.total)) for task, score in scores.items()}
         return self._rows[name]
 
 

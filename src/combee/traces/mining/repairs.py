@@ -37,6 +37,7 @@ from combee.traces.mining.shell import (
     other_options,
     program_name,
     same_call,
+    sets_up_project,
     similar,
     without_heredocs,
     written_files,
@@ -161,6 +162,11 @@ def _elsewhere(first: Attempt, part: SimpleCommand, later: Attempt, fix: SimpleC
     return folder(later, fix) if not folder(first, part) else ""
 
 
+def _other_work(one: SimpleCommand, other: SimpleCommand) -> bool:
+    """Whether the later call sets something up and the failed one was to do something else with the same tool."""
+    return sets_up_project(other) and core(one)[1:2] != core(other)[1:2]
+
+
 def _changes(one: SimpleCommand, other: SimpleCommand) -> tuple[list[str], list[str]]:
     """Return the words that were taken out, and those that were put in, with what stands before the call."""
     out: list[str] = []
@@ -176,7 +182,7 @@ def _changes(one: SimpleCommand, other: SimpleCommand) -> tuple[list[str], list[
 def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
     place: int, offset: int, row: Sequence[Attempt], part: SimpleCommand, fix: SimpleCommand, fault: ErrorLine
 ) -> MinedLesson | None:
-    if part.program in READERS or (fault.kind == "timeout" and len(fix.text) > 120):
+    if part.program in READERS or _other_work(part, fix) or (fault.kind == "timeout" and len(fix.text) > 120):
         return None
     out, into = _changes(part, fix)
     if (out or into) and _means_nothing(part, fix):

@@ -25,6 +25,7 @@ from combee.traces.mining.lesson import HeldBack, MinedLesson, Standing, sifted
 from combee.traces.mining.missing import find_absent, find_missing
 from combee.traces.mining.quoting import quoted
 from combee.traces.mining.repairs import find_quoting, find_repairs
+from combee.traces.mining.setups import find_setups
 from combee.traces.mining.tools import find_refusals, find_tool_repairs
 from combee.traces.mining.users import Users, users_of, what_users_said
 
@@ -72,6 +73,7 @@ def findings(trace: Trace, users: Users | None = None) -> tuple[tuple[MinedLesso
         *find_dead_ends(row),
         *turns.corrections,
     ]
+    found += find_setups(row, found)
     unmended, more = find_unmended(row, found)
     found += unmended
     found += find_errors(row, found)
