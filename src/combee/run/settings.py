@@ -191,7 +191,7 @@ class TaskFileTable(SettingsTable):
     test: Natural | None = None
     """Test rows to use."""
     seed: Whole = 0
-    """Decides how a single file is cut into train, val and test."""
+    """Decides which rows are drawn, and how a single file is cut into train, val and test (`--seed` sets it too)."""
 
 
 class TasksTable(TaskFileTable):

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from combee.errors import UsageError
 from combee.kernel.journal import hash_json
 from combee.kernel.playbook import Playbook
 from combee.kernel.playbook import load as load_playbook
@@ -144,4 +145,8 @@ def put_task(described: SwarmFile, swarm: Swarm) -> int | None:
     if task is None:
         return None
     key = f"task/{hash_json(task.given())[:16]}"
-    return swarm.ask(USER, task.question, to=task.to, subject=task.subject, key=key)
+    sent = swarm.put(USER, task.question, to=task.to, subject=task.subject, key=key)
+    if not sent.id:
+        hint = "Ask less at once, or give the agent a larger window; `combee swarm revive` mends one that is dead."
+        raise UsageError(f"nobody can take the task: {sent.refused}", hint=hint)
+    return sent.id
