@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, Protocol, cast
 
 from combee.errors import CombeeError, UsageError, did_you_mean
+from combee.kernel.aggregate import UNUSED
 from combee.kernel.journal import Journal
 from combee.kernel.learn import Event, LearnResult, LiveTasks, learn
 from combee.kernel.learn.trace import Trace
@@ -31,6 +32,7 @@ __all__ = [
     "method_of",
     "prepare",
     "prepare_tasks",
+    "refuse_idle",
     "run_loop",
 ]
 
@@ -165,9 +167,42 @@ def method_of(spec: Settings) -> Method:
     return method
 
 
+def _idle(spec: Settings) -> Iterator[tuple[tuple[str, str], tuple[str, str], str]]:
+    """Yield what would do nothing if it were set: its table and key, those of the setting that makes it so, and why."""
+    learn = spec.learn_config()
+    for name in sorted(UNUSED[learn.aggregate]):
+        yield ("learn", name), ("learn", "aggregate"), f"aggregate = {learn.aggregate}"
+    if learn.batch != "auto":
+        for name in ("candidates", "max_batch"):
+            yield ("learn", name), ("learn", "batch"), f"batch = {learn.batch}"
+    if not learn.guard:
+        idle = [("guard", "min_entries"), ("guard", "alert_command")]
+        for place in [*idle, ("learn", "guard_validate")] if learn.guard_validate else idle:
+            yield place, ("learn", "guard"), "guard = false"
+    if spec.calls_models:
+        for name in ("forget", "output_limit"):
+            yield ("agent", name), ("agent", "kind"), f"kind = {spec.agent.kind}"
+
+
+def refuse_idle(spec: Settings, say: Say) -> None:
+    """Refuse what was set and would do nothing; say it of what a choice further up has made so, as an option of a file.
+
+    Raises:
+        UsageError: A setting does nothing with another one that was made at the same place or below it.
+    """
+    for place, decider, why in _idle(spec):
+        if (layer := spec.layer(*place)) < 0:
+            continue
+        said = f"{'.'.join(place)} ({spec.origin(*place)}) does nothing with {why}"
+        if layer >= spec.layer(*decider):
+            raise UsageError(f"{said}.", hint=f"Leave out {place[1]}, or change {decider[1]}.")
+        say(f"note: {said}")
+
+
 def forecast(spec: Settings) -> Forecast:
     """Return what a run would take, by its method. Raises `UsageError` for what cannot be used."""
     method = method_of(spec)
+    refuse_idle(spec, lambda sentence: None)
     return method.forecast(with_calibration(spec, method.least_items)[0])
 
 
@@ -178,6 +213,7 @@ def prepare(spec: Settings, folder: Path | None = None, say: Say = lambda senten
     """
     method = method_of(spec)
     if is_new(folder):
+        refuse_idle(spec, say)
         spec, notes = with_calibration(spec, method.least_items)
         for note in notes:
             say(f"note: {note}")

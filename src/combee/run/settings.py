@@ -340,6 +340,11 @@ class Settings(Table):
                 return origin if line is None else f"{origin}:{line}"
         return None
 
+    def layer(self, *place: str) -> int:
+        """Return the number of the layer that sets a value, the lowest 0; -1 for a default."""
+        setting = [any(found[: len(place)] == place for found, _ in leaves(layer.tables)) for layer in self._layers]
+        return max((number for number, sets in enumerate(setting) if sets), default=-1)
+
     @property
     def model_name(self) -> str | None:
         """The name of the model of all roles, where there is one."""
