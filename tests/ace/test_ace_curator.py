@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.scripted_models import ScriptedModel
 from combee.ace import AceCurator, Student
+from combee.ace.replies import Input, read_operations
 from combee.errors import CallError, CallErrorKind
 from combee.kernel.aggregate import BASELINES, aggregate, plan, scan
 from combee.kernel.journal import Journal, MemoryScope
@@ -86,6 +87,16 @@ async def test_all_kinds_of_operations_arrive_and_each_bad_one_is_skipped_alone(
         Remove("misc-00002", ("r0",)),
         Remove("calc-00001", ("r0",)),
     }
+
+
+async def test_an_operation_that_says_a_refusal_or_an_error_is_left_out_and_counted() -> None:
+    bad = [add("I'm sorry, but I cannot help with that.", [1]), add("Error code: 500 - upstream", [2])]
+    model = ScriptedModel([reply(*bad, add("[THINK]hm[/THINK]Gauge G-000 reads 100 bar", [1]))])
+    delta = await AceCurator(model).method(BOOK, MemoryScope()).leaf(ITEMS, "n")
+    assert [operation.text for operation in delta if isinstance(operation, Add)] == ["Gauge G-000 reads 100 bar"]
+    read = read_operations(bad, [Input(("r0",), ("x",)), Input(("r1",), ("y",))], [])
+    assert [problem[:12] for problem in read.problems] == ["operation 1:", "operation 2:"]
+    assert not read.delta
 
 
 OPERATION = add("Gauge G-000 reads 100 bar", [1])

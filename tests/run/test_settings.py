@@ -18,7 +18,6 @@ from combee.errors import DataError, UsageError
 from combee.kernel.journal import JSON
 from combee.kernel.learn import LearnConfig
 from combee.model import ModelSettings
-from combee.run.methods import refuse_idle
 from combee.run.settings import Settings, read_settings
 from combee.run.settings_sources import Layer
 
@@ -148,43 +147,6 @@ def test_tables_made_of_dataclasses_say_the_same_as_these() -> None:
         assert {item.name for item in dataclasses.fields(source)} - {"price"} <= keys.keys()
     assert schema["$defs"]["Learn"]["properties"]["quorum"]["maximum"] == 1
     assert Settings.of(Layer("", {"model": {"name": "m"}})).model_of("curator") == ModelSettings(name="m")
-
-
-@pytest.mark.parametrize(
-    ("sets", "idle"),
-    [
-        (["learn.aggregate=naive", "learn.max_items=16"], "learn.max_items"),
-        (["learn.aggregate=top_k", "learn.pipeline=false"], "learn.pipeline"),
-        (["learn.aggregate=summarize", "learn.copies=2"], "learn.copies"),
-        (["learn.aggregate=naive_long", "learn.max_tokens=900"], "learn.max_tokens"),
-        (["learn.aggregate=paper", "learn.second_chances=1"], "learn.second_chances"),
-        (["learn.aggregate=paper", "learn.copies=3"], None),
-        (["learn.aggregate=naive", "learn.quorum=0.9"], None),
-        (["learn.batch=40", "learn.max_batch=80"], "learn.max_batch"),
-        (["learn.batch=auto", "learn.max_batch=80"], None),
-        (["learn.guard=false", "guard.min_entries=3"], "guard.min_entries"),
-        (["learn.guard=false", "learn.guard_validate=true"], "learn.guard_validate"),
-        (["learn.guard=false", "learn.guard_validate=false"], None),
-        (["agent.kind=ace", "agent.forget=40"], "agent.forget"),
-        (["agent.forget=40"], None),
-    ],
-)
-def test_a_setting_that_would_do_nothing_is_refused_by_name(sets: list[str], idle: str | None) -> None:
-    said: list[str] = []
-    if idle is None:
-        refuse_idle(Settings().with_set(sets), said.append)
-    else:
-        with pytest.raises(UsageError) as caught:
-            refuse_idle(Settings().with_set(sets), said.append)
-        assert caught.value.message.startswith(f"{idle} (--set {sets[1]}) does nothing with")
-    assert said == []
-
-
-def test_a_setting_of_the_file_that_an_option_makes_idle_is_said() -> None:
-    said: list[str] = []
-    file = Settings.of(Layer("combee.toml", {"learn": {"max_items": 8}}, "[learn]\nmax_items = 8\n"))
-    refuse_idle(file.with_set(["learn.aggregate=naive"]), said.append)
-    assert said == ["note: learn.max_items (combee.toml:2) does nothing with aggregate = naive"]
 
 
 def test_every_key_has_a_description() -> None:

@@ -27,6 +27,7 @@ from combee.kernel.playbook import (
     tokens,
 )
 from combee.model import Model
+from combee.model.answer_text import why_unusable
 from combee.model.asking import as_text, ask, model_print
 from combee.model.settings import CallOptions
 
@@ -166,7 +167,7 @@ class AceMethod(OperationsMethod):
         for part in reply["lessons"] if isinstance(reply["lessons"], list) else []:
             fields = part if isinstance(part, Mapping) else {"text": part}
             text = " ".join(as_text(fields.get("text")).split())
-            if text:
+            if text and why_unusable(text) is None:
                 numbers = [n for n in cited_numbers(fields.get("sources")) if 1 <= n <= len(items)]
                 named = {source for n in numbers for source in _origins(items[n - 1])}
                 origins[text] = tuple(sorted(named)) or everybody

@@ -18,6 +18,7 @@ from combee.kernel.journal import Scope
 from combee.kernel.learn.roles import Reflection, Rollout, Score, Task
 from combee.kernel.playbook import Playbook, find_ids
 from combee.model import Model
+from combee.model.answer_text import why_unusable
 from combee.model.asking import as_text, ask, ask_and_keep
 from combee.model.settings import CallOptions
 from combee.redaction import Outcome, Step, Trace, clean, redact
@@ -256,7 +257,7 @@ def _lessons(reply: Mapping[str, Any]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for line in as_text(reply.get("key_insight")).splitlines():
         lesson = line.strip().removeprefix("- ").removeprefix("* ").strip()
-        if lesson.casefold().rstrip(".") not in _NOTHING:
+        if lesson.casefold().rstrip(".") not in _NOTHING and why_unusable(lesson) is None:
             found[lesson] = None
     return tuple(found)
 

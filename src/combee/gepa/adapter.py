@@ -22,7 +22,7 @@ from combee.kernel.journal import JSON, MemoryScope, Scope, hash_json
 from combee.kernel.learn.roles import Rollout, Score, Scorer, Task
 from combee.kernel.runner import LocalRunner
 from combee.model import Message, Model, Request
-from combee.model.answer_text import strip_thinking
+from combee.model.answer_text import strip_thinking, why_unusable
 from combee.model.asking import model_print
 
 __all__ = ["CandidateAgent", "PromptAgent", "TaskAdapter", "Trajectory", "read_answer"]
@@ -285,7 +285,11 @@ class PromptAgent:
             item=task.id,
         )
         said = strip_thinking((await self.model.complete(request)).text).strip()
-        return Rollout(task.id, read_answer(said), reasoning=said)
+        answer = read_answer(said)
+        bad = why_unusable(answer)
+        if bad is not None:
+            raise bad
+        return Rollout(task.id, answer, reasoning=said)
 
 
 def read_answer(text: str) -> str:

@@ -10,6 +10,8 @@ import json
 import re
 from typing import Any
 
+from combee.errors import CallError, CallErrorKind
+
 __all__ = ["is_error_text", "is_refusal", "strip_thinking", "why_unusable"]
 
 _NAME = r"(?:\w+[:_])?(?:think(?:ing)?|thoughts?|reasoning|scratchpad|inner_monologue|cot)"
@@ -158,8 +160,12 @@ def is_refusal(text: str) -> bool:
     return 0 < len(said) < _LONGEST and _REFUSALS.match(said) is not None
 
 
-def why_unusable(text: str) -> str:
-    """Return why a text that is meant as an answer, a lesson or an instruction is none; "" where it is one."""
+def why_unusable(text: str) -> CallError | None:
+    """Return the error of a text that is meant as an answer, a lesson or an instruction and is none; else None."""
     if is_error_text(text):
-        return "it is an error message, not an answer"
-    return "the model refused" if is_refusal(text) else ""
+        said = " ".join(text.split())[:160]
+        return CallError(f"an error stands where the answer should: {said!r}", kind=CallErrorKind.ERROR_IN_BODY)
+    if is_refusal(text):
+        said = " ".join(text.split())[:160]
+        return CallError(f"the model refused: {said!r}", kind=CallErrorKind.CONTENT_FILTER)
+    return None

@@ -10,8 +10,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from combee.errors import CallError
 from combee.kernel.journal import JSON, Scope, clean_text
 from combee.kernel.journal.values import Spelled, atom
+from combee.model.answer_text import why_unusable
 from combee.model.ledger import usage_to_json
 from combee.model.settings import CallOptions
 from combee.model.structured import complete_json, find_json
@@ -100,8 +102,13 @@ async def ask(
     """Return the object of the reply; what the schema asks for beyond `required` may be missing.
 
     Raises:
-        CallError: The call failed after its retries, or two replies held no such object (kind SCHEMA).
+        CallError: The call failed after its retries, two replies held no such object (kind SCHEMA), or a refusal or an
+            error stood in both where the text should.
     """
+
+    def judge(value: dict[str, Any]) -> CallError | None:
+        return next((bad for bad in (why_unusable(as_text(value.get(key))) for key in required) if bad), None)
+
     request = Request(
         messages=messages,
         schema=schema,
@@ -116,10 +123,10 @@ async def ask(
     if first is None:
         first = await model.complete(request)
         found = find_json(first.text, required, schema)
-        if found is not None and not found.cut:
+        if found is not None and not found.cut and judge(found.value) is None:
             return found.value
         first = _keep(scope, request, model, first)
-    return await complete_json(_AfterFirst(model, first), request, required=required, schema=schema)
+    return await complete_json(_AfterFirst(model, first), request, required=required, schema=schema, judge=judge)
 
 
 def _kept(scope: Scope, request: Request, model: Model) -> Response | None:

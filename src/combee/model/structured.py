@@ -98,9 +98,10 @@ def _lists(text: str) -> Iterator[object]:
 
 
 def _mend(value: Any) -> Any:
-    """Return the value with LaTeX commands restored that JSON escapes ate, and no lone surrogates."""
+    """Return the value without thinking, with LaTeX commands restored that JSON escapes ate, and no lone surrogates."""
     if isinstance(value, str):
         mended = _LATEX.sub(lambda found: _LATEX_LETTER[found.group()], value) if _LATEX.search(value) else value
+        mended = strip_thinking(mended)
         return clean_text(mended)
     if isinstance(value, list):
         return [_mend(part) for part in value]
@@ -194,38 +195,53 @@ def _no_object(text: str, keys: Sequence[str]) -> CallError:
 
 
 async def complete_json(
-    model: Model, request: Request, *, required: Sequence[str] = (), schema: Mapping[str, Any] | None = None
+    model: Model,
+    request: Request,
+    *,
+    required: Sequence[str] = (),
+    schema: Mapping[str, Any] | None = None,
+    judge: Callable[[dict[str, Any]], CallError | None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Ask a model for one JSON object; ask once more where the reply has none, or was cut off.
+    """Ask a model for one JSON object; ask once more where the reply has none, cannot be used, or was cut off.
 
-    The second call is booked under the role `<role>/again`, so that a journal keeps both.
+    The second call is booked under the role `<role>/again`, so that a journal keeps both. `judge` says why an object
+    of the right form cannot be used.
 
     Raises:
-        CallError: Neither reply held an object with the required keys (kind SCHEMA), or a call failed.
+        CallError: Neither reply held an object with the required keys (kind SCHEMA), or one that can be used (what the
+            judge says of the second), or a call failed.
     """
     schema = schema if schema is not None else request.schema
     keys = _required(required, schema)
     request = replace(request, schema=schema, accept_cut=True)
     response = await model.complete(request)
     first = find_json(response.text, keys, schema)
-    if first is not None and not first.cut:
+    bad = None if first is None else judge(first.value)
+    if first is not None and not first.cut and bad is None:
         return first.value
-    is_cut = response.finish == "length" or first is not None
-    again = _again(request, response.text, keys, schema, is_cut=is_cut)
+    is_cut = bad is None and (response.finish == "length" or first is not None)
+    again = _again(request, response.text, keys, schema, is_cut=is_cut, bad=bad)
     second_text = (await model.complete(again)).text
     second = find_json(second_text, keys, schema)
+    worse = None if second is None else judge(second.value)
     best = max(
-        (found for found in (first, second) if found is not None),
+        (found for found, why in ((first, bad), (second, worse)) if found is not None and why is None),
         key=lambda found: (not found.cut, len(json.dumps(found.value))),
         default=None,
     )
     if best is None:
-        raise _no_object(second_text, keys)
+        raise worse or bad or _no_object(second_text, keys)
     return best.value
 
 
 def _again(
-    request: Request, text: str, keys: Sequence[str], schema: Mapping[str, Any] | None, *, is_cut: bool
+    request: Request,
+    text: str,
+    keys: Sequence[str],
+    schema: Mapping[str, Any] | None,
+    *,
+    is_cut: bool,
+    bad: CallError | None,
 ) -> Request:
     """Return the second request: with more room where the reply was cut off, else with what was wrong."""
     role = f"{request.role}/again"
@@ -233,6 +249,8 @@ def _again(
         return replace(request, role=role, max_tokens=2 * request.max_tokens)
     wanted = f" with the keys {', '.join(keys)}" if keys else ""
     said = f"That was not one JSON object{wanted}. Write the same answer again as one JSON object and nothing else."
+    if bad is not None:
+        said = f"That cannot be used: {bad.message}. Do what was asked, and answer with one JSON object{wanted}."
     if schema is not None:
         said = f"{said}\n{ask_in_words(schema)}"
     messages = (*request.messages, Message("assistant", text[:8000] or "(nothing)"), Message("user", said))

@@ -15,8 +15,9 @@ import os
 import textwrap
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import (
     AfterValidator,
@@ -43,6 +44,11 @@ from combee.model.settings import LIMITS, LOCAL_OUTPUT, ROLES, ModelSettings, re
 from combee.run.folders import refuse_device
 from combee.run.settings_sources import Layer, Place, checked, layer_of_set, leaves, read_layer
 from combee.tasks import DATA_VARIABLE, NAMES
+
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 __all__ = ["CONFIG_NAME", "Limits", "Settings", "Table", "read_settings", "table_of"]
 
@@ -77,14 +83,25 @@ ExistingPath = Annotated[Text, AfterValidator(_real)]
 class Table(BaseModel):
     """A table of settings: only known keys, and no value is bent into the type that it should have had."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True,
-        populate_by_name=True, protected_namespaces=(),
-    )  # fmt: skip
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, protected_namespaces=())
+    documented: ClassVar[type | None] = None
+    """The class that has the docstrings of the keys; None: this one."""
 
     def given(self) -> dict[str, Any]:
         """Return what was set, as JSON: no default."""
         return self.model_dump(mode="json", exclude_unset=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Describe each key by the docstring below it; read here, as only a schema needs it."""
+        schema = handler.resolve_ref_schema(handler(core))
+        for base in cls.__mro__:
+            if issubclass(base, Table) and base is not Table:
+                for key, text in _docs(base.documented or base).items():
+                    schema["properties"].get(key, {}).setdefault("description", text)
+        for value in schema["properties"].values():
+            value.pop("title", None)
+        return schema
 
 
 def table_of(
@@ -109,7 +126,6 @@ def table_of(
     kinds = {"Whole": Whole, "Natural": Natural, "Count": Count, "Share": Share, "Positive": Positive}
     kinds |= {"Amount": Amount, "str": Text}
     hints = typing.get_type_hints(source, localns=kinds, include_extras=True)
-    docs = _docs(source)
     fields: dict[str, Any] = {}
     for item in dataclasses.fields(source):
         if item.name in without:
@@ -117,15 +133,17 @@ def table_of(
         default = item.default_factory() if item.default_factory is not dataclasses.MISSING else item.default
         missing = default is dataclasses.MISSING
         hint = types.pop(item.name, hints[item.name])
-        about = Field(None if missing else default, description=docs.get(item.name))
+        about = Field(None if missing else default)
         fields[item.name] = (hint | None if missing else hint, about)
-    return create_model(name, __base__=Table, __doc__=doc, __validators__=dict(checks or {}), **fields, **types)
+    more = {**fields, **types, "documented": (ClassVar[type], source)}
+    return create_model(name, __base__=Table, __doc__=doc, __validators__=dict(checks or {}), **more)
 
 
+@cache
 def _docs(source: type) -> dict[str, str]:
     """Return the docstrings below the fields of a class."""
     body = cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(source))).body[0]).body
-    found = {}
+    found: dict[str, str] = {}
     for field, doc in itertools.pairwise(body):
         match field, doc:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
@@ -153,7 +171,7 @@ class Tasks(Table):
     test: Natural | None = None
     """Test rows to use."""
     seed: Whole = 0
-    """Decides how a single file is cut into train, val and test."""
+    """Decides which rows are drawn, and how a single file is cut into train, val and test (`--seed` sets it too)."""
     data_dir: ExistingPath | None = None
     """Folder that holds finer/ and formula/. [$COMBEE_DATA]"""
     traces: ExistingPath | None = Field(default=None, validation_alias=AliasChoices("traces", "from"))
@@ -323,9 +341,13 @@ class Settings(Table):
         """Return these settings with others over them; None stands for what was not given. Raises as `of`."""
         return type(self).of(*self._layers, Layer(origin, {name: _but_none(table) for name, table in tables.items()}))
 
+    def with_layers(self, *layers: Layer) -> Self:
+        """Return these settings with layers over them. Raises as `of`."""
+        return type(self).of(*self._layers, *layers)
+
     def with_set(self, texts: Sequence[str]) -> Self:
         """Return these settings with texts KEY=VALUE over them. Raises as `of`."""
-        return type(self).of(*self._layers, *(layer_of_set(text, type(self)) for text in texts))
+        return self.with_layers(*(layer_of_set(text, type(self)) for text in texts))
 
     def instead(self, **tables: Mapping[str, Any]) -> Self:
         """Return these settings with whole tables replaced. Raises as `of`."""
@@ -334,16 +356,18 @@ class Settings(Table):
 
     def origin(self, *place: str) -> str | None:
         """Return where a value comes from, as file:line, an option or a variable; None for a default."""
+        layer = self.layer_of(*place)
+        if layer is None:
+            return None
+        origin, line = layer.where(cast("Place", place))
+        return origin if line is None else f"{origin}:{line}"
+
+    def layer_of(self, *place: str) -> Layer | None:
+        """Return the layer that a value comes from; None for a default."""
         for layer in reversed(self._layers):
             if any(found[: len(place)] == place for found, _ in leaves(layer.tables)):
-                origin, line = layer.where(cast("Place", place))
-                return origin if line is None else f"{origin}:{line}"
+                return layer
         return None
-
-    def layer(self, *place: str) -> int:
-        """Return the number of the layer that sets a value, the lowest 0; -1 for a default."""
-        setting = [any(found[: len(place)] == place for found, _ in leaves(layer.tables)) for layer in self._layers]
-        return max((number for number, sets in enumerate(setting) if sets), default=-1)
 
     @property
     def model_name(self) -> str | None:

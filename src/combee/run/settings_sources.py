@@ -10,7 +10,9 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -20,7 +22,7 @@ from combee.errors import DataError, UsageError, did_you_mean
 from combee.files import read_regular
 from combee.redaction import find_secrets
 
-__all__ = ["Layer", "Place", "checked", "layer_of_set", "leaves", "nested", "read_layer", "shown"]
+__all__ = ["Layer", "Place", "checked", "layer_of_option", "layer_of_set", "leaves", "nested", "read_layer", "shown"]
 
 M = TypeVar("M", bound=BaseModel)
 Place = tuple[str | int, ...]
@@ -66,30 +68,51 @@ def layer_of_set(text: str, model: type[BaseModel]) -> Layer:
         UsageError: It has another form, or the key is unknown or in several tables.
     """
     name, equals, value = text.partition("=")
+    form = "Write KEY=VALUE, such as learn.near=0.8."
     if not equals or not name.strip():
-        raise UsageError(f"--set {text!r} sets nothing.", hint="Write KEY=VALUE, such as learn.near=0.8.")
-    for line in (text, f"{name} = {json.dumps(value)}"):
-        try:
-            tables = tomllib.loads(line)
-            break
-        except tomllib.TOMLDecodeError as error:
-            wrong = error
-    else:
-        raise UsageError(f"--set {text!r} cannot be read: {wrong}.", hint="Write KEY=VALUE, such as learn.near=0.8.")
-    key, given = next(iter(tables.items()))
-    schema = model.model_json_schema()
-    if key not in schema["properties"]:
-        homes = [table for table in schema["properties"] if key in _keys(schema, (table,))]
-        if len(homes) > 1:
-            hint = f"Write {' or '.join(f'{home}.{key}' for home in homes)}."
-            raise UsageError(f"--set {text!r}: {key} is in several tables.", hint=hint)
-        if not homes:
-            known = {f"{table}.{one}" for table in schema["properties"] for one in _keys(schema, (table,))}
-            alone = {one.partition(".")[2]: one for one in known}
-            near = did_you_mean(name.strip(), {*known, *alone})
-            raise UsageError(f"--set {text!r}: there is no setting {name.strip()!r}.", hint=near)
-        tables = {homes[0]: {key: given}}
-    return Layer(f"--set {text}", tables)
+        raise UsageError(f"--set {text!r} sets nothing.", hint=form)
+    try:
+        ((place, _),) = leaves(tomllib.loads(f"{name} = 0"))
+    except (tomllib.TOMLDecodeError, ValueError) as error:
+        raise UsageError(f"--set {text!r} cannot be read.", hint=form) from error
+    schema = _schema_of(model)
+    if place[0] not in schema["properties"]:
+        place = (_home_of(place, text, schema), *place)
+    value = value.strip()
+    if value[:1] in {'"', "'"}:
+        with suppress(tomllib.TOMLDecodeError):
+            value = tomllib.loads(f"value = {value}")["value"]
+    return layer_of_option(f"--set {text}", place, value, model)
+
+
+def layer_of_option(origin: str, place: Place, value: object, model: type[BaseModel]) -> Layer:
+    """Return one value as a layer; text stands for what it would be in a file, unless the key takes text only."""
+    if isinstance(value, str) and _words(_node(_schema_of(model), place), _schema_of(model)) != "text":
+        with suppress(tomllib.TOMLDecodeError):
+            value = tomllib.loads(f"value = {value}")["value"]
+    for key in reversed(place):
+        value = {key: value}
+    return Layer(origin, cast("Mapping[str, Any]", value))
+
+
+def _home_of(place: Place, text: str, schema: Mapping[str, Any]) -> str:
+    """Return the only table that has a key."""
+    key = place[0]
+    homes = [table for table in schema["properties"] if key in _keys(schema, (table,))]
+    if len(homes) > 1:
+        hint = f"Write {' or '.join(f'{home}.{key}' for home in homes)}."
+        raise UsageError(f"--set {text!r}: {key} is in several tables.", hint=hint)
+    if not homes:
+        known = {f"{table}.{one}" for table in schema["properties"] for one in _keys(schema, (table,))}
+        alone = {one.partition(".")[2]: one for one in known}
+        name = ".".join(map(str, place))
+        raise UsageError(f"--set {text!r}: there is no setting {name!r}.", hint=did_you_mean(name, {*known, *alone}))
+    return cast("str", homes[0])
+
+
+@cache
+def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()
 
 
 def nested(layers: Sequence[Layer]) -> dict[str, Any]:
@@ -135,7 +158,7 @@ def checked(model: type[M], layers: Sequence[Layer]) -> M:
         layer = next((each for each in reversed(layers) if _has(each.tables, place[:-1])), layers[-1])
         layer = next((each for each in reversed(layers) if _has(each.tables, place)), layer)
         origin, line = layer.where(place)
-        said, hint = _said(place, cast("dict[str, Any]", one), data, model.model_json_schema())
+        said, hint = _said(place, cast("dict[str, Any]", one), data, _schema_of(model))
         found.append((line or 0, DataError(said, path=origin or None, line=line, hint=hint)))
     raise min(found, key=lambda each: each[0])[1]
 

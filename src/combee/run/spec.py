@@ -34,8 +34,8 @@ from combee.kernel.runner import LocalRunner
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.redaction import find_secrets
 from combee.run.notify import notify
+from combee.run.options import refuse_unknown_prices
 from combee.run.settings import Settings
-from combee.run.tables import refuse_unknown_prices
 from combee.tasks import Fields, TaskSet, load
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def judge_of(spec: Settings, config: LearnConfig, held_out: LeakIndex | None) ->
         policy=Policy(tenants=None if guard.tenants is None else frozenset(guard.tenants), clearance=guard.clearance),
         limits=GuardLimits(min_entries=guard.min_entries, allow_leaks=config.keep_leaks, find_secrets=find_secrets),
         held_out=held_out,
-        tell=None if words is None else partial(notify, words, timeout=guard.alert_timeout),
+        alert_command=None if words is None else partial(notify, words, timeout=guard.alert_timeout),
     )
 
 

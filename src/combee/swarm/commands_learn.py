@@ -29,9 +29,9 @@ from combee.kernel.learn import (
 from combee.kernel.playbook import Playbook, from_json, save, tokens
 from combee.kernel.runner import run_sync
 from combee.report import write_report
+from combee.run.options import option_of, over_options
 from combee.run.settings import read_settings
 from combee.run.spec import Agent, held_out, judge_of, make_agent
-from combee.run.tables import tables_of
 from combee.run.words import typed
 from combee.swarm import Swarm
 from combee.swarm.briefing import Lessons
@@ -44,7 +44,7 @@ from combee.traces.mining import MiningCurator, MiningReflector
 
 __all__ = ["Control", "LearningParts", "SwarmLearned", "learn_in_rounds", "parts_of", "print_learned"]
 
-_MODEL_ONLY = ("prompts", "max_cost", "max_calls", "max_tokens", "max_minutes", "base_url", "max_in_flight")
+_MODEL_ONLY = ("model__", "budget__", "agent__")
 
 
 def _tasks_of(described: SwarmFile, seed: int) -> TaskSet:
@@ -97,12 +97,11 @@ class LearningParts:
 
 def parts_of(described: SwarmFile, options: Mapping[str, Any]) -> LearningParts:
     """Return what a run needs; raises `UsageError` for what is wrong with its tasks, models or settings."""
-    file = read_settings()
-    spec = file.over({**tables_of(options, file), "learn": {"seed": options["seed"]}})
-    idle = [name for name in _MODEL_ONLY if options.get(name) is not None]
+    spec = over_options(read_settings(), options).over({"learn": {"seed": options["seed"]}})
+    idle = [name for name in options if name.startswith(_MODEL_ONLY) and options[name] is not None]
     if idle and not spec.calls_models:
         hint = "Add --model NAME. What limits the agents stands in the file, below [budget]."
-        raise UsageError(f"--{idle[0].replace('_', '-')} does nothing without a model that reflects.", hint=hint)
+        raise UsageError(f"{option_of(idle[0])} does nothing without a model that reflects.", hint=hint)
     tasks = _tasks_of(described, options["seed"] or 0)
     size = min(int(described.learn.get("batch", len(tasks.train))), len(tasks.train))
     rounds = options["rounds"] or int(described.learn.get("rounds", 3))
@@ -203,7 +202,7 @@ async def _learn(
 ) -> SwarmLearned:
     described, tasks = parts.described, parts.tasks
     lessons = described.lessons(Playbook())
-    crew = SwarmGenerator(swarm, to=parts.to, lessons=lessons)
+    generator = SwarmGenerator(swarm, to=parts.to, lessons=lessons)
     reflector = cast("TraceReflector", parts.agent.reflector) if parts.agent else MiningReflector()
     curator = parts.agent.curator if parts.agent else MiningCurator()
     if parts.agent is not None:
@@ -215,7 +214,7 @@ async def _learn(
 
     if parts.config.guard_validate:
         parts.judge.validate = validate
-    samples = SwarmTasks(crew, reflector, tasks.scorer, str(journal.meta("swarm-run")))
+    samples = SwarmTasks(generator, reflector, tasks.scorer, str(journal.meta("swarm-run")))
     place = journal.scope(seed=parts.config.seed, epoch=0, step=0, run="swarm")
     start, result, found = None, _kept(journal), list[Control]()
     try:
@@ -228,12 +227,13 @@ async def _learn(
         if controls and tasks.test and result.reason is FinishReason.COMPLETED:
             async for one in _controls(parts, swarm, result.last, place):
                 found.append(one)
-        await crew.aclose()
-        await swarm.run()  # what others asked meanwhile
+        await generator.aclose()
+        swarm.hold_digests = False
+        await swarm.run()  # what others asked meanwhile, and what copies brought back
     except BudgetError as error:  # before or after the rounds; during them it is `learn` that ends so
         result = replace(result, reason=FinishReason.BUDGET, detail=error.message)
     finally:
-        await crew.aclose()
+        await generator.aclose()
         await swarm.aclose()
         if parts.agent is not None:
             await parts.agent.aclose()
@@ -315,7 +315,7 @@ def print_learned(learned: SwarmLearned, *, as_json: bool) -> None:
     if learned.controls:
         click.echo("\ntest tasks, last playbook      right  tokens a question")
     for one in learned.controls:
-        note = f"  {one.full} of its agents were full" if one.full else ""
+        note = f"  {one.full} of its agents had no room" if one.full else ""
         click.echo(f"{one.way:<42} {one.hits}/{one.total}  {one.tokens:>8,.0f}{note}")
     if learned.full:
         click.echo(

@@ -168,7 +168,7 @@ async def test_a_baseline_shows_what_it_does_and_its_collapse_is_alerted(tags: T
         return Notified(ok=True, code=0, detail="")
 
     config = LearnConfig(batch=80, aggregate=how)
-    watched = Judge(enabled=bool(config.guard), watch=config.guard == "watch", tell=tell)
+    watched = Judge(enabled=bool(config.guard), watch=config.guard == "watch", alert_command=tell)
     result, events, _ = await run(tags, Altered(collapse), config, judge=watched)
     off = Judge(enabled=False)
     raw, silent, _ = await run(tags, Altered(collapse), LearnConfig(batch=80, aggregate=how, guard=False), judge=off)
@@ -191,7 +191,7 @@ async def test_a_collapse_that_a_retry_healed_is_told_too(tags: TaskSet, caplog:
         return Notified(ok=True, code=0, detail="")
 
     config = LearnConfig(batch=40, second_chances=0)
-    _, events, _ = await run(tags, Altered(collapse), config, judge=Judge(tell=tell))
+    _, events, _ = await run(tags, Altered(collapse), config, judge=Judge(alert_command=tell))
     first = next(event for event in spoken(events) if event.verdict == "retry_smaller")
     assert [(one["step"], one["verdict"]) for one in heard] == [(1, "healed")]
     assert set(first.reasons) <= set(cast("list[str]", heard[0]["reasons"]))
@@ -375,7 +375,7 @@ async def test_the_users_command_is_told_once_and_cannot_stop_a_run(
         if command in programs
         else str(tmp_path / "no-such-thing")
     )
-    judge = Judge(tell=partial(notify, words, timeout=1.0 if command == "hangs" else 20.0))
+    judge = Judge(alert_command=partial(notify, words, timeout=1.0 if command == "hangs" else 20.0))
 
     def platitudes(delta: Delta, items: Sequence[Reflection], at: int) -> Delta:
         names = tuple(item.id for item in items)
@@ -392,7 +392,9 @@ async def test_the_users_command_is_told_once_and_cannot_stop_a_run(
         assert [line["step"] for line in lines] == [0, 1]
         assert lines[0]["run"] == "run"
         with Journal.open(tmp_path / "run") as journal:
-            await run(tags, Altered(platitudes), config, judge=Judge(tell=judge.tell), journal=journal)
+            await run(
+                tags, Altered(platitudes), config, judge=Judge(alert_command=judge.alert_command), journal=journal
+            )
         assert len(heard.read_text().splitlines()) == 2
 
 

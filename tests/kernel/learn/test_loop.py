@@ -27,8 +27,8 @@ from combee.kernel.learn import (
     Validated,
     evaluate,
     learn,
-    revision_from_json,
 )
+from combee.kernel.learn.codec import revision_from_json
 from combee.kernel.playbook import Playbook, digest, replay, tokens
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.tasks import TaskSet, load

@@ -40,10 +40,10 @@ from combee.kernel.playbook import Delta, Playbook, digest
 from combee.kernel.playbook import from_json as book_from_json
 from combee.kernel.playbook import to_json as book_to_json
 
-__all__ = ["Judge", "Tell", "Validate", "guard_event", "paired"]
+__all__ = ["AlertCommand", "Judge", "Validate", "guard_event", "paired"]
 
 Validate = Callable[[Playbook, Scope], Awaitable[Evaluation]]
-Tell = Callable[[Mapping[str, object]], Notified]
+AlertCommand = Callable[[Mapping[str, object]], Notified]
 
 _LOG = logging.getLogger("combee")
 WHOLE = 100  # parts of a row, where answers to one task are scored in different numbers of parts
@@ -61,7 +61,7 @@ class Judge:
     limits: GuardLimits = field(default_factory=GuardLimits)
     held_out: LeakIndex | None = None
     validate: Validate | None = None
-    tell: Tell | None = None
+    alert_command: AlertCommand | None = None
     """Runs the user's alert command; blocking."""
     stable: Playbook = field(default_factory=Playbook)
     """The last version that was better beyond chance; a drop against it rolls the book back."""
@@ -179,18 +179,18 @@ class Judge:
         """
         if verdict.action not in {"alert", "reject"} and not verdict.rollback and not healed:
             return None
-        kept = scope.peek("alerted")
-        if kept is None:
+        answer = cast("dict[str, JSON] | None", scope.peek("alerted"))
+        if answer is None:
             action = "healed" if healed and verdict.action == "accept" else verdict.action
             events = [guard_event(evidence.step, evidence, one) for one in (*healed, verdict)]
-            said = "; ".join(dict.fromkeys(reason for event in events for reason in event.reasons))
-            _LOG.warning("guard, step %d: %s: %s", evidence.step, action, said)
-            told: JSON = {"ok": True, "detail": "", "ran": False}
-            if self.tell is not None:
-                found = await asyncio.to_thread(self.tell, alert_payload(verdict, evidence, run=run, healed=healed))
-                told = {"ok": found.ok, "detail": found.detail, "ran": True}
-            kept = scope.decide("alerted", told)
-        answer = cast("dict[str, JSON]", kept)
+            reasons = "; ".join(dict.fromkeys(reason for event in events for reason in event.reasons))
+            _LOG.warning("guard, step %d: %s: %s", evidence.step, action, reasons)
+            answer = {"ok": True, "detail": "", "ran": False}
+            if self.alert_command is not None:
+                payload = alert_payload(verdict, evidence, run=run, healed=healed)
+                ended = await asyncio.to_thread(self.alert_command, payload)
+                answer = {"ok": ended.ok, "detail": ended.detail, "ran": True}
+            scope.decide("alerted", answer)
         return Alerted(evidence.step, bool(answer["ok"]), str(answer["detail"])) if answer["ran"] else None
 
     def _judged(self, evidence: Evidence, trials: Sequence[Trial] = ()) -> Verdict:
@@ -223,8 +223,8 @@ class Judge:
     async def _score(self, book: Playbook, scope: Scope) -> Rows:
         name = digest(book)
         if name not in self._rows and self.validate is not None:
-            found = await self.validate(book, scope.sub("guard"))
-            self._rows[name] = {task: (score.hits, max(1, score.total)) for task, score in found.scores.items()}
+            scores = (await self.validate(book, scope.sub("guard"))).scores
+            self._rows[name] = {task: (score.hits, max(1, score.total)) for task, score in scores.items()}
         return self._rows[name]
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "carried",
     "changed_files",
     "changes_the_world",
+    "denies",
     "edits_in_place",
     "failed_calls",
     "folder",
@@ -55,6 +56,14 @@ _EXIT = re.compile(  # a code ends its line; "exit status 1 if it differs" is a 
     re.MULTILINE,
 )
 _LONGEST = 20_000
+_DENIED_IN = 4_000
+_DENIES = re.compile(
+    r"^[^\w\n]{0,6}(?:[\w ]{0,30}\b(?:match(?:es|ed|ing)?|equals?|identical|success(?:ful(?:ly)?)?|succeeded|valid|"
+    r"passed|pass|ok|correct|verified|works?|solved|same)\s*[:=]+\s*(?:false|no|not|fail(?:ed|ure)?|error|invalid|"
+    r"incorrect|wrong|0|none|mismatch)\b|(?:FAIL|FAILED|FAILURE|MISMATCH|NOT OK|WRONG(?: ANSWER)?|INCORRECT)\b(?!\w)|"
+    r"not ok \d)|^\s*[✗✘❌]|\b[1-9]\d{0,5} (?:failed|failing|failures?)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
 _SHORT = 30
 _LAST_LINES = 3
 _NUMBERED = re.compile(r"^[^\S\n]*\d+[:|→\t].*\n?", re.MULTILINE)
@@ -185,13 +194,14 @@ def _fault(output: str, command: str | None) -> ErrorLine | None:
 
 def _worked(result: Step, command: str | None, tool: str, code_beside: int | None) -> bool | None:
     """Return how a call ended: by the recorded flag, an exit code, or the sign of a failure in the output."""
-    if result.is_error is not None:
-        return not result.is_error
-    if code_beside is not None:
-        return code_beside == 0
-    code = next((match[1] or match[2] for match in _EXIT.finditer(result.text[:400] + result.text[-400:])), None)
-    if code is not None:
-        return code == "0"
+    said = None if result.is_error is None else not result.is_error
+    if said is None and code_beside is not None:
+        said = code_beside == 0
+    if said is None:
+        code = next((match[1] or match[2] for match in _EXIT.finditer(result.text[:400] + result.text[-400:])), None)
+        said = None if code is None else code == "0"
+    if said is not None:
+        return None if said and command is not None and denies(result.text) else said
     told = _NUMBERED.sub("", result.text)  # the lines of a file that a tool shows are not its own words
     found = _fault(told, command)
     if found is None:
@@ -202,6 +212,11 @@ def _worked(result: Step, command: str | None, tool: str, code_beside: int | Non
         first = found.line in " ".join(told.split())[: 2 * len(found.line)] or reply_error(told)[1]
         return None if LOOKS.match(tool) and not first else False
     return None if _only_shows(command, found) else False
+
+
+def denies(output: str) -> bool:
+    """Whether an output says that what was asked for is not so, whatever the exit code: `Match: False`, `2 failed`."""
+    return _DENIES.search(output[-_DENIED_IN:]) is not None
 
 
 def _ends_with(output: str, fault: ErrorLine) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from combee.redaction import plain
+from combee.kernel.journal import clean_text
 from combee.traces.readers.shape import (
     SPACE,
     Kind,
@@ -181,7 +181,7 @@ class Source:
     def child(self, name: str) -> Source:
         """Return an entry of this folder, given by its path below it."""
         path = self.path / name
-        below = plain(f"{self.name}/{name}" if self.name else name)
+        below = clean_text(f"{self.name}/{name}" if self.name else name)
         return Source(path, below, self.report, self.limits, folder=path.is_dir() and not path.is_symlink())
 
     def quiet(self) -> Source:
