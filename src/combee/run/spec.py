@@ -35,7 +35,7 @@ from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.redaction import find_secrets
 from combee.run.notify import notify
 from combee.run.options import refuse_unknown_prices
-from combee.run.settings import Settings
+from combee.run.settings import Settings, TaskFileTable
 from combee.tasks import Fields, TaskSet, load
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ __all__ = [
     "held_out",
     "judge_of",
     "kept_spec",
+    "load_file",
     "load_tasks",
     "make_agent",
 ]
@@ -93,16 +94,20 @@ class Prepared:
 
 def load_tasks(spec: Settings) -> TaskSet:
     """Load the task set that a run names."""
-    tasks = spec.tasks
-    sizes = (tasks.train, tasks.val, tasks.test)
-    fields = Fields(tasks.question, tasks.answer, tasks.id)
+    return load_file(spec.tasks, spec.tasks.source or "tags", data_dir=spec.tasks.data_dir)
+
+
+def load_file(table: TaskFileTable, source: str, *, data_dir: str | None = None, seed: int | None = None) -> TaskSet:
+    """Load tasks as a table [tasks] says; `source` and, where given, `seed` in place of its own."""
+    sizes = (table.train, table.val, table.test)
+    fields = Fields(table.question, table.answer, table.id)
     return load(
-        tasks.source or "tags",
-        data_dir=tasks.data_dir,
+        source,
+        data_dir=data_dir,
         sizes=sizes if any(size is not None for size in sizes) else None,
-        seed=tasks.seed,
+        seed=table.seed if seed is None else seed,
         fields=None if fields == Fields() else fields,
-        scorer=tasks.scorer,
+        scorer=table.scorer,
     )
 
 
