@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol, cast
 
 from combee.errors import CombeeError, UsageError, did_you_mean
+from combee.kernel.aggregate import UNUSED
 from combee.kernel.journal import Journal
 from combee.kernel.learn import Event, LearnResult, LiveTasks, learn
 from combee.kernel.learn.trace import Trace
@@ -73,9 +74,8 @@ class Method:
         else:
             keys = (f"{table}.{key}" for table in ("model", "budget") for key in spec.given().get(table, {}))
             found |= dict.fromkeys((*keys, "agent.prompts", "agent.reflection_rounds"), without_model)
-        if config.aggregate != "combee":
-            for key in ("copies", "max_items", "max_tokens", "second_chances", "pipeline"):
-                found[f"learn.{key}"] = f"with aggregate {config.aggregate}"
+        for key in sorted(UNUSED[config.aggregate]):
+            found[f"learn.{key}"] = f"with aggregate {config.aggregate}"
         if config.batch != "auto":
             found |= dict.fromkeys(("learn.candidates", "learn.max_batch"), "without batch auto")
         if not config.guard:

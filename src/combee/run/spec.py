@@ -116,7 +116,8 @@ def judge_of(spec: Settings, config: LearnConfig, held_out: LeakIndex | None) ->
     guard, command = spec.guard, spec.guard.alert_command
     words = " ".join(map(shlex.quote, command)) if isinstance(command, list) else command
     return Judge(
-        enabled=config.guard,
+        enabled=bool(config.guard),
+        watch=config.guard == "watch",
         policy=Policy(tenants=None if guard.tenants is None else frozenset(guard.tenants), clearance=guard.clearance),
         limits=GuardLimits(min_entries=guard.min_entries, allow_leaks=config.keep_leaks, find_secrets=find_secrets),
         held_out=held_out,
@@ -211,7 +212,12 @@ def kept_spec(journal: Journal, folder: Path) -> Settings:
             hint="`combee show` and `combee diff` work without; else start a new run.",
         )
     try:
-        return Settings.from_json(kept)
+        spec = Settings.from_json(kept)
+        # What was not set is as it was when the run began, also where a later version has another default.
+        begun = journal.meta("learn")
+        config = begun.get("config") if isinstance(begun, dict) else None
+        guard = config.get("guard") if isinstance(config, dict) else None
+        return spec if guard in {None, spec.learn_config().guard} else spec.over({"learn": {"guard": guard}})
     except UsageError as error:
         hint = f"{error}\n  Put back a copy, or start anew."
         raise StorageError(f"The settings that {folder} holds cannot be read.", hint=hint) from error
