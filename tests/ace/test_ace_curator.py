@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.scripted_models import ScriptedModel
 from combee.ace import AceCurator, Student
+from combee.ace.replies import Input, read_operations
 from combee.errors import CallError, CallErrorKind
 from combee.kernel.aggregate import BASELINES, aggregate, plan, scan
-from combee.kernel.journal import MemoryScope
+from combee.kernel.journal import Journal, MemoryScope
 from combee.kernel.learn import Reflection
 from combee.kernel.learn.roles import Summary
 from combee.kernel.playbook import Add, Bullet, Delta, Merge, Playbook, Remove, Update, Vote, VoteKind, delta_of, merge
@@ -85,6 +87,53 @@ async def test_all_kinds_of_operations_arrive_and_each_bad_one_is_skipped_alone(
         Remove("misc-00002", ("r0",)),
         Remove("calc-00001", ("r0",)),
     }
+
+
+async def test_an_operation_that_says_a_refusal_or_an_error_is_left_out_and_counted() -> None:
+    bad = [add("I'm sorry, but I cannot help with that.", [1]), add("Error code: 500 - upstream", [2])]
+    model = ScriptedModel([reply(*bad, add("[THINK]hm[/THINK]Gauge G-000 reads 100 bar", [1]))])
+    delta = await AceCurator(model).method(BOOK, MemoryScope()).leaf(ITEMS, "n")
+    assert [operation.text for operation in delta if isinstance(operation, Add)] == ["Gauge G-000 reads 100 bar"]
+    read = read_operations(bad, [Input(("r0",), ("x",)), Input(("r1",), ("y",))], [])
+    assert [problem[:12] for problem in read.problems] == ["operation 1:", "operation 2:"]
+    assert not read.delta
+
+
+OPERATION = add("Gauge G-000 reads 100 bar", [1])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        json.dumps([OPERATION]),
+        json.dumps(OPERATION),
+        f"Here they are:\n```json\n{json.dumps([OPERATION])}\n```\nThat is all [1].",
+        json.dumps({"reasoning": "", "ops": [OPERATION]}),
+        json.dumps(json.dumps([OPERATION])),
+    ],
+)
+async def test_operations_without_their_wrapper_are_read(said: str) -> None:
+    model = ScriptedModel([said])
+    delta = await AceCurator(model).method(BOOK, MemoryScope()).leaf(ITEMS, "n")
+    assert set(delta) == {Add("OTHERS", "Gauge G-000 reads 100 bar", ("r0",))}
+    assert len(model.requests) == 1
+
+
+async def test_what_was_sent_and_not_used_is_counted(tmp_path: Path) -> None:
+    odd = OPERATION | {"priority": 3, "confidence": None, "reason": "it was wrong"}
+    said = json.dumps({"reasoning": "", "operations": [odd], "consolidation_operations": [{}, {}], "summary": ""})
+    with Journal.open(tmp_path / "run") as journal:
+        await (
+            AceCurator(ScriptedModel([said]))
+            .method(BOOK, journal.scope(seed=0, epoch=0, step=0))
+            .leaf(ITEMS, "r0/l0/g0")
+        )
+        kept = [value for _, name, value in journal.decisions() if name.startswith("problems/curator/r0/l0/g0/")]
+    assert sorted(str(problem) for value in kept if isinstance(value, list) for problem in value) == [
+        "an entry under the key 'consolidation_operations', which nobody asked for",
+        "an entry under the key 'consolidation_operations', which nobody asked for",
+        "operation 1: the field 'priority' is not used",
+    ]
 
 
 @pytest.mark.parametrize("operations", [None, "none", {"a": 1}, 7])

@@ -77,6 +77,34 @@ async def test_a_generator_asks_again_once_and_then_gives_a_typed_error() -> Non
     assert caught.value.kind is CallErrorKind.SCHEMA
 
 
+REFUSALS = ("I'm sorry, but I can't assist with that.", "Es tut mir leid, aber ich kann dabei nicht helfen.")
+
+
+async def test_a_refusal_is_no_answer_and_no_lesson_also_where_it_comes_twice() -> None:
+    first, second = REFUSALS
+    once = ScriptedModel([answer(final_answer=first), answer()])
+    assert (await AceGenerator(once).generate(TASK, BOOK, MemoryScope())).answer == "0.2"
+    assert first in prompt(once.requests[1])
+    twice = ScriptedModel([answer(final_answer=first), answer(final_answer=second)])
+    with pytest.raises(CallError) as caught:
+        await AceGenerator(twice).generate(TASK, BOOK, MemoryScope())
+    assert caught.value.kind is CallErrorKind.CONTENT_FILTER
+    reflecting = ScriptedModel([insight(key_insight=first), insight(key_insight="API Error: 529 overloaded")])
+    with pytest.raises(CallError) as caught:
+        await AceReflector(reflecting).reflect(TASK, Rollout("t1", "7"), None, BOOK, MemoryScope())
+    assert caught.value.kind is CallErrorKind.ERROR_IN_BODY
+
+
+async def test_a_lesson_among_refusals_and_thoughts_is_kept_alone() -> None:
+    said = f"<think>what was it?</think>ROI is gain over cost\n- {REFUSALS[0]}\n- Round to 2 places"
+    model = ScriptedModel([insight(key_insight=said)])
+    found = await AceReflector(model).reflect(TASK, Rollout("t1", "7"), None, BOOK, MemoryScope())
+    assert found is not None
+    assert found.lessons == ("ROI is gain over cost", "Round to 2 places")
+    assert "what was it" not in found.text
+    assert "assist" not in found.text
+
+
 async def test_a_kill_during_the_second_question_does_not_buy_the_first_again() -> None:
     scope = MemoryScope()
     down = CallError("gone", kind=CallErrorKind.CONNECTION)

@@ -60,7 +60,7 @@ async def test_learn_eval_and_show_with_a_model(capsys: pytest.CaptureFixture[st
         (("--base-url", "ftp://x"), "not a base URL"),
         ((), "no base URL"),
         (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "0"), "of at least 1"),
-        (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "-1"), "x>0"),
+        (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "-1"), "number above 0"),
         (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "1"), "--price"),
         (("--base-url", "http://127.0.0.1:9/v1", "--price", "cheap"), "not a price"),
         (("--base-url", "http://127.0.0.1:9/v1", "--max-calls", "11"), "one step takes about 14 calls"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 
@@ -13,6 +14,9 @@ import pytest
 
 from combee.cli import run
 from combee.cli.main import cli
+from combee.errors import UsageError
+from combee.run.options import over_options
+from combee.run.settings import Settings
 from combee.tasks.scorers import scorer
 
 Refused = Callable[..., str]
@@ -46,7 +50,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("tasks", 'question = ["a"]', "must be text"),
         ("tasks", "answer = true", "must be text"),
         ("tasks", "scorer = 1", "must be text"),
-        ("tasks", 'scorer = ""', "must be text"),
+        ("tasks", 'scorer = ""', "Say something there"),
         ("tasks", 'train = "5"', "whole number of at least 1"),
         ("tasks", "val = 1.5", "whole number of at least 0"),
         ("tasks", "seed = nan", "whole number"),
@@ -81,11 +85,11 @@ def test_a_value_of_another_type_is_refused(refused: Refused, table: str, line: 
 def test_every_scorer_that_help_and_settings_name_exists() -> None:
     from combee.cli.learn import learn_command as command
 
-    option = next(item for item in command.params if item.name == "scorer")
+    option = next(item for item in command.params if item.name == "tasks__scorer")
     assert isinstance(option, click.Option)
     toml = resources.files("combee.cli").joinpath("combee.toml").read_text(encoding="utf-8")
     listed = next(line.split("#")[2] for line in toml.splitlines() if line.startswith("# scorer"))
-    for name in [*re.split(r", (?:or )?", str(option.help).rstrip(".")), *listed.split("|")]:
+    for name in [*re.split(r", (?:or )?", str(option.help).removesuffix(". [found]")), *listed.split("|")]:
         if "function" not in name:
             scorer(name.strip())
 
@@ -117,12 +121,20 @@ def test_no_option_of_any_command_takes_a_number_that_is_none() -> None:
     seen = 0
     for words, command in commands(cli):
         for option in command.params:
+            if "__" in (option.name or ""):  # over a setting, and checked as one
+                table, _, key = str(option.name).partition("__")
+                for bad in ("nan", "inf", "-inf"):
+                    with suppress(UsageError):
+                        made = over_options(Settings(), {str(option.name): bad})
+                        assert str(getattr(getattr(made, table), key)).endswith(bad), option.name  # it takes any text
+                        continue
+                    seen += 1
             if isinstance(option.type, click.types.FloatParamType):
                 seen += 1
                 for bad in ("nan", "inf", "-inf"):
                     with pytest.raises(click.BadParameter):
                         pytest.fail(f"{' '.join(words)} {option.name} takes {option.type(bad, option)}")
-    assert seen > 10
+    assert seen > 50
 
 
 @pytest.mark.parametrize("rules", ["[1]", '{"rules": ["x"]}', '[{"match": "("}]'])

@@ -49,13 +49,28 @@ def test_a_reply_without_a_whole_text_is_never_used(reply: str) -> None:
     [
         ("Draft:\n```\nold\n```\nFinal:\n```\nnew\n```", "new"),
         ("Sure! Be exact and brief.", "Sure! Be exact and brief."),
-        ("I'm sorry, but I cannot help with that.", "I'm sorry, but I cannot help with that."),
     ],
 )
 def test_a_doubtful_reply_is_taken_only_if_the_second_is_no_better(reply: str, text: str) -> None:
     found = read_text(reply)
     assert found.problem
     assert found.text == text
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "I'm sorry, but I cannot help with that.",
+        "```\nI'm sorry, but I cannot help with that.\n```",
+        "<new_text>Es tut mir leid, aber ich kann dabei nicht helfen.</new_text>",
+        "[THINK]no[/THINK]很抱歉，我无法满足您的请求。",
+        "Error code: 429 - {'error': 'slow down'}",
+    ],
+)
+def test_a_refusal_or_an_error_is_never_the_new_text(reply: str) -> None:
+    found = read_text(reply)
+    assert found.problem
+    assert found.text == ""
 
 
 def test_a_reply_that_was_cut_off_is_used_only_where_its_text_is_closed() -> None:

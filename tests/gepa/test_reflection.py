@@ -156,6 +156,14 @@ def test_two_replies_of_no_use_are_an_error_and_no_text() -> None:
     assert [request.role for request in model.requests] == ["reflection/map", "reflection/map/again"]
 
 
+def test_two_refusals_in_a_row_are_an_error_and_no_text() -> None:
+    replies = iter(["I'm sorry, but I can't assist with that request.", "Lo siento, no puedo ayudar con eso."])
+    model = ScriptedModel(lambda _: next(replies))
+    with CombeeReflection(model) as reflection, pytest.raises(RunError, match="the model refused"):
+        reflection.reflect(CANDIDATE, {"a": records(1)}, ["a"])
+    assert len(model.requests) == 2
+
+
 def test_an_error_text_with_a_good_status_is_no_text() -> None:
     replies = iter(["API Error: 529 overloaded"] * 2)
     with CombeeReflection(lambda prompt: next(replies)) as reflection, pytest.raises(RunError, match="529"):

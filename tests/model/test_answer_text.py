@@ -110,7 +110,7 @@ def test_refusals_are_known_in_several_languages(text: str) -> None:
     ],
 )  # fmt: skip
 def test_an_answer_is_no_refusal(text: str) -> None:
-    assert why_unusable(text) == ""
+    assert why_unusable(text) is None
 
 
 ERRORS = """

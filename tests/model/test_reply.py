@@ -175,3 +175,71 @@ def test_thinking_is_cut_only_where_it_stands_first() -> None:
     assert strip_thinking("Write <think>x</think> so.") == "Write <think>x</think> so."
     assert strip_thinking("<think>never ends") == ""
     assert strip_thinking("plain") == "plain"
+
+
+@pytest.mark.parametrize(
+    ("usage", "billed"),
+    [
+        # Thinking outside `completion_tokens`: with its number, or in the total alone.
+        ({"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 21_100}, 20_100),
+        ({"prompt_tokens": 12, "completion_tokens": 1, "total_tokens": 399,
+          "completion_tokens_details": {"reasoning_tokens": 386}}, 387),
+        ({"prompt_tokens": 21, "completion_tokens": 0, "total_tokens": 81,
+          "completion_tokens_details": {"reasoning_tokens": 60}}, 60),
+        ({"promptTokenCount": 20, "candidatesTokenCount": 198, "thoughtsTokenCount": 405, "totalTokenCount": 623}, 603),
+        ({"promptTokenCount": 21, "thoughtsTokenCount": 60}, 60),
+        ({"input_tokens": 9, "output_tokens": 3, "output_tokens_details": {"reasoning_tokens": 8}}, 11),
+        ({"prompt_tokens": 9, "completion_tokens": 3, "reasoning_tokens": 8}, 11),
+        # Inside, as OpenAI has it.
+        ({"prompt_tokens": 20, "completion_tokens": 424, "total_tokens": 444,
+          "completion_tokens_details": {"reasoning_tokens": 300}}, 424),
+        # Parts and total disagree: the dearer holds.
+        ({"prompt_tokens": 20, "completion_tokens": 424, "total_tokens": 30}, 424),
+        ({"prompt_tokens": 5, "completion_tokens": 5, "total_tokens": 10,
+          "completion_tokens_details": {"reasoning_tokens": 7}}, 12),
+        ({"total_tokens": 50}, 50),
+        ({"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": float("inf")}, 3),
+        ({"prompt_tokens": 9, "completion_tokens": True, "total_tokens": "many"}, 0),
+    ],
+)  # fmt: skip
+def test_thinking_is_billed_wherever_it_is_reported(usage: Any, billed: int) -> None:
+    found = read_reply(body("hi", usage), "m")
+    assert isinstance(found, Response)
+    assert found.usage is not None
+    assert found.usage.completion == billed
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["error", "abort", "network_error", "insufficient_system_resource", "cancelled", "interrupted", "timeout",
+     "unknown", "malformed_function_call", "OTHER", "xyz", 7, {"type": "abort", "message": "x"}],
+)  # fmt: skip
+def test_half_a_sentence_with_any_other_end_is_no_success(word: Any) -> None:
+    found = read_reply(body("Half a sente", USED, finish=word), "m")
+    assert isinstance(found, Fault)
+    assert found.kind is CallErrorKind.ERROR_IN_BODY
+    assert found.usage == Usage(10, 5)
+    assert RULES[found.kind].retries > 0
+
+
+@pytest.mark.parametrize(
+    ("word", "finish"),
+    [
+        ("stop", "stop"), ("STOP", "stop"), ("FinishReason.STOP", "stop"), ("end_turn", "stop"), ("eos_token", "stop"),
+        ("stop_sequence", "stop"), ("COMPLETE", "stop"), ("length", "length"), ("MAX_TOKENS", "length"),
+        ("model_length", "length"), (None, "unknown"), ("", "unknown"),
+    ],
+)  # fmt: skip
+def test_the_words_of_other_providers_for_an_end_are_known(word: Any, finish: str) -> None:
+    found = read_reply(body("whole", USED, finish=word), "m")
+    assert isinstance(found, Response)
+    assert found.finish == finish
+
+
+@pytest.mark.parametrize(
+    "word", ["content_filter", "SAFETY", "recitation", "content_filter: PROHIBITED_CONTENT", "sensitive"]
+)
+def test_a_filter_is_a_filter_by_any_name(word: str) -> None:
+    found = read_reply(body("half", USED, finish=word), "m")
+    assert isinstance(found, Fault)
+    assert found.kind is CallErrorKind.CONTENT_FILTER

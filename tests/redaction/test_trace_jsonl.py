@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.errors import DataError
-from combee.redaction import Outcome, Step, ToolCall, Trace, from_jsonl, plain, to_jsonl, trace_id
+from combee.kernel.journal import clean_text
+from combee.redaction import Outcome, Step, ToolCall, Trace, from_jsonl, to_jsonl, trace_id
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)  # lone surrogates too
 CALLS = st.lists(st.builds(ToolCall, TEXT, TEXT, TEXT), max_size=2).map(tuple)
@@ -110,6 +111,6 @@ def test_the_id_depends_on_content_alone() -> None:
 
 
 def test_plain_text_joins_pairs_and_replaces_lone_surrogates() -> None:
-    assert plain("a\ud83d\ude00b\udc80") == "a\U0001f600b\ufffd"
+    assert clean_text("a\ud83d\ude00b\udc80") == "a\U0001f600b\ufffd"
     same = "gr\u00fc\u00df"
-    assert plain(same) is same
+    assert clean_text(same) is same

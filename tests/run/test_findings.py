@@ -27,7 +27,8 @@ def sloppy(body: Mapping[str, Any]) -> str:
     reply = json.loads(text)
     if "operations" not in reply:
         return text
-    return json.dumps(reply | {"operations": [*reply["operations"], *ODD]})
+    extra = {"consolidation_operations": [{"type": "MERGE"}, {"type": "MERGE"}], "notes": []}
+    return json.dumps(reply | extra | {"operations": [*reply["operations"], *ODD]})
 
 
 async def test_parts_of_replies_that_were_not_used_are_counted_everywhere(
@@ -37,12 +38,14 @@ async def test_parts_of_replies_that_were_not_used_are_counted_everywhere(
     async with MockServer(reply=sloppy) as server:
         assert await combee(*learn(server.url, "--name", "a", "--json")) == 0
         problems = json.loads(capsys.readouterr().out)["unused"]["problems"]
-        assert sorted(problems.values()) == [1, 1]
+        assert sorted(problems.values()) == [1, 1, 2]
+        extra = problems.pop("an entry under the key 'consolidation_operations', which nobody asked for")
+        assert extra == 2
         assert await combee(*learn(server.url, "--name", "b", "--batch", "3")) == 0
     out = capsys.readouterr().out
     assert all(f"unused     2 × {what}\n" in out for what in problems)
     page = await asyncio.to_thread(Path("runs/b/report.html").read_text, encoding="utf-8")
-    assert "4 parts of replies were not used" in page
+    assert "8 parts of replies were not used" in page
     assert "FROB" in page
 
 

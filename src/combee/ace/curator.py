@@ -26,7 +26,8 @@ from combee.kernel.playbook import (
     merge,
     tokens,
 )
-from combee.model import Model
+from combee.model import ChatModel
+from combee.model.answer_text import why_unusable
 from combee.model.asking import as_text, ask, model_print
 from combee.model.settings import CallOptions
 
@@ -49,7 +50,7 @@ class AceCurator:
 
     def __init__(
         self,
-        model: Model,
+        model: ChatModel,
         *,
         prompts: Prompts | None = None,
         options: CallOptions | None = None,
@@ -166,7 +167,7 @@ class AceMethod(OperationsMethod):
         for part in reply["lessons"] if isinstance(reply["lessons"], list) else []:
             fields = part if isinstance(part, Mapping) else {"text": part}
             text = " ".join(as_text(fields.get("text")).split())
-            if text:
+            if text and why_unusable(text) is None:
                 numbers = [n for n in cited_numbers(fields.get("sources")) if 1 <= n <= len(items)]
                 named = {source for n in numbers for source in _origins(items[n - 1])}
                 origins[text] = tuple(sorted(named)) or everybody
@@ -238,7 +239,7 @@ class AceMethod(OperationsMethod):
             "sections": ", ".join(SECTIONS),
             "budget": curator.room(self.book),
         }
-        return await ask(
+        reply = await ask(
             curator.model,
             curator.prompts[prompt].render(filled),
             self.scope,
@@ -248,6 +249,15 @@ class AceMethod(OperationsMethod):
             required=required,
             options=self.options,
         )
+        # What a curator sent and nobody asked for is not used, and counted: an entry may be a lesson that is lost.
+        if odd := [name for name in reply if name not in schema["properties"] and reply[name]]:
+            unused = [
+                f"an entry under the key {name!r}, which nobody asked for"
+                for name in odd
+                for _ in (reply[name] if isinstance(reply[name], list) else (1,))
+            ]
+            self.scope.decide(f"problems/{prompt}/{node}/{hash_json(reply)[:12]}/keys", unused)
+        return reply
 
 
 def _origins(item: Reflection) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from combee.kernel.playbook import (
     normalize,
     parse_operations,
 )
+from combee.model.answer_text import why_unusable
 from combee.model.asking import as_text
 
 __all__ = [
@@ -203,7 +204,11 @@ def read_operations(raw: object, inputs: Sequence[Input], known_ids: Sequence[st
         if not cited:
             unattributed += 1
             cited = _by_terms(_first(fields, _TEXTS), inputs)
-        prepared.append(fields | {"sources": sorted(cited)})
+        bad = why_unusable(as_text(_first(fields, _TEXTS)))
+        if bad is not None:
+            problems.append(f"operation {place}: {bad.message}")
+            continue
+        prepared.append({k: v for k, v in fields.items() if k not in _SOURCES} | {"sources": sorted(cited)})
     deltas: list[Delta] = []
     for start in range(0, len(prepared), _AT_ONCE):
         part = prepared[start : start + _AT_ONCE]

@@ -33,14 +33,14 @@ from combee.kernel.playbook import Playbook, count_tokens
 from combee.kernel.runner import LocalRunner, run_sync
 from combee.run.calibrated import model_of
 from combee.run.estimates import refuse_beyond
+from combee.run.options import over_options
 from combee.run.settings import Settings, read_settings
 from combee.run.spec import make_agent
 from combee.run.spent import spent, spent_lines
-from combee.run.tables import tables_of
 from combee.run.unfinished import kept_until_the_end
 from combee.run.words import counted, typed
 from combee.tasks.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
-from combee.terminal.options import NumberType, PathType, budget_options, model_options, print_json, say_aside
+from combee.terminal.options import NumberType, PathType, budget_options, model_options, print_json, say_aside, setting
 
 __all__ = ["calibrate_command", "plan_command"]
 
@@ -52,7 +52,7 @@ REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
 @model_options
 @budget_options
 @click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")
-@click.option("--forget", type=NumberType(0, min_open=True), help="The embedded curator with this m0.")
+@setting("--forget", "agent.forget", "The embedded curator with this m0.", metavar="M0")
 @click.option("--sizes", default=" ".join(map(str, SIZES)), show_default=True, help="Facts in a call.")
 @click.option("--repeats", type=click.IntRange(1), default=10, show_default=True, help="Calls of each size.")
 @click.option(
@@ -64,7 +64,7 @@ REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
 )
 @click.option("--second-chances", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--concurrency", type=click.IntRange(1), default=16, show_default=True, help="Calls at once.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@setting("--seed", "learn.seed", "Decides which facts are planted. [0]", metavar="N")
 @click.option("--plot", type=PathType(), help="The curve as SVG. [combee-calibration-MODEL.svg]")
 @click.option("--config", "config_path", type=PathType(), help="Settings file. [combee.toml if there]")
 @click.option("--yes", is_flag=True, help="Do not ask before calls are bought.")
@@ -114,7 +114,7 @@ def calibrate_command(*, yes: bool, as_json: bool, plot: Path | None, **options:
         data |= {"replaced": cast("JSON", earlier), "model_calls": spent(agent.models)}
         print_json(data)
         return
-    click.echo(name + (": simulated forgetting" if options["forget"] is not None else ""))
+    click.echo(name + (": simulated forgetting" if options["agent__forget"] is not None else ""))
     _print(name, found, earlier)
     click.echo(f"kept in {kept} (`{typed('learn')}` {_use(found)}), drawn in {drawn}")
     for line in spent_lines(agent.models):
@@ -149,17 +149,14 @@ def _size(result: Any) -> str:
 
 
 def _spec(options: Mapping[str, Any]) -> Settings:
-    if options["model_name"] is not None and options["forget"] is not None:
+    if options["model__name"] is not None and options["agent__forget"] is not None:
         raise UsageError("--forget belongs to the embedded curator, --model to an endpoint.", hint="Give one of them.")
     file = read_settings(options["config_path"])
-    tables = tables_of(options, file)
-    kind: str = file.agent.kind
-    if file.origin("agent", "kind") is None:
-        kind = "lexical" if options["model_name"] is None and file.origin("model") is None else "ace"
-    if options["forget"] is not None or options["model_name"] is not None:  # an option wins over the file
-        kind = "lexical" if options["model_name"] is None else "ace"
-    agent = {**tables["agent"], "kind": kind, "forget": options["forget"]}
-    return file.over({**tables, "agent": agent, "learn": {"seed": options["seed"]}})
+    spec = over_options(file, options)
+    if options["agent__forget"] is not None:  # an option wins over the file
+        return spec.over({"agent": {"kind": "lexical"}})
+    named = file.origin("model") is not None and file.origin("agent", "kind") is None
+    return spec.over({"agent": {"kind": "ace"}}) if named else spec
 
 
 def _sizes(text: str) -> tuple[int, ...]:

@@ -29,8 +29,8 @@ from combee.kernel.journal import Journal
 from combee.kernel.runner import run_sync
 from combee.model.mock import FAULTS, PROVIDERS, MockConfig, MockServer, Rules, Scripted
 from combee.model.mock import parse_latency as read_latency
+from combee.run.options import over_options
 from combee.run.settings import Settings, read_settings
-from combee.run.tables import tables_of
 from combee.run.words import counted
 from combee.tasks import load
 from combee.terminal.options import NumberType, PathType, endpoint_options, print_json
@@ -103,9 +103,7 @@ def _extras() -> list[Check]:
 
 
 def _models(options: Mapping[str, Any]) -> list[Check]:
-    file = read_settings(options["config_path"])
-    tables = tables_of(options, file)
-    spec = file.over({"model": tables["model"], "prices": tables["prices"]})
+    spec = over_options(read_settings(options["config_path"]), options)
     if spec.origin("model") is None:
         return [Check("endpoint", ok=True, found="none configured; the embedded agent needs none")]
     try:

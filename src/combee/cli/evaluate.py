@@ -25,6 +25,7 @@ from combee.run.folders import all_runs, find_run, open_book
 from combee.run.gate import Gate, GateLimits, Metrics, gate
 from combee.run.mending import for_scoring, mended
 from combee.run.methods import prepare
+from combee.run.options import over_options
 from combee.run.settings import Settings, read_settings
 from combee.run.spec import Prepared, held_out, kept_spec, load_tasks
 from combee.run.spent import spent, spent_lines
@@ -97,14 +98,13 @@ def eval_command(what: str | None, source: str | None, split: str, version: str,
 
 
 def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> Settings:
-    names = ("question", "answer", "id", "scorer", "train", "val", "test", "data_dir")
-    given = {name: options[name] for name in names} | {"source": source}
+    given = {"tasks__source": source} | {name: options[name] for name in options if name.startswith("tasks__")}
     if source is None and (what is None or not Path(what).is_file()):
         folder = find_run(what.rsplit("@", 1)[0] if what else None)
         with Journal.open(folder, create=False, read_only=True) as journal:
             kept = kept_spec(journal, folder)
-        return for_scoring(kept.over({"tasks": given}), options)
-    return mended(read_settings(options["config_path"]).over({"tasks": given}), {**options, "config_path": None})
+        return for_scoring(over_options(kept, given), options)
+    return mended(over_options(read_settings(options["config_path"]), given), {**options, "config_path": None})
 
 
 def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without: Evaluation, *, as_json: bool) -> None:

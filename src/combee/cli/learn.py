@@ -16,52 +16,28 @@ from combee.kernel.journal import Journal
 from combee.kernel.playbook import load
 from combee.run.folders import check_traces, find_run, new_run, refuse_device
 from combee.run.mending import mended, refuse_another_model
-from combee.run.methods import forecast, prepare
+from combee.run.methods import forecast, methods, prepare
+from combee.run.options import option_of, over_options
 from combee.run.settings import read_settings
 from combee.run.spec import kept_spec
-from combee.run.tables import tables_of
 from combee.terminal.options import (
-    BatchSize,
-    NumberType,
     PathType,
     budget_options,
+    config_option,
+    dry_run_option,
+    endpoint_options,
+    json_option,
     mend_options,
-    model_options,
+    options_of,
     patterns_of,
     print_forecast,
+    quiet_option,
     say_aside,
-    task_options,
+    set_option,
+    setting,
 )
 
 __all__ = ["learn_command", "resume_command"]
-
-LEARN = (
-    "batch",
-    "epochs",
-    "aggregate",
-    "max_items",
-    "pipeline",
-    "quorum",
-    "token_budget",
-    "on_full",
-    "eval_every",
-    "concurrency",
-    "guard",
-    "guard_validate",
-    "seed",
-)
-
-
-MODEL_ONLY = (
-    "prompts", "reflection_rounds", "max_cost", "max_calls", "max_tokens", "base_url", "api_key_env", "max_in_flight",
-)  # fmt: skip
-
-
-def _no_idle_options(options: Mapping[str, Any], kind: str) -> None:
-    """An option that would do nothing is a mistake, not a wish."""
-    idle = [name for name in MODEL_ONLY if options.get(name) is not None] if kind == "lexical" else []
-    if idle:
-        raise UsageError(f"--{idle[0].replace('_', '-')} does nothing without a model.", hint="Add --agent ace.")
 
 
 def _start(path: Path | None) -> str | None:
@@ -75,101 +51,116 @@ def _start(path: Path | None) -> str | None:
     return str(real_path(path))
 
 
-def _traces(tasks: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the table [tasks] for recorded traces; options that say how tasks are read have no meaning then."""
-    if tasks["source"] is not None:
-        what = f"Both --from and {tasks['source']!r} are given."
-        raise UsageError(what, hint="Learn from traces or from tasks, not from both.")
-    idle = [name for name, value in tasks.items() if value is not None]
-    if idle:
-        raise UsageError(f"--{idle[0].replace('_', '-')} does nothing with --from: traces hold no tasks.")
-    if options["no_redact"] and options["redact"]:
-        raise UsageError("--no-redact and --redact exclude each other.", hint="Leave one of them out.")
-    check_traces(options["from_path"])
-    return {
-        "traces": str(real_path(options["from_path"])),
-        "format": options["trace_format"],
-        "users": options["users"],
-        "redact": not options["no_redact"],
-        "patterns": patterns_of(options["redact"]),
-    }
+def _patterns(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    return patterns_of(texts)
+
+
+def _traces(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse a place that cannot hold traces, by the name that was typed."""
+    if path is not None:
+        check_traces(path)
+    return path
+
+
+_shown = options_of(
+    setting("--from", "tasks.traces", "Recorded traces to learn from, not SOURCE.", type=PathType(), callback=_traces),
+    setting("--question", "tasks.question", "Column with the question. [found]", metavar="COLUMN"),
+    setting("--answer", "tasks.answer", "Column with the right answer. [found]", metavar="COLUMN"),
+    setting("--scorer", "tasks.scorer", "exact, numeric:0.01, tags, regex, or package.module:function. [found]"),
+    endpoint_options,
+    setting("--max-cost", "budget.max_cost", "US dollars the run may cost.", metavar="DOLLARS"),
+    setting(
+        "--method",
+        "agent.method",
+        "How it learns: ace, gepa, or a package's. [ace]",
+        metavar="NAME",
+        shell_complete=lambda context, option, begun: [name for name in methods() if name.startswith(begun)],
+    ),
+    setting(
+        "--aggregate",
+        "learn.aggregate",
+        "How reflections become one update. [combee]",
+        type=click.Choice(sorted(BASELINES)),
+    ),
+    setting("--batch", "learn.batch", "Samples a step, or auto. [40]", metavar="N"),
+    setting("--epochs", "learn.epochs", "How often all samples are seen. [1]", metavar="N"),
+    click.option("--start", type=PathType(), help="A playbook to go on from (.json, .md, .txt)."),
+    click.option("--name", help="Name of the run below runs/."),
+    click.option("--out", type=PathType(), help="Folder of the run, in place of runs/NAME."),
+    config_option,
+    set_option,
+    dry_run_option,
+    quiet_option,
+    json_option,
+)
+
+# Short forms of settings that few need: not in the help, and named with their --set when they are used.
+_SHORT = (
+    *(setting(f"--{name}", f"tasks.{name}") for name in ("id", "train", "val", "test", "format")),
+    setting("--data-dir", "tasks.data_dir", type=PathType()),
+    setting("--users", "tasks.users", type=click.Choice(["auto", "developers", "customers", "graders"])),
+    setting("--no-redact", "tasks.redact", is_flag=True, flag_value=False),
+    setting("--agent", "agent.kind"),
+    setting("--prompts", "agent.prompts", type=PathType()),
+    setting("--forget", "agent.forget"),
+    setting("--metric-calls", "agent.metric_calls"),
+    setting("--reflection-rounds", "agent.reflection_rounds"),
+    setting("--max-in-flight", "model.max_in_flight"),
+    *(setting(f"--max-{name}", f"budget.max_{name}") for name in ("calls", "tokens", "minutes")),
+    *(setting(f"--{name}/--no-{name}", f"learn.{name}") for name in ("pipeline", "guard")),
+    setting("--guard-validate/--no-guard-validate", "learn.guard_validate"),
+    *(
+        setting(f"--{name.replace('_', '-')}", f"learn.{name}")
+        for name in ("max_items", "quorum", "token_budget", "on_full", "eval_every", "concurrency", "seed")
+    ),
+)
 
 
 @click.command(name="learn")
 @click.argument("source", required=False)
-@click.option("--from", "from_path", type=PathType(), help="Recorded traces to learn from instead.")
-@click.option("--format", "trace_format", help="Their format. [found by content]")
-@click.option(
-    "--users",
-    type=click.Choice(["auto", "developers", "customers", "graders"]),
-    default="auto",
-    help="Who speaks as the user in them: a developer's corrections are learned. [judged by the run]",
-)
-@click.option("--redact", multiple=True, metavar="KIND=REGEX", help="A secret of your own; may be given often.")
-@click.option("--no-redact", is_flag=True, help="Keep what traces hold as it is, secrets too.")
-@task_options
-@click.option(
-    "--agent", type=click.Choice(["lexical", "ace"]), help="Who works on the tasks. [lexical; ace with --model]"
-)
-@click.option("--method", metavar="NAME", help="How the playbook is learned: ace, gepa, or of a package. [ace]")
-@click.option("--metric-calls", type=click.IntRange(1), help="Rollouts that gepa may count (with --method gepa).")
-@model_options
-@click.option("--reflection-rounds", type=click.IntRange(1), help="Times a model reflects on one run. [1]")
-@budget_options
-@click.option("--dry-run", is_flag=True, help="Say what the run would take, and call nothing.")
-@click.option("--batch", type=BatchSize(), help="Samples a step, or 'auto'. [40]")
-@click.option("--epochs", type=click.IntRange(1), help="How often all samples are seen. [1]")
-@click.option("--aggregate", type=click.Choice(sorted(BASELINES)), help="How reflections become one update. [combee]")
-@click.option("--max-items", type=click.IntRange(1), help="Reflections that one aggregating call may take. [16]")
-@click.option("--pipeline/--no-pipeline", default=None, help="Aggregate while samples are worked on. [pipeline]")
-@click.option(
-    "--quorum", type=NumberType(0, 1, min_open=True), help="Share of samples to wait for; the rest joins later. [1.0]"
-)
-@click.option("--guard-validate/--no-guard-validate", default=None, help="Score each version before it counts. [no]")
-@click.option("--token-budget", type=click.IntRange(1), help="Tokens the playbook may have. [80000]")
-@click.option("--on-full", type=click.Choice(["refuse", "evict"]), help="A new lesson in a full playbook. [refuse]")
-@click.option("--eval-every", type=click.IntRange(1), help="Samples between two validations. [100]")
-@click.option("--concurrency", type=click.IntRange(1), help="Samples worked on at once. [64]")
-@click.option("--guard/--no-guard", default=None, help="Check each update before it counts. [guard]")
-@click.option("--seed", type=int, help="Decides every shuffle. [0]")
-@click.option("--forget", type=NumberType(0, min_open=True), help="Simulate forgetting with this m0 (lexical agent).")
-@click.option("--start", type=PathType(), help="A playbook to go on from (.json, .md, .txt).")
-@click.option("--name", help="Name of the run below runs/.")
-@click.option("--out", type=PathType(), help="Folder of the run, instead of runs/NAME.")
-@click.option("--config", "config_path", type=PathType(), help="Settings file. [combee.toml if there]")
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Any setting, like learn.near=0.8.")
-@click.option("--quiet", is_flag=True, help="No progress.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@_shown
+@options_of(*_SHORT)
+@click.option("--redact", "patterns", multiple=True, hidden=True, callback=_patterns)
 def learn_command(source: str | None, config_path: Path | None, **options: Any) -> None:
-    """Learn a playbook from SOURCE: tags, finer, formula, a .jsonl or .csv file, or a folder with train/val/test."""
-    file = read_settings(config_path)
-    tasks = {name: options[name] for name in ("question", "answer", "id", "scorer", "train", "val", "test", "data_dir")}
-    tasks["source"] = source
-    if options["from_path"] is not None:
-        file, tasks = file.instead(tasks={}), _traces(tasks, options)
-    tables = tables_of(options, file)
-    agent = {"forget": options["forget"], "reflection_rounds": options["reflection_rounds"]}
-    agent |= {"method": options["method"], "metric_calls": options["metric_calls"]}
-    agent["kind"] = options["agent"] or tables["agent"].pop("kind")
-    _no_idle_options(options, agent["kind"] or file.agent.kind)
-    tables |= {"tasks": tasks, "agent": tables["agent"] | agent, "learn": {name: options[name] for name in LEARN}}
-    spec = file.over({**tables, "start": _start(options["start"])}, "an option").with_set(options["sets"])
+    """Learn a playbook from SOURCE: tags, finer, formula, a .jsonl or .csv file, or a folder with train/val/test.
+
+    Everything else is a setting: in combee.toml, or --set KEY=VALUE. `combee config show` lists all with their values.
+    """
+    if source is not None and options["tasks__traces"] is not None:
+        what = f"Both --from and {source!r} are given."
+        raise UsageError(what, hint="Learn from traces or from tasks, not from both.")
+    if options["learn__seed"] is not None and options["tasks__traces"] is None:
+        options["tasks__seed"] = options["learn__seed"]  # as a user means it: another seed is other rows too
+    spec = over_options(read_settings(config_path), {"tasks__source": source, **options})
+    spec = spec.over({"start": _start(options["start"])})
     quiet, as_json = options["quiet"], options["as_json"]
+    say = (lambda sentence: None) if quiet or as_json else say_aside
+    for hint in _short_forms(options):
+        say(hint)
     if options["dry_run"]:
-        print_forecast(forecast(spec), as_json=as_json)
+        print_forecast(forecast(spec, say), as_json=as_json)
         return
     folder = new_run(options["name"], options["out"], f"{spec.stem}-{spec.learn_config().aggregate}")
-    prepared = prepare(spec, folder, (lambda sentence: None) if quiet or as_json else say_aside)
+    prepared = prepare(spec, folder, say)
     print_finished(finish(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)
+
+
+def _short_forms(options: Mapping[str, Any]) -> list[str]:
+    """Return what to say of options that the help does not show."""
+    known = click.get_current_context().command.params
+    hidden = {one.name for one in known if isinstance(one, click.Option) and one.hidden}
+    given = [name for name in options if name in hidden and "__" in name and options[name] is not None]
+    notes = [f"note: {option_of(name)} is short for --set {name.replace('__', '.')}=..." for name in given]
+    return [f"{note} --set tasks.seed=..." if note.startswith("note: --seed ") else note for note in notes]
 
 
 @click.command(name="resume")
 @click.argument("run", required=False)
-@click.option("--model", "model_name", metavar="NAME", help="Another model, for a run that keeps no results yet.")
+@setting("--model", "model.name", "Another model, for a run that keeps no results yet.", metavar="NAME")
 @mend_options
 @budget_options
-@click.option("--quiet", is_flag=True, help="No progress.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@quiet_option
+@json_option
 def resume_command(run: str | None, quiet: bool, as_json: bool, **options: Any) -> None:
     """Go on with RUN (default: the latest). Settings come from the run itself; stored results are not bought again.
 

@@ -35,6 +35,7 @@ __all__ = ["COMMANDS", "cli", "run", "settle", "steady"]
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo:command", "Show in seconds what one big aggregation loses and what Combee keeps."),
     "init": ("init:command", "Write a commented combee.toml to start from."),
+    "config": ("config:command", "Show the settings in force and where each comes from; print their JSON schema."),
     "learn": ("learn:learn_command", "Learn a playbook from tasks, or from recorded traces."),
     "resume": ("learn:resume_command", "Go on with a run that was stopped; stored results are not bought again."),
     "eval": ("evaluate:eval_command", "Score a playbook on held-out tasks."),

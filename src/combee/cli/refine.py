@@ -17,10 +17,10 @@ from combee.kernel.playbook import Playbook, check_place, digest, save, to_json
 from combee.kernel.runner import LocalRunner, run_sync
 from combee.model import Models, open_models
 from combee.run.folders import find_run, open_book
+from combee.run.options import over_options, refuse_unknown_prices
 from combee.run.settings import Settings, read_settings
 from combee.run.spec import SPEC_KEY
 from combee.run.spent import spent, spent_lines
-from combee.run.tables import refuse_unknown_prices, tables_of
 from combee.run.unfinished import kept_until_the_end, told_what_is_kept
 from combee.run.words import counted
 from combee.terminal.options import NumberType, PathType, budget_options, model_options, print_json, say_aside
@@ -57,8 +57,7 @@ def command(what: str | None, **options: Any) -> int:
 
 def _spec(what: str | None, options: dict[str, Any]) -> Settings:
     """Return the settings: those of the run where there is one, with file and options over them."""
-    file = read_settings(options["config_path"])
-    spec = file.over(tables_of(options, file))
+    spec = over_options(read_settings(options["config_path"]), options)
     if spec.model_name is None and (what is None or not Path(what).is_file()):
         with Journal.open(find_run(_run_name(what)), create=False, read_only=True) as journal:
             kept = journal.meta(SPEC_KEY)

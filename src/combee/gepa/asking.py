@@ -19,8 +19,8 @@ from combee.errors import CallError, CallErrorKind
 from combee.gepa.records import Record, shown, shown_records
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.playbook import SECTIONS
-from combee.model import Message, Model, Request, Response, complete_json, find_json
-from combee.model.answer_text import strip_thinking
+from combee.model import ChatModel, Message, Request, Response, complete_json, find_json
+from combee.model.answer_text import strip_thinking, why_unusable
 from combee.model.asking import model_print, request_hash, response_from_json, response_to_json
 
 __all__ = [
@@ -59,7 +59,7 @@ class _UsableError(Exception):
 class Asker:
     """How the calls of one component are made. Replies of no use are kept in the scope, for a replay."""
 
-    model: Model
+    model: ChatModel
     scope: Scope | None
     max_tokens: int
     temperature: float
@@ -201,6 +201,9 @@ def read_text(reply: str, *, cut: bool = False) -> ReplyText:
     if not body:
         return ReplyText("", "the reply is empty")
     found = _tagged(body) or _fenced(body)
+    bad = why_unusable(body if found is None else found.text)
+    if bad is not None:
+        return ReplyText("", bad.message)
     if cut and (found is None or found.problem):
         return ReplyText("", "the reply was cut off")
     if found is not None:

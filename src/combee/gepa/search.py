@@ -239,9 +239,15 @@ class _RoleAgent:
 class LearnByGepa(Method):
     """gepa's search over playbooks, in place of the kernel's loop."""
 
-    settings = frozenset({"metric_calls"})
     least_items = 2
     """Its texts are combined by calls: a call must take two."""
+
+    def unused(self, spec: Settings) -> dict[str, str]:
+        """Return settings that the search does not use."""
+        keys = ("eval_every", "give_up_after", "guard_validate", "on_full", "pipeline", "quorum", "shuffle")
+        found = super().unused(spec) | {f"learn.{key}": "with the method gepa" for key in (*keys, "view_tokens")}
+        found["agent.reflection_rounds"] = "with the method gepa"
+        return {key: why for key, why in found.items() if key not in {"agent.metric_calls", "learn.copies"}}
 
     def forecast(self, spec: Settings) -> Forecast:
         """Return the most that a run takes: every proposal accepted, every reflection read twice."""
@@ -345,9 +351,9 @@ def _admitted(prepared: Prepared) -> tuple[Prepared, list[SampleRefused]]:
 
 def _judge(prepared: Prepared, journal: Journal) -> Judge:
     """Return the guard of the run. Records name no task, so who may be learned from is decided before (`_admitted`)."""
-    tell, name = prepared.judge.tell, journal.path.parent.name
+    tell, name = prepared.judge.alert_command, journal.path.parent.name
     named = None if tell is None else lambda payload: tell({**payload, "run": name})
-    return replace(prepared.judge, policy=Policy(), tell=named)
+    return replace(prepared.judge, policy=Policy(), alert_command=named)
 
 
 def _search(

@@ -10,6 +10,8 @@ import json
 import re
 from typing import Any
 
+from combee.errors import CallError, CallErrorKind
+
 __all__ = ["is_error_text", "is_refusal", "strip_thinking", "why_unusable"]
 
 _NAME = r"(?:\w+[:_])?(?:think(?:ing)?|thoughts?|reasoning|scratchpad|inner_monologue|cot)"
@@ -21,9 +23,7 @@ _END = rf"</{_NAME}\s*>|\[/THINK(?:ING)?\]|◁/think▷|<unused95>|<\|end_(?:of_
 _OPEN = re.compile(_TAG, re.IGNORECASE)
 _CLOSE = re.compile(rf"(?<!['\"])(?:(?<!`)|(?<=```))(?:{_END})", re.IGNORECASE)
 _LATER = re.compile(rf"(?<=\n)[ \t]*(?:{_TAG}).*?(?:{_END}|\Z)\s*", re.IGNORECASE | re.DOTALL)
-_ANY = re.compile(
-    r"think|thought|reasoning|scratchpad|monologue|cot>|<unused9|<\|?channel|\A\s*analysis", re.IGNORECASE
-)
+_MARKS = ("think", "thought", "reasoning", "scratchpad", "monologue", "cot>", "<unused9", "channel")
 _CHANNEL = re.compile(
     r"<\|channel\|>\s*(\w+)[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>(.*?)"
     r"(?=<\|(?:end|return|call|start|channel)\|>|\Z)",
@@ -38,7 +38,7 @@ def strip_thinking(text: str) -> str:
 
     A tag inside a sentence is part of the answer, which may speak of tags.
     """
-    if not _ANY.search(text):
+    if not _may_think(text):  # the usual case, and quick
         return text
     if "<|channel|>" in text:
         return "".join(said for name, said in _CHANNEL.findall(text) if name == "final").strip()
@@ -48,6 +48,21 @@ def strip_thinking(text: str) -> str:
         if text.count("```", 0, block.start()) % 2 == 0:  # not an example of such a tag
             text = text[: block.start()] + text[block.end() :]
     return text
+
+
+def _may_think(text: str) -> bool:
+    """Whether a text may hold thinking: looked for without patterns, since this is done for each reply."""
+    if "<" in text:
+        lowered = text.lower()
+        if any(mark in lowered for mark in _MARKS):
+            return True
+    return (
+        "[THINK" in text
+        or "[/THINK" in text
+        or "◁" in text
+        or "[think" in text
+        or text[:40].lstrip().startswith("analysis")
+    )
 
 
 def _without_first(text: str) -> str:
@@ -158,8 +173,12 @@ def is_refusal(text: str) -> bool:
     return 0 < len(said) < _LONGEST and _REFUSALS.match(said) is not None
 
 
-def why_unusable(text: str) -> str:
-    """Return why a text that is meant as an answer, a lesson or an instruction is none; "" where it is one."""
+def why_unusable(text: str) -> CallError | None:
+    """Return the error of a text that is meant as an answer, a lesson or an instruction and is none; else None."""
     if is_error_text(text):
-        return "it is an error message, not an answer"
-    return "the model refused" if is_refusal(text) else ""
+        said = " ".join(text.split())[:160]
+        return CallError(f"an error stands where the answer should: {said!r}", kind=CallErrorKind.ERROR_IN_BODY)
+    if is_refusal(text):
+        said = " ".join(text.split())[:160]
+        return CallError(f"the model refused: {said!r}", kind=CallErrorKind.CONTENT_FILTER)
+    return None

@@ -8,7 +8,6 @@ process had under way counts once more: it may have been paid for then too.
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -71,13 +70,6 @@ class Budget:
         """Calls that are held by reservations."""
         return self._held
 
-    @property
-    def seconds_left(self) -> float:
-        """Seconds until the limit in minutes is reached; infinity where there is none, or it has not begun to count."""
-        if self.max_minutes is None or self._started is None:
-            return math.inf
-        return max(0.0, 60 * self.max_minutes - (time.monotonic() - self._started))
-
     def spent_before(self, *, cost: float = 0.0, calls: int = 0, tokens: int = 0, minutes: float = 0.0) -> None:
         """Count what an earlier part of the run has spent (when a run goes on)."""
         self.cost += cost
@@ -85,6 +77,13 @@ class Budget:
         self.tokens += tokens
         if minutes:
             self._started = time.monotonic() - 60 * minutes
+
+    def seconds_left(self) -> float | None:
+        """Return the seconds until `max_minutes` are over; None where there is no such limit."""
+        if self.max_minutes is None:
+            return None
+        worked = 0.0 if self._started is None else time.monotonic() - self._started
+        return max(0.0, 60 * self.max_minutes - worked)
 
     def refuse_unknown_price(self, model: str, hint: str) -> None:
         """Raise where a budget in money meets a model without a price."""
@@ -184,15 +183,15 @@ class RoleBudget(Budget):
         super().__init__(**limits)
         self._parent = parent
 
-    @property
-    def seconds_left(self) -> float:
-        """Seconds until the first of the two limits in minutes is reached."""
-        return min(super().seconds_left, self._parent.seconds_left)
-
     def refuse_unknown_price(self, model: str, hint: str) -> None:
         """Raise where a budget in money, its own or the run's, meets a model without a price."""
         super().refuse_unknown_price(model, hint)
         self._parent.refuse_unknown_price(model, hint)
+
+    def seconds_left(self) -> float | None:
+        """Return the seconds until `max_minutes` of the role or of the run are over; None without such a limit."""
+        known = [left for left in (super().seconds_left(), self._parent.seconds_left()) if left is not None]
+        return min(known, default=None)
 
     async def reserve(self, expected: Usage, cost: float | None) -> Reservation:
         """Hold what a call may take, here and in the run.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -19,14 +18,15 @@ from combee.kernel.journal import current_purchase
 from combee.model.budget import Budget, Reservation
 from combee.model.ledger import CallRow, Ledger, prompt_characters
 from combee.model.limiter import Limiter, Ticket
-from combee.model.outcome import RULES, Fault, Paid, StoppedError
+from combee.model.outcome import LONG_WAIT, RULES, Fault, Paid, StoppedError, spelled
 from combee.model.prices import Price
 from combee.model.types import Request, Response, Timing, Usage
 
 __all__ = ["Engine", "RetryPolicy"]
 
 _LOG = logging.getLogger("combee.model")
-_SAID = 30.0  # seconds from which it is said that the endpoint asks to wait
+_AGAIN = 3600.0  # seconds after which a call is tried again though the endpoint asked for more: it may have erred
+_PATIENCE = 900.0  # seconds in which every call was refused, without a word of how long, that stop the run
 _UNREACHED_RETRIES = 2  # of a call to an endpoint where nothing ever answered: it may just be starting
 
 Send = Callable[[Request], Awaitable[Response | Fault]]
@@ -38,9 +38,8 @@ class RetryPolicy:
 
     `backoff`: seconds that one unit of the rules' waits is. `max_tries`: tries of one call, whatever goes wrong.
     `spare` and `per_call`: the run's retry budget, `spare` retries plus `per_call` for each finished call (429s are
-    free: they are how the limit is found). `stop_after`: failed calls in a row that stop the run. `longest_wait`:
-    seconds after which a call is tried again though the endpoint asked for more. `patience`: seconds in which every
-    call was refused, without a word of how long, that stop the run.
+    free: they are how the limit is found). `stop_after`: failed calls in a row that stop the run. `longest_wait`: a
+    call whose endpoint asks for more seconds than this fails at once.
     """
 
     backoff: float = 1.0
@@ -48,8 +47,7 @@ class RetryPolicy:
     spare: int = 200
     per_call: float = 1.0
     stop_after: int = 20
-    longest_wait: float = 3600.0
-    patience: float = 900.0
+    longest_wait: float = float("inf")
 
 
 class Engine:
@@ -73,8 +71,9 @@ class Engine:
         self._finished = 0
         self._failed_in_a_row = 0
         self._stopped: StoppedError | None = None
+        self._too_late = ""
+        self._waits_until = 0.0
         self._sleepers: set[asyncio.Future[None]] = set()
-        self._said_until = 0.0
 
     @property
     def stopped(self) -> StoppedError | None:
@@ -82,9 +81,9 @@ class Engine:
         return self._stopped
 
     async def complete(
-        self, request: Request, send: Send, *, model: str, price: Price | None, where: str = ""
+        self, request: Request, send: Send, *, model: str, price: Price | None, where: str = "the endpoint"
     ) -> Response:
-        """Return a usable reply to `request`; `where` names the endpoint to people.
+        """Return a usable reply to `request`; `where` is how messages call the endpoint.
 
         Raises:
             CallError: This call failed, after its retries.
@@ -100,6 +99,8 @@ class Engine:
         while True:
             self._check_stopped()
             outcome, row = await self._attempt(request, send, model, price, tries)
+            if isinstance(outcome, Fault):
+                outcome = self._waited(outcome, where)
             queued += row.queued
             tries += 1
             if isinstance(outcome, Response):
@@ -107,7 +108,7 @@ class Engine:
                 self._failed_in_a_row = 0
                 timing = Timing(queued, row.wire, tries - 1)
                 return Response(outcome.text, row.usage, outcome.finish, timing, outcome.model, row.cost)
-            outcome = self._bounded(outcome, where or model)
+            self._check_stopped()
             wait = self._next_wait(outcome, by_kind, tries)
             if wait is None:
                 break
@@ -117,21 +118,24 @@ class Engine:
                 request = replace(request, max_tokens=2 * request.max_tokens)
             if wait:
                 began = time.monotonic()
-                await self._sleep(min(wait, self.budget.seconds_left))
+                await self._sleep(wait)
                 queued += time.monotonic() - began
         self._failed(outcome)
         raise outcome.error(tries)
 
     def _check_stopped(self) -> None:
         """Raise where the run is stopped: a fresh error each time, since many tasks raise it."""
+        if self._too_late:
+            raise BudgetError(self._too_late, hint="Go on after that time: what was paid for is kept.")
         if self._stopped is not None:
             raise StoppedError(self._stopped.message, kind=self._stopped.kind, hint=self._stopped.hint)
 
     async def _sleep(self, seconds: float) -> None:
-        """Wait, unless the run is stopped meanwhile."""
+        """Wait, but not beyond the limit in minutes, and not where the run is stopped meanwhile."""
+        left = self.budget.seconds_left()
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
-        timer = loop.call_later(seconds, _wake, woken)
+        timer = loop.call_later(seconds if left is None else min(seconds, left), _wake, woken)
         self._sleepers.add(woken)
         try:
             await woken
@@ -141,13 +145,12 @@ class Engine:
 
     async def _slot(self, tokens: int, *, again: bool) -> Ticket:
         """Wait for a slot, no longer than the run may last."""
-        left = self.budget.seconds_left
         try:
-            async with asyncio.timeout(left if left < math.inf else None):
+            async with asyncio.timeout(self.budget.seconds_left()):
                 return await self.limiter.acquire(tokens, again=again, check=self._check_stopped)
         except TimeoutError:
             raise BudgetError(
-                f"the limit of {self.budget.max_minutes or 0:g} minutes is reached: the call waited for its turn",
+                "the limit in minutes is reached: a call still waited for its turn",
                 hint="Raise the limit and run again: what was paid for is kept.",
             ) from None
 
@@ -158,14 +161,14 @@ class Engine:
         began = time.monotonic()
         characters = prompt_characters(request)
         expected = self.ledger.expect(model, request)
-        cost = price.cost(expected) if price else None
         ticket = await self._slot(expected.prompt + expected.completion, again=tries > 0)
         held: Reservation | None = None
         outcome: Response | Fault | None = None
         started = time.monotonic()
         try:
             self._check_stopped()  # it may have waited for long
-            held = await self.budget.reserve(expected, cost)
+            expected = self.ledger.expect(model, request)  # replies may have told more while it waited
+            held = await self.budget.reserve(expected, price.cost(expected) if price else None)
             started = time.monotonic()
             purchase = current_purchase()
             if purchase is not None:
@@ -193,7 +196,7 @@ class Engine:
         ok: bool | None = True if isinstance(outcome, Response) else None
         after = None
         if isinstance(outcome, Fault):
-            after = outcome.retry_after and min(outcome.retry_after, self.retry.longest_wait)
+            after = min(outcome.retry_after or 0.0, _AGAIN)
             if RULES[outcome.kind].slow or outcome.overloaded:
                 ok = False
             elif row.paid == "yes":
@@ -234,31 +237,12 @@ class Engine:
             model, request.role, request.item, request.attempt, tries, name, paid, usage, cost, *times, time.time()
         )
 
-    def _bounded(self, fault: Fault, who: str) -> Fault:
-        """Return the fault with a wait that makes sense; it stops the run where waiting cannot.
-
-        A long wait is said at once, and once: nobody is to wonder what a run does that does nothing.
-        """
-        asked = fault.retry_after
-        if asked is None:
-            if fault.kind is CallErrorKind.RATE_LIMIT and self.limiter.blocked > self.retry.patience:
-                said = f"{who} has refused every call for {_span(self.limiter.blocked)}: {fault.message}"
-                return replace(fault, message=said, hint=fault.hint or _AGAIN, fatal=True)
-            return fault
-        left, now = self.budget.seconds_left, time.monotonic()
-        if asked >= left:
-            said = f"{who} asks to wait {_span(asked)}, and {_span(left)} of the limit in minutes are left"
-            return replace(fault, message=f"{said}: {fault.message}", hint=_AGAIN, fatal=True)
-        if asked >= _SAID and now + asked > self._said_until + 0.1 * asked:
-            self._said_until = now + asked
-            later = f"; tries again in {_span(self.retry.longest_wait)}" if asked > self.retry.longest_wait else ""
-            _LOG.warning("%s asks to wait %s (%s)%s", who, _span(asked), fault.message, later)
-        return replace(fault, retry_after=min(asked, self.retry.longest_wait))
-
     def _next_wait(self, fault: Fault, by_kind: dict[CallErrorKind, int], tries: int) -> float | None:
         """Return the seconds to wait before the next try, or None where there is none."""
         if fault.adapt or fault.instead is not None:
             return 0.0 if tries < self.retry.max_tries else None
+        if fault.retry_after is not None and fault.retry_after > self.retry.longest_wait:
+            return None
         if fault.kind is CallErrorKind.RATE_LIMIT and self.limiter.is_blocked and not fault.fatal:
             return fault.retry_after or 0.0  # it probed for all: no try of its own, and the limiter says when
         rule = RULES[fault.kind]
@@ -278,6 +262,32 @@ class Engine:
             return fault.retry_after + min(wait, 0.25 * fault.retry_after + 0.05 * self.retry.backoff) * jitter
         return wait * (0.5 + 0.5 * jitter)
 
+    def _waited(self, fault: Fault, where: str) -> Fault:
+        """Return the fault with a wait that makes sense, or as one that stops the run.
+
+        A long wait is said as soon as it is asked for, once; one longer than the minutes left ends the calls now.
+        """
+        asked, left = fault.retry_after, self.budget.seconds_left()
+        if asked is None:
+            refused = self.limiter.blocked
+            if fault.kind is CallErrorKind.RATE_LIMIT and refused > _PATIENCE:
+                said = f"{where} has refused every call for {spelled(refused)}: {fault.message}"
+                return replace(fault, message=said, hint="Run again later: what was paid for is kept.", fatal=True)
+            return fault
+        if left is not None and asked > left:
+            asks = f"{where} asks to come back in {spelled(asked)}"
+            self._too_late = f"{fault.message}; {asks}, and {spelled(left)} of the minutes that are allowed are left"
+            self._wake_all()
+            return fault
+        now = time.monotonic()
+        if LONG_WAIT <= asked <= self.retry.longest_wait and now >= self._waits_until:
+            self._waits_until = now + min(asked, _AGAIN)
+            as_asked = f"as {where} asks" if asked <= _AGAIN else f"though {where} asks for {spelled(asked)}"
+            _LOG.warning("%s; waiting %s, %s.", fault.message, spelled(min(asked, _AGAIN)), as_asked)
+        if asked > self.retry.longest_wait:
+            return fault
+        return replace(fault, retry_after=min(asked, _AGAIN))
+
     def _failed(self, fault: Fault) -> None:
         """Count a failed call; trip the breaker where the rule says so."""
         rule = RULES[fault.kind]
@@ -294,28 +304,17 @@ class Engine:
             self._stop(said, fault.kind, hint)
 
     def _stop(self, message: str, kind: CallErrorKind, hint: str | None) -> None:
-        """Send no further call; all who wait are told now."""
+        """Send no further call."""
         self._stopped = StoppedError(message, kind=kind, hint=hint)
+        self._wake_all()
+
+    def _wake_all(self) -> None:
+        """Tell all who wait that they wait in vain."""
         for woken in self._sleepers:
             _wake(woken)
         self.limiter.look_again()
 
 
-_AGAIN = "Run again later, with the same name: nothing paid is lost."
-
-
 def _wake(sleeper: asyncio.Future[None]) -> None:
     if not sleeper.done():
         sleeper.set_result(None)
-
-
-def _span(seconds: float) -> str:
-    """Return a time for people, like `5 h 3 min`."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 120:
-        return f"{minutes} min"
-    if minutes < 2880:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes / 1440:,.0f} days"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from combee.errors import CallError, CallErrorKind
+from combee.model.answer_text import is_error_text, strip_thinking
 from combee.model.engine import Engine
 from combee.model.outcome import Fault
 from combee.model.prices import Price
@@ -56,6 +58,9 @@ class CallableModel:
         except CallError as error:
             return Fault(error.kind, error.message, error.hint)
         response = said if isinstance(said, Response) else Response(said, model=self._name)
-        if not response.text.strip():
+        text = strip_thinking(response.text)
+        if is_error_text(text):
+            return Fault(CallErrorKind.ERROR_IN_BODY, f"the reply is an error message: {text}", usage=response.usage)
+        if not text.strip():
             return Fault(CallErrorKind.EMPTY, "the reply has no content", usage=response.usage)
-        return response
+        return replace(response, text=text)

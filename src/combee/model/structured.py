@@ -19,7 +19,7 @@ from combee.model.answer_text import strip_thinking
 from combee.model.dialect import ask_in_words
 from combee.model.provider_errors import shorten
 from combee.model.tolerant import Allowance, read_value
-from combee.model.types import Message, Model, Request
+from combee.model.types import ChatModel, Message, Request
 
 __all__ = ["Found", "complete_json", "find_json", "parse_json"]
 
@@ -67,10 +67,41 @@ def _inside(value: object, depth: int = 0) -> Iterator[dict[str, Any]]:
             yield from _inside(part, depth + 1)
 
 
+def _unwrapped(value: object, keys: Sequence[str], schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the object that was meant by its only list written bare, or under another key, or by one row of it."""
+    part = (schema or {}).get("properties", {}).get(keys[0], {}) if len(keys) == 1 else {}
+    row = part.get("items", {}).get("properties", {}) if part.get("type") == "array" else {}
+
+    def is_row(one: object) -> bool:
+        return isinstance(one, dict) and sum(name in one for name in row) >= min(2, len(row)) > 0
+
+    for one in (value, *(value.values() if isinstance(value, dict) else ())):
+        rows = one if isinstance(one, list) else [one]
+        if any(map(is_row, rows)):
+            return {keys[0]: rows}
+    return None
+
+
+def _lists(text: str) -> Iterator[object]:
+    """Yield the JSON lists that stand in a text, in order; a text may hold many brackets that begin none."""
+    at = text.find("[")
+    for _ in range(50):
+        if at < 0:
+            return
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            yield value
+        at = text.find("[", end)
+
+
 def _mend(value: Any) -> Any:
-    """Return the value with LaTeX commands restored that JSON escapes ate, and no lone surrogates."""
+    """Return the value without thinking, with LaTeX commands restored that JSON escapes ate, and no lone surrogates."""
     if isinstance(value, str):
         mended = _LATEX.sub(lambda found: _LATEX_LETTER[found.group()], value) if _LATEX.search(value) else value
+        mended = strip_thinking(mended)
         return clean_text(mended)
     if isinstance(value, list):
         return [_mend(part) for part in value]
@@ -125,11 +156,15 @@ def find_json(text: str, required: Sequence[str] = (), schema: Mapping[str, Any]
             text = whole.strip()
             continue
         found = next((part for part in _inside(whole) if _fits(part, keys, schema)), None)
+        found = found or _unwrapped(whole, keys, schema)
         return Found(_mend(found)) if found is not None else None
     best: Found | None = None
     for candidate in _candidates(text, lambda value: next((o for o in _inside(value) if _fits(o, keys, schema)), None)):
         if best is None or _rank(candidate) >= _rank(best):
             best = candidate
+    if best is None:
+        meant = [found for value in _lists(text) if (found := _unwrapped(value, keys, schema)) is not None]
+        best = Found(meant[-1]) if meant else None
     return replace(best, value=_mend(best.value)) if best is not None else None
 
 
@@ -160,38 +195,53 @@ def _no_object(text: str, keys: Sequence[str]) -> CallError:
 
 
 async def complete_json(
-    model: Model, request: Request, *, required: Sequence[str] = (), schema: Mapping[str, Any] | None = None
+    model: ChatModel,
+    request: Request,
+    *,
+    required: Sequence[str] = (),
+    schema: Mapping[str, Any] | None = None,
+    judge: Callable[[dict[str, Any]], CallError | None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Ask a model for one JSON object; ask once more where the reply has none, or was cut off.
+    """Ask a model for one JSON object; ask once more where the reply has none, cannot be used, or was cut off.
 
-    The second call is booked under the role `<role>/again`, so that a journal keeps both.
+    The second call is booked under the role `<role>/again`, so that a journal keeps both. `judge` says why an object
+    of the right form cannot be used.
 
     Raises:
-        CallError: Neither reply held an object with the required keys (kind SCHEMA), or a call failed.
+        CallError: Neither reply held an object with the required keys (kind SCHEMA), or one that can be used (what the
+            judge says of the second), or a call failed.
     """
     schema = schema if schema is not None else request.schema
     keys = _required(required, schema)
     request = replace(request, schema=schema, accept_cut=True)
     response = await model.complete(request)
     first = find_json(response.text, keys, schema)
-    if first is not None and not first.cut:
+    bad = None if first is None else judge(first.value)
+    if first is not None and not first.cut and bad is None:
         return first.value
-    is_cut = response.finish == "length" or first is not None
-    again = _again(request, response.text, keys, schema, is_cut=is_cut)
+    is_cut = bad is None and (response.finish == "length" or first is not None)
+    again = _again(request, response.text, keys, schema, is_cut=is_cut, bad=bad)
     second_text = (await model.complete(again)).text
     second = find_json(second_text, keys, schema)
+    worse = None if second is None else judge(second.value)
     best = max(
-        (found for found in (first, second) if found is not None),
+        (found for found, why in ((first, bad), (second, worse)) if found is not None and why is None),
         key=lambda found: (not found.cut, len(json.dumps(found.value))),
         default=None,
     )
     if best is None:
-        raise _no_object(second_text, keys)
+        raise worse or bad or _no_object(second_text, keys)
     return best.value
 
 
 def _again(
-    request: Request, text: str, keys: Sequence[str], schema: Mapping[str, Any] | None, *, is_cut: bool
+    request: Request,
+    text: str,
+    keys: Sequence[str],
+    schema: Mapping[str, Any] | None,
+    *,
+    is_cut: bool,
+    bad: CallError | None,
 ) -> Request:
     """Return the second request: with more room where the reply was cut off, else with what was wrong."""
     role = f"{request.role}/again"
@@ -199,6 +249,8 @@ def _again(
         return replace(request, role=role, max_tokens=2 * request.max_tokens)
     wanted = f" with the keys {', '.join(keys)}" if keys else ""
     said = f"That was not one JSON object{wanted}. Write the same answer again as one JSON object and nothing else."
+    if bad is not None:
+        said = f"That cannot be used: {bad.message}. Do what was asked, and answer with one JSON object{wanted}."
     if schema is not None:
         said = f"{said}\n{ask_in_words(schema)}"
     messages = (*request.messages, Message("assistant", text[:8000] or "(nothing)"), Message("user", said))

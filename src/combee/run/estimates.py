@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from combee.errors import BudgetError, UsageError
 from combee.kernel.learn import LearnConfig, Task
 from combee.kernel.playbook import Playbook, count_tokens, load, tokens
+from combee.run.options import price_advice, refuse_unknown_prices
 from combee.run.settings import Settings
-from combee.run.tables import price_advice, refuse_unknown_prices
 from combee.run.words import counted
 from combee.tasks import TaskSet
 

@@ -67,8 +67,8 @@ def findings_of(journal: Journal) -> Findings:
     alerts = []
     for event in journal.events("GuardJudged"):
         data = cast("dict[str, JSON]", event.data)
-        if data.get("verdict") != "accept":
-            reasons = tuple(map(str, cast("list[JSON]", data.get("reasons") or [])))
+        reasons = tuple(map(str, cast("list[JSON]", data.get("reasons") or [])))
+        if data.get("verdict") != "accept" or reasons:  # an accepted step may have left operations out
             step, attempt = (cast("int", data.get(key) or 0) for key in ("step", "attempt"))
             alerts.append(Alert(step, attempt, str(data.get("verdict")), reasons))
     steps = (cast("dict[str, JSON]", event.data) for event in journal.events("StepFinished"))

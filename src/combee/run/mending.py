@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from combee.errors import CallErrorKind, RunError, UsageError
-from combee.model.settings import LIMITS, ROLES
+from combee.model.settings import ROLES
+from combee.run.options import option_of, over_options
 from combee.run.settings import Settings, read_settings
-from combee.run.tables import tables_of
 from combee.run.words import typed
 
 __all__ = ["PACE", "for_scoring", "how_to_go_on", "mended", "refuse_another_model"]
@@ -37,23 +37,17 @@ def mended(spec: Settings, options: Mapping[str, Any]) -> Settings:
         tables = {name: file.get(name, {}) for name in ("prices", "budget")}
         own = spec.given().get("model")
         spec = spec.over({**tables, "model": _mendable(own, file.get("model", {})) if own else {}})
-    tables = tables_of(options, spec)
-    given = {key: value for key, value in tables["model"].items() if value is not None}
-    idle = [*given, *(name for name in LIMITS[:3] if options.get(name) is not None)]
+    idle = [name for name in options if name.startswith(("model__", "budget__")) and options[name] is not None]
     if idle and not spec.calls_models:
-        raise UsageError(f"{_option(idle[0])} does nothing here: no model is called.")
-    for key in given:
-        owners = [role for role in ROLES if key in spec.given().get("model", {}).get(role, {})]
-        if owners:
+        raise UsageError(f"{option_of(idle[0])} does nothing here: no model is called.")
+    for name in idle:
+        owners = [role for role in ROLES if name[7:] in spec.given().get("model", {}).get(role, {})]
+        if owners and name.startswith("model__"):
             raise UsageError(
-                f"{_option(key)} does not reach the {owners[0]}, which has its own.",
+                f"{option_of(name)} does not reach the {owners[0]}, which has its own.",
                 hint=f"Put it right under [model.{owners[0]}] in combee.toml, and give --config combee.toml.",
             )
-    return spec.over({name: tables[name] for name in ("model", "prices", "budget")})
-
-
-def _option(key: str) -> str:
-    return "--model" if key == "name" else f"--{key.replace('_', '-')}"
+    return over_options(spec, {name: options[name] for name in (*idle, "price") if name in options})
 
 
 def _mendable(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol, cast
 
 from combee.errors import CombeeError, UsageError, did_you_mean
+from combee.kernel.aggregate import UNUSED
 from combee.kernel.journal import Journal
 from combee.kernel.learn import Event, LearnResult, LiveTasks, learn
 from combee.kernel.learn.trace import Trace
@@ -20,7 +21,6 @@ from combee.run.settings import Settings
 from combee.run.spec import Prepared, held_out, judge_of, load_tasks, make_agent
 
 __all__ = [
-    "METHOD_SETTINGS",
     "RECORDED",
     "Display",
     "Method",
@@ -29,6 +29,7 @@ __all__ = [
     "introduce",
     "is_new",
     "method_of",
+    "methods",
     "prepare",
     "prepare_tasks",
     "run_loop",
@@ -36,9 +37,6 @@ __all__ = [
 
 Say = Callable[[str], None]
 """Takes a sentence for whoever waits."""
-
-METHOD_SETTINGS = frozenset({"metric_calls", "reflection_rounds"})
-"""Settings under [agent] that belong to how is learned; each method says which of them it uses."""
 
 RECORDED = "recorded"
 """The method for settings that name recorded runs (`tasks.traces`) in place of tasks."""
@@ -64,10 +62,30 @@ class Method:
     arguments, and changes what it does otherwise.
     """
 
-    settings: ClassVar[frozenset[str]] = frozenset({"reflection_rounds"})
-    """Which of the settings under [agent] that not every method uses this one does (`METHOD_SETTINGS`)."""
     least_items: ClassVar[int] = 1
     """Fewest reflections that one of its calls must take to get anywhere."""
+
+    def unused(self, spec: Settings) -> dict[str, str]:
+        """Return settings that do nothing in such a run, as TABLE.KEY, each with why: "with aggregate naive"."""
+        config, found = spec.learn_config(), {"agent.metric_calls": "with the method ace"}
+        without_model = "without a model (--model NAME)"
+        if spec.calls_models:
+            found |= dict.fromkeys(("agent.forget", "agent.output_limit"), "with a model")
+        else:
+            keys = (f"{table}.{key}" for table in ("model", "budget") for key in spec.given().get(table, {}))
+            found |= dict.fromkeys((*keys, "agent.prompts", "agent.reflection_rounds"), without_model)
+        for key in sorted(UNUSED[config.aggregate]):
+            found[f"learn.{key}"] = f"with aggregate {config.aggregate}"
+        if config.batch != "auto":
+            found |= dict.fromkeys(("learn.candidates", "learn.max_batch"), "without batch auto")
+        if not config.guard:
+            keys_of_guard = ("guard.alert_command", "guard.min_entries", "learn.guard_validate")
+            found |= dict.fromkeys(keys_of_guard, "without the guard")
+        if spec.tasks.traces is None:
+            found |= dict.fromkeys(
+                ("tasks.format", "tasks.patterns", "tasks.redact", "tasks.users"), "without traces (--from)"
+            )
+        return found
 
     def forecast(self, spec: Settings) -> Forecast:
         """Return what the run would take; nothing is called. Raises `UsageError` for what cannot be used."""
@@ -148,6 +166,11 @@ def run_loop(prepared: Prepared, start: Playbook | None, journal: Journal, displ
     return run_sync(work())
 
 
+def methods() -> list[str]:
+    """Return the names that `--method` takes."""
+    return ["ace", *(name for name in offered(METHODS) if name != RECORDED)]
+
+
 def method_of(spec: Settings) -> Method:
     """Return the method that the settings name.
 
@@ -157,17 +180,28 @@ def method_of(spec: Settings) -> Method:
     name = spec.agent.method if spec.tasks.traces is None else RECORDED
     offers = offered(METHODS)
     if name != "ace" and name not in offers:
-        raise UsageError(f"There is no method {name!r}.", hint=did_you_mean(name, ["ace", *offers]))
-    method = Method() if name == "ace" else cast("type[Method]", load(offers[name]))()
-    idle = sorted((METHOD_SETTINGS - method.settings) & spec.agent.given().keys())
-    if idle:
-        raise UsageError(f"agent.{idle[0]} does nothing with the method {name}.", hint="Leave it out.")
-    return method
+        raise UsageError(f"There is no method {name!r}.", hint=did_you_mean(name, methods()))
+    return Method() if name == "ace" else cast("type[Method]", load(offers[name]))()
 
 
-def forecast(spec: Settings) -> Forecast:
+def _refuse_unused(spec: Settings, method: Method, say: Say) -> None:
+    """Refuse a setting that was given for this run and does nothing in it; of one that a file holds, say so."""
+    for key, why in method.unused(spec).items():
+        place = tuple(key.split("."))
+        layer = spec.layer_of(*place)
+        if layer is None or not layer.origin or layer.origin.startswith("$"):
+            continue
+        if layer.text is None:
+            name = layer.origin if layer.origin.startswith("--") else f"{layer.origin}: {key}"
+            raise UsageError(f"{name} does nothing {why}.", hint="Leave it out, or change the other setting.")
+        if place[0] not in {"model", "budget"}:  # a file may describe a model that this run does without
+            say(f"note: {key} ({spec.origin(*place)}) does nothing {why}")
+
+
+def forecast(spec: Settings, say: Say = lambda sentence: None) -> Forecast:
     """Return what a run would take, by its method. Raises `UsageError` for what cannot be used."""
     method = method_of(spec)
+    _refuse_unused(spec, method, say)
     return method.forecast(with_calibration(spec, method.least_items)[0])
 
 
@@ -175,9 +209,13 @@ def prepare(spec: Settings, folder: Path | None = None, say: Say = lambda senten
     """Load, check and connect all parts of a run, by its method. See `Method.prepare`.
 
     A new run takes `max_items` from the calibration in this folder, unless it was given.
+
+    Raises:
+        UsageError: Something cannot be used, or a setting that was given for this run does nothing in it.
     """
     method = method_of(spec)
     if is_new(folder):
+        _refuse_unused(spec, method, say)
         spec, notes = with_calibration(spec, method.least_items)
         for note in notes:
             say(f"note: {note}")

@@ -10,7 +10,9 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -20,7 +22,7 @@ from combee.errors import DataError, UsageError, did_you_mean
 from combee.files import read_regular
 from combee.redaction import find_secrets
 
-__all__ = ["Layer", "Place", "checked", "layer_of_set", "leaves", "nested", "read_layer", "shown"]
+__all__ = ["Layer", "Place", "checked", "layer_of_option", "layer_of_set", "leaves", "nested", "read_layer", "shown"]
 
 M = TypeVar("M", bound=BaseModel)
 Place = tuple[str | int, ...]
@@ -37,11 +39,14 @@ class Layer:
     origin: str
     tables: Mapping[str, Any]
     text: str | None = None
+    moved: Mapping[Place, Place] = field(default_factory=dict)
+    """Where the text has what stands elsewhere in the tables: keys of an older version."""
 
     def where(self, place: Place) -> tuple[str, int | None]:
         """Return origin and line of a place, or of the nearest thing around it that is there."""
         while place and not _has(self.tables, place):
             place = place[:-1]
+        place = self.moved.get(place, place)
         return self.origin, None if self.text is None or not place else _line_of(self.text, place)
 
 
@@ -66,30 +71,51 @@ def layer_of_set(text: str, model: type[BaseModel]) -> Layer:
         UsageError: It has another form, or the key is unknown or in several tables.
     """
     name, equals, value = text.partition("=")
+    form = "Write KEY=VALUE, such as learn.near=0.8."
     if not equals or not name.strip():
-        raise UsageError(f"--set {text!r} sets nothing.", hint="Write KEY=VALUE, such as learn.near=0.8.")
-    for line in (text, f"{name} = {json.dumps(value)}"):
-        try:
-            tables = tomllib.loads(line)
-            break
-        except tomllib.TOMLDecodeError as error:
-            wrong = error
-    else:
-        raise UsageError(f"--set {text!r} cannot be read: {wrong}.", hint="Write KEY=VALUE, such as learn.near=0.8.")
-    key, given = next(iter(tables.items()))
-    schema = model.model_json_schema()
-    if key not in schema["properties"]:
-        homes = [table for table in schema["properties"] if key in _keys(schema, (table,))]
-        if len(homes) > 1:
-            hint = f"Write {' or '.join(f'{home}.{key}' for home in homes)}."
-            raise UsageError(f"--set {text!r}: {key} is in several tables.", hint=hint)
-        if not homes:
-            known = {f"{table}.{one}" for table in schema["properties"] for one in _keys(schema, (table,))}
-            alone = {one.partition(".")[2]: one for one in known}
-            near = did_you_mean(name.strip(), {*known, *alone})
-            raise UsageError(f"--set {text!r}: there is no setting {name.strip()!r}.", hint=near)
-        tables = {homes[0]: {key: given}}
-    return Layer(f"--set {text}", tables)
+        raise UsageError(f"--set {text!r} sets nothing.", hint=form)
+    try:
+        ((place, _),) = leaves(tomllib.loads(f"{name} = 0"))
+    except (tomllib.TOMLDecodeError, ValueError) as error:
+        raise UsageError(f"--set {text!r} cannot be read.", hint=form) from error
+    schema = _schema_of(model)
+    if place[0] not in schema["properties"]:
+        place = (_home_of(place, text, schema), *place)
+    value = value.strip()
+    if value[:1] in {'"', "'"}:
+        with suppress(tomllib.TOMLDecodeError):
+            value = tomllib.loads(f"value = {value}")["value"]
+    return layer_of_option(f"--set {text}", place, value, model)
+
+
+def layer_of_option(origin: str, place: Place, value: object, model: type[BaseModel]) -> Layer:
+    """Return one value as a layer; text stands for what it would be in a file, unless the key takes text only."""
+    if isinstance(value, str) and _words(_node(_schema_of(model), place), _schema_of(model)) != "text":
+        with suppress(tomllib.TOMLDecodeError):
+            value = tomllib.loads(f"value = {value}")["value"]
+    for key in reversed(place):
+        value = {key: value}
+    return Layer(origin, cast("Mapping[str, Any]", value))
+
+
+def _home_of(place: Place, text: str, schema: Mapping[str, Any]) -> str:
+    """Return the only table that has a key."""
+    key = place[0]
+    homes = [table for table in schema["properties"] if key in _keys(schema, (table,))]
+    if len(homes) > 1:
+        hint = f"Write {' or '.join(f'{home}.{key}' for home in homes)}."
+        raise UsageError(f"--set {text!r}: {key} is in several tables.", hint=hint)
+    if not homes:
+        known = {f"{table}.{one}" for table in schema["properties"] for one in _keys(schema, (table,))}
+        alone = {one.partition(".")[2]: one for one in known}
+        name = ".".join(map(str, place))
+        raise UsageError(f"--set {text!r}: there is no setting {name!r}.", hint=did_you_mean(name, {*known, *alone}))
+    return cast("str", homes[0])
+
+
+@cache
+def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()
 
 
 def nested(layers: Sequence[Layer]) -> dict[str, Any]:
@@ -130,12 +156,16 @@ def checked(model: type[M], layers: Sequence[Layer]) -> M:
         return model.model_validate(data)
     except ValidationError as error:
         wrong = [(_place(one["loc"], data, one["type"]), one) for one in error.errors(include_url=False)]
+    unknown = {place[:-1] for place, one in wrong if one["type"] == "extra_forbidden"}
     found: list[tuple[int, UsageError]] = []
     for place, one in wrong:
+        if one["type"] == "missing" and place[:-1] in unknown:
+            continue  # it is there, and spelled wrongly
+
         layer = next((each for each in reversed(layers) if _has(each.tables, place[:-1])), layers[-1])
         layer = next((each for each in reversed(layers) if _has(each.tables, place)), layer)
         origin, line = layer.where(place)
-        said, hint = _said(place, cast("dict[str, Any]", one), data, model.model_json_schema())
+        said, hint = _said(place, cast("dict[str, Any]", one), data, _schema_of(model))
         found.append((line or 0, DataError(said, path=origin or None, line=line, hint=hint)))
     raise min(found, key=lambda each: each[0])[1]
 
@@ -170,17 +200,28 @@ def _said(place: Place, error: Mapping[str, Any], data: object, schema: Mapping[
         return (f"there is no table [{key}]." if isinstance(value, dict) else f"there is no key {key!r}."), hint
     if error["type"] == "missing":
         about = _node(schema, place).get("description", "").partition(". ")[0]
-        return f"{at} has no {key!r}.", f"Add {key} = ...{f': {about}' if about else ''}"
+        return f"{at if table else 'this file'} has no {key!r}.", f"Add {key} = ...{f': {about}' if about else ''}"
     if error["type"] == "refused":  # by a check of ours, which has its own words
         return str(error["msg"]), error["ctx"]["hint"]
-    words = _words(_node(schema, place), schema)
+    node = _node(schema, place)
+    words = _words(node, schema)
     if words == "a table":
         header = f"[{_table(place)}]"
         return f"{_table(place)} must be a table.", f"Write {header} on a line of its own, or {key} = {{ ... }}."
+    if words == "a list of tables":
+        return f"{key} is no list of tables.", f"Write [[{key}]] on a line of its own before each."
     named = f"{key} in {at}" if table else str(key)
     if isinstance(key, int):
         named, at = f"item {key + 1} of {place[-2]}", ""
-    return f"{named} cannot be {shown(_at(data, place))}.", f"It must be {words}."
+    value = _at(data, place)
+    hint = f"It must be {words}."
+    if isinstance(value, str):
+        near = did_you_mean(value, map(str, node.get("enum", ())))
+        if near.startswith("Did"):
+            hint = near
+        elif error["type"] == "string_pattern_mismatch":
+            hint = "No text may hold a zero byte." if "\0" in value else "Say something there, or leave the line out."
+    return f"{named} cannot be {shown(value)}.", hint
 
 
 def _table(place: Place) -> str:
@@ -243,7 +284,7 @@ def _range(node: Mapping[str, Any], whole: bool) -> str:
     if least is not None and abs(least) < _FAR:
         words += f" of at least {least:g}"
     if most is not None and abs(most) < _FAR:
-        words += f" {'and' if least is not None or above is not None else 'of'} up to {most:,g}"
+        words += f" {'and' if least is not None or above is not None else 'of'} up to {most:,}"
     return words
 
 

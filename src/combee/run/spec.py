@@ -34,8 +34,8 @@ from combee.kernel.runner import LocalRunner
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.redaction import find_secrets
 from combee.run.notify import notify
-from combee.run.settings import Settings
-from combee.run.tables import refuse_unknown_prices
+from combee.run.options import refuse_unknown_prices
+from combee.run.settings import Settings, TaskFileTable
 from combee.tasks import Fields, TaskSet, load
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ __all__ = [
     "held_out",
     "judge_of",
     "kept_spec",
+    "load_file",
     "load_tasks",
     "make_agent",
 ]
@@ -93,16 +94,20 @@ class Prepared:
 
 def load_tasks(spec: Settings) -> TaskSet:
     """Load the task set that a run names."""
-    tasks = spec.tasks
-    sizes = (tasks.train, tasks.val, tasks.test)
-    fields = Fields(tasks.question, tasks.answer, tasks.id)
+    return load_file(spec.tasks, spec.tasks.source or "tags", data_dir=spec.tasks.data_dir)
+
+
+def load_file(table: TaskFileTable, source: str, *, data_dir: str | None = None, seed: int | None = None) -> TaskSet:
+    """Load tasks as a table [tasks] says; `source` and, where given, `seed` in place of its own."""
+    sizes = (table.train, table.val, table.test)
+    fields = Fields(table.question, table.answer, table.id)
     return load(
-        tasks.source or "tags",
-        data_dir=tasks.data_dir,
+        source,
+        data_dir=data_dir,
         sizes=sizes if any(size is not None for size in sizes) else None,
-        seed=tasks.seed,
+        seed=table.seed if seed is None else seed,
         fields=None if fields == Fields() else fields,
-        scorer=tasks.scorer,
+        scorer=table.scorer,
     )
 
 
@@ -111,11 +116,12 @@ def judge_of(spec: Settings, config: LearnConfig, held_out: LeakIndex | None) ->
     guard, command = spec.guard, spec.guard.alert_command
     words = " ".join(map(shlex.quote, command)) if isinstance(command, list) else command
     return Judge(
-        enabled=config.guard,
+        enabled=bool(config.guard),
+        watch=config.guard == "watch",
         policy=Policy(tenants=None if guard.tenants is None else frozenset(guard.tenants), clearance=guard.clearance),
         limits=GuardLimits(min_entries=guard.min_entries, allow_leaks=config.keep_leaks, find_secrets=find_secrets),
         held_out=held_out,
-        tell=None if words is None else partial(notify, words, timeout=guard.alert_timeout),
+        alert_command=None if words is None else partial(notify, words, timeout=guard.alert_timeout),
     )
 
 
@@ -206,7 +212,12 @@ def kept_spec(journal: Journal, folder: Path) -> Settings:
             hint="`combee show` and `combee diff` work without; else start a new run.",
         )
     try:
-        return Settings.from_json(kept)
+        spec = Settings.from_json(kept)
+        # What was not set is as it was when the run began, also where a later version has another default.
+        begun = journal.meta("learn")
+        config = begun.get("config") if isinstance(begun, dict) else None
+        guard = config.get("guard") if isinstance(config, dict) else None
+        return spec if guard in {None, spec.learn_config().guard} else spec.over({"learn": {"guard": guard}})
     except UsageError as error:
         hint = f"{error}\n  Put back a copy, or start anew."
         raise StorageError(f"The settings that {folder} holds cannot be read.", hint=hint) from error

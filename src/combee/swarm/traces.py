@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from combee.redaction import Outcome, Step, ToolCall, Trace, plain, trace_id
+from combee.kernel.journal import clean_text
+from combee.redaction import Outcome, Step, ToolCall, Trace, trace_id
 from combee.swarm.context import Entry, history
 from combee.swarm.world import AgentRow, World
 
@@ -33,20 +34,20 @@ def _trace(world: World, agent: AgentRow, failure: str | None) -> Trace | None:
     steps = [_step(number, entry, times.get(entry.row)) for number, entry in enumerate(entries)]
     if not steps:
         return None
-    task = next((plain(entry.text) for entry in entries if entry.kind in {"ask", "tell"}), "")
+    task = next((clean_text(entry.text) for entry in entries if entry.kind in {"ask", "tell"}), "")
     done = any(step.role == "assistant" for step in steps)
     outcome = (
         Outcome(success=False, detail=failure) if failure else Outcome(success=True, claimed=True) if done else None
     )
-    meta = {"agent": agent.name, "role": agent.role, "incarnation": str(agent.incarnation)}
+    meta = {"format": "swarm", "agent": agent.name, "role": agent.role, "incarnation": str(agent.incarnation)}
     if agent.fork_of is not None:
         meta["copy_of"] = agent.fork_of
     return Trace(trace_id(task, steps, outcome, agent.name), task, tuple(steps), outcome, meta=meta)
 
 
 def _step(index: int, entry: Entry, at: float | None = None, agent: str | None = None) -> Step:
-    text = plain(entry.text)
-    calls = tuple(ToolCall(call.id, call.name, plain(call.arguments)) for call in entry.calls)
+    text = clean_text(entry.text)
+    calls = tuple(ToolCall(call.id, call.name, clean_text(call.arguments)) for call in entry.calls)
     when = datetime.fromtimestamp(at, UTC).isoformat() if at is not None else None
     wrong = text.startswith("error: ") if entry.role == "tool" else None
     return Step(index, entry.role, text, calls, entry.answers, wrong, when, agent)
@@ -62,7 +63,7 @@ def question_trace(world: World, number: int, *, name: str, task: str) -> Trace:
     steps = [
         _step(index, entry, agent=None if agent is first else agent.origin) for index, (agent, entry) in enumerate(rows)
     ]
-    meta = {"task_id": name}
+    meta = {"task_id": name, "format": "swarm"}
     if first is not None:
         meta |= {"agent": first.origin, "role": first.role}
     return Trace(name, task, tuple(steps), meta=meta)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,39 +16,28 @@ from combee.run.estimates import Forecast
 from combee.run.words import with_program
 
 __all__ = [
-    "BatchSize",
     "NumberType",
     "PathType",
     "budget_options",
+    "config_option",
+    "dry_run_option",
     "endpoint_options",
+    "json_option",
     "mend_options",
     "model_options",
+    "options_of",
     "patterns_of",
+    "price_option",
     "print_forecast",
     "print_json",
+    "quiet_option",
     "say_aside",
+    "set_option",
+    "setting",
     "task_options",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class BatchSize(click.ParamType[int | str]):
-    """A whole number of at least 1, or the word auto."""
-
-    name = "number|auto"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """Return the size, or "auto"."""
-        if value == "auto":
-            return "auto"
-        try:
-            size = int(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither a whole number nor 'auto'.", param, ctx)
-        if size < 1:
-            self.fail(f"{size} is below 1.", param, ctx)
-        return size
 
 
 class NumberType(click.FloatRange):
@@ -75,83 +64,92 @@ class PathType(click.Path):
         return super().convert(value, param, ctx)
 
 
-def task_options(command: F) -> F:
-    """Add the options that say how a file of tasks is read."""
-    options = [
-        click.option("--question", help="Column with the question."),
-        click.option("--answer", help="Column with the right answer."),
-        click.option("--id", help="Column with the row's id."),
-        click.option("--scorer", help="exact, numeric:0.01, tags, regex, or package.module:function."),
-        click.option("--train", type=click.IntRange(1), help="Training rows to use."),
-        click.option("--val", type=click.IntRange(0), help="Validation rows to use."),
-        click.option("--test", type=click.IntRange(0), help="Test rows to use."),
-        click.option("--data-dir", help="Folder that holds finer/ and formula/. [$COMBEE_DATA]"),
-    ]
-    return _with(command, options)
+def setting(flags: str, key: str, help: str = "", **more: Any) -> Callable[[F], F]:  # noqa: A002 - click's word
+    """Return an option over one setting: its text is read, checked and explained as in the file.
+
+    Args:
+        flags: As a person types it: "--batch", or "--guard/--no-guard" for true or false.
+        key: The setting, with its table: "learn.batch".
+        help: One line for `--help`; without one the option is not shown there.
+        more: As for `click.option`.
+    """
+    return click.option(flags, key.replace(".", "__"), help=help, hidden=not help, **{"default": None, **more})
+
+
+def options_of(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return a decorator that adds options in this order."""
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+task_options = options_of(
+    setting("--question", "tasks.question", "Column with the question.", metavar="COLUMN"),
+    setting("--answer", "tasks.answer", "Column with the right answer.", metavar="COLUMN"),
+    setting("--id", "tasks.id", "Column with the row's id.", metavar="COLUMN"),
+    setting("--scorer", "tasks.scorer", "exact, numeric:0.01, tags, regex, or package.module:function."),
+    setting("--train", "tasks.train", "Training rows to use.", metavar="N"),
+    setting("--val", "tasks.val", "Validation rows to use.", metavar="N"),
+    setting("--test", "tasks.test", "Test rows to use.", metavar="N"),
+    setting("--data-dir", "tasks.data_dir", "Folder that holds finer/ and formula/. [$COMBEE_DATA]", type=PathType()),
+)
+"""The options that say how a file of tasks is read."""
+
+price_option = click.option("--price", metavar="IN/OUT", help="US dollars per million tokens, like 0.28/0.42[/cached].")
+config_option = click.option("--config", "config_path", type=PathType(), help="Settings file. [combee.toml if there]")
+set_option = click.option(
+    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Any other setting (`combee config show` lists them)."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+quiet_option = click.option("--quiet", is_flag=True, help="No progress.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")
+
+endpoint_options = options_of(
+    setting("--model", "model.name", "Model, as its endpoint names it, or local/smollm2.", metavar="NAME"),
+    setting("--base-url", "model.base_url", "Endpoint, like https://api.deepseek.com/v1. [$OPENAI_BASE_URL]"),
+    setting("--api-key-env", "model.api_key_env", "NAME of the variable with the key.", metavar="VARIABLE"),
+    price_option,
+)
+"""The options that say which model is called, and where."""
+
+_in_flight = setting("--max-in-flight", "model.max_in_flight", "Calls in flight at most. [found]", metavar="N")
+model_options = options_of(
+    endpoint_options,
+    _in_flight,
+    setting("--prompts", "agent.prompts", "Folder with prompts of your own.", type=PathType()),
+)
+"""The options that say which model is called, and how."""
+
+budget_options = options_of(
+    setting("--max-cost", "budget.max_cost", "US dollars it may cost.", metavar="DOLLARS"),
+    setting("--max-calls", "budget.max_calls", "Calls it may make.", metavar="N"),
+    setting("--max-tokens", "budget.max_tokens", "Prompt and reply tokens it may take.", metavar="N"),
+    setting("--max-minutes", "budget.max_minutes", "Minutes of work, over all resumes.", metavar="MINUTES"),
+)
+"""The options that limit a command."""
+
+mend_options = options_of(
+    setting("--base-url", "model.base_url", "Another place of the same model."),
+    setting("--api-key-env", "model.api_key_env", "NAME of the variable with the key.", metavar="VARIABLE"),
+    price_option,
+    _in_flight,
+    click.option(
+        "--config",
+        "config_path",
+        type=PathType(),
+        help="Settings file: its endpoints, keys, paces, prices and limits; nothing else of it.",
+    ),
+)
+"""The options that put a run's settings right."""
 
 
 def say_aside(sentence: str) -> None:
     """Say something to the person who waits, beside the result: on standard error."""
     click.echo(with_program(sentence), err=True)
-
-
-def model_options(command: F) -> F:
-    """Add the options that say which model is called, and how."""
-    options = [
-        click.option("--max-in-flight", type=click.IntRange(1), help="Calls in flight at most. [found by itself]"),
-        click.option("--prompts", type=PathType(), help="Folder with prompts of your own."),
-    ]
-    return endpoint_options(_with(command, options))
-
-
-def endpoint_options(command: F) -> F:
-    """Add the options that say which model is called, and where."""
-    options = [
-        click.option(
-            "--model",
-            "model_name",
-            metavar="NAME",
-            help="Model, as the endpoint names it, or local/smollm2, which runs in this process.",
-        ),
-        click.option("--base-url", help="Endpoint, like https://api.deepseek.com/v1. [$OPENAI_BASE_URL]"),
-        click.option("--api-key-env", metavar="VARIABLE", help="NAME of the variable with the key. [OPENAI_API_KEY]"),
-        click.option("--price", metavar="IN/OUT", help="US dollars per million tokens, like 0.28/0.42[/cached]."),
-    ]
-    return _with(command, options)
-
-
-def budget_options(command: F) -> F:
-    """Add the options that limit a run."""
-    options = [
-        click.option("--max-cost", type=NumberType(0, min_open=True), help="US dollars the run may cost."),
-        click.option("--max-calls", type=int, help="Calls the run may make."),
-        click.option("--max-tokens", type=int, help="Prompt and reply tokens the run may take."),
-        click.option("--max-minutes", type=NumberType(0, min_open=True), help="Minutes of work, over all resumes."),
-    ]
-    return _with(command, options)
-
-
-def mend_options(command: F) -> F:
-    """Add the options that put a run's settings right."""
-    options = [
-        click.option("--base-url", help="Another place of the same model."),
-        click.option("--api-key-env", metavar="VARIABLE", help="NAME of the variable with the key."),
-        click.option("--price", metavar="IN/OUT", help="US dollars per million tokens, for the calls still to come."),
-        click.option("--max-in-flight", type=click.IntRange(1), help="Calls in flight at most."),
-        click.option(
-            "--config",
-            "config_path",
-            type=PathType(),
-            help="Settings file: its endpoints, keys, paces, prices and limits; nothing else of it.",
-        ),
-    ]
-    return _with(command, options)
-
-
-def _with(command: F, options: Sequence[Callable[[Any], Any]]) -> F:
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def patterns_of(texts: tuple[str, ...]) -> dict[str, str]:

@@ -18,9 +18,9 @@ from combee.redaction import Redactor, Trace, count_tokens
 from combee.run.estimates import Forecast, check_budget, forecast_run, work_of
 from combee.run.folders import check_traces
 from combee.run.methods import Method, Say, is_new
+from combee.run.options import refuse_unknown_prices
 from combee.run.settings import Settings
 from combee.run.spec import Agent, Prepared, judge_of, make_agent
-from combee.run.tables import refuse_unknown_prices
 from combee.run.words import counted, typed
 from combee.tasks import Exact, TaskSet
 from combee.traces.mining import HeldBack, MiningCurator, MiningReflector, StoredRuns, TraceFile, keep, survey
@@ -35,6 +35,13 @@ _MOST_READ = 8000  # tokens of one trace that a reflector is shown
 
 class LearnFromTraces(Method):
     """The kernel's loop over recorded runs: reflect, aggregate, curate; nothing is run again."""
+
+    def unused(self, spec: Settings) -> dict[str, str]:
+        """Return settings that have no meaning where nothing is answered or scored."""
+        keys = [f"tasks.{key}" for key in ("source", "question", "answer", "id", "scorer", "train", "val", "test")]
+        keys += ["agent.forget", "agent.output_limit", "learn.eval_every", "learn.guard_validate", "learn.view_tokens"]
+        found = super().unused(spec) | dict.fromkeys(keys, "with recorded traces: they hold no tasks")
+        return found if spec.tasks.redact else found | {"tasks.patterns": "with --no-redact"}
 
     def forecast(self, spec: Settings) -> Forecast:
         """Return what reflecting on them takes. Reads all of them; calls and keeps nothing."""
@@ -130,8 +137,6 @@ def _prepared(spec: Settings, folder: Path, agent: Agent) -> tuple[Prepared, tup
     reflector: TraceReflector
     held: tuple[HeldBack, ...] = ()
     if agent.name == "lexical":
-        if spec.agent.forget is not None or spec.agent.output_limit is not None:
-            raise UsageError("--forget is for tasks: lessons from traces are kept by code.", hint="Leave it out.")
         allowed = (sample for sample in stored.samples if judge.refusal(sample.labels) is None)
         users = None if spec.tasks.users == "auto" else spec.tasks.users
         surveyed = survey(map(stored.load, allowed), users)

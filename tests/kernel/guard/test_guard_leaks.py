@@ -62,10 +62,62 @@ def test_what_counts_as_quoting_a_held_out_answer(text: str, tasks: tuple[str, .
         ("the treaty of Tordesillas", True),
         ("", False),
         ("---", False),
+        # Codes: letters with digits, capitals joined, capitals inside.
+        ("LLAMA-2882", True),
+        ("QX-71", True),
+        ("zx81q", True),
+        ("7b3f9", True),
+        ("Unit B7-22", True),
+        ("v2.10.3", True),
+        ("CVE-2021-44228", True),
+        ("GPT-4", True),
+        ("iPhone", True),
+        ("XK-QRZT", True),
+        ("net_income", True),
+        ("555-0199", True),
+        ("10.0.0.1", True),
+        ("北京大学附中", True),
+        # Years, labels that are counted, amounts and plain words are none.
+        ("FY2023", False),
+        ("Q4-2023", False),
+        ("2019-2020", False),
+        ("2021-05-17", False),
+        ("1960s", False),
+        ("step-10", False),
+        ("Type-2", False),
+        ("COVID-19", False),
+        ("100km", False),
+        ("5-year", False),
+        ("100th", False),
+        ("$1.5M", False),
+        ("401(k)", False),
+        ("well-known", False),
+        ("X-RAY", False),
+        ("NASDAQ", False),
+        ("未知", False),
     ],
 )
 def test_short_and_common_targets_are_not_distinctive(target: str, is_distinctive: bool) -> None:
     assert distinctive(target) is is_distinctive
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "found"),
+    [
+        ("LLAMA-2882", "The code is llama-2882.", True),
+        ("LLAMA-2882", "The code is `LLAMA2882`", True),
+        ("LLAMA2882", "write LLAMA 2882", True),
+        ("LLAMA-2882", "LLAMA-28821 or XLLAMA-2882", False),
+        ("B7-0022", "It is b7 0022 there.", True),
+        ("北京大学附中", "答案是北京大学附中。", True),
+        ("Unit B7-22", "Look in unit B7-22 first.", True),
+        ("Unit B7-22", "Look in the unit first.", False),
+    ],
+)
+def test_a_code_is_found_however_it_is_written(target: str, text: str, found: bool) -> None:
+    assert LeakIndex([HeldOut("t", target)]).find(text) == (("t",) if found else ())
+    assert LeakIndex([HeldOut("t", target)], known=[target]).find(text) == ()
+    assert LeakIndex([HeldOut("t", target)], seen=[f"In training: {target}."]).find(f"It is {target}.") == ()
 
 
 def test_a_target_of_training_or_of_three_held_out_tasks_is_a_label() -> None:

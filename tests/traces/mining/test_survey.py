@@ -227,3 +227,37 @@ def test_no_run_breaks_the_search(rows: list[tuple[str, str, int | None]]) -> No
         "x", "", (Step(0, "assistant", "", (ToolCall("", "edit", "[1, 2]"), ToolCall("", "exec", '{"cmd": 3}'))),)
     )
     assert findings(odd)[0] == ()
+
+
+def test_what_other_runs_used_is_not_called_missing_for_all() -> None:
+    missing = [recorded(("curl -s http://api/x", "sh: 1: curl: not found", 127), name=f"m{n}") for n in range(3)]
+    (text,) = survey(missing).support()
+    assert text.endswith("in run after run, and none of them brought it: plan without it.")
+    had = recorded(("curl -s http://api/y", "{}", 0), name="had")
+    assert survey([*missing, had]).support() == {
+        "The program `curl` was missing (`curl: command not found`) in 3 runs, and there in another one: look before "
+        "you count on it.": 3
+    }
+    unsure = recorded(("curl -s http://api/y | head -1", "", None), name="unsure")
+    assert survey([*missing, unsure]).support() == {}
+    module = [
+        recorded(("python3 a.py", "ModuleNotFoundError: No module named 'torch'", 1), name=f"m{n}") for n in range(3)
+    ]
+    had = recorded(('python3 -c "import torch; print(torch.__version__)"', "2.1", 0), name="had")
+    (text,) = survey([*module, had]).support()
+    assert "in 3 runs, and there in another one" in text
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [("./solve --mode b", "Expected: 41\nMatch: False", 0)],
+        [("./solve --mode b", "done", 0), ("./verify", "Match: False", 0)],
+        [("./solve --mode b", "done", 0), ("python3 check.py", "1 passed, 2 failed", 0)],
+        [("./solve --mode b", "done", 0), ("./solve --mode b", "solve: error: bad mode", 2)],
+    ],
+)
+def test_a_repair_that_the_rest_of_the_run_denies_is_not_said(later: list[tuple[str, str, int]]) -> None:
+    failed = ("./solve --mode a", "solve: error: bad mode", 2)
+    assert survey([recorded(failed, ("./solve --mode b", "done", 0), name="x")]).by_trace["x"]
+    assert survey([recorded(failed, *later, name="x")]).by_trace["x"] == ()

@@ -16,10 +16,29 @@ from decimal import Decimal
 
 from combee.kernel.guard.evidence import FindSecrets, no_secrets
 from combee.kernel.playbook import Delta, Operation, Remove
+from combee.kernel.playbook.text import COMMON
 
 __all__ = ["HeldOut", "LeakIndex", "distinctive", "screen"]
 
-_TOKEN = re.compile(r"\d[\d,_]*(?:\.\d+)?|[^\W\d]\w*")
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_TOKEN = re.compile(rf"{_CJK.pattern}|\d[\d,_]*(?:\.\d+)?|[^\W\d](?:(?!{_CJK.pattern})\w)*")
+_RUN = re.compile(r"\d+|[^\W\d_]+")
+_YEAR = re.compile(r"19\d\d|20\d\d|2100")
+_AMOUNT = re.compile(r"[\d.,]+-?[^\W\d_]{1,8}")  # 100km, 15mins, 100th, 5-year
+_COUNTED = COMMON | {
+    "chapter",
+    "class",
+    "covid",
+    "grade",
+    "item",
+    "level",
+    "option",
+    "page",
+    "phase",
+    "row",
+    "stage",
+    "task",
+}
 _PART = re.compile(r",(?!\d)|;|\n|\|")
 RUN = 8  # words of a question in a row that count as quoting it
 SHARED = 3  # a target of this many held-out tasks is a label, not an answer
@@ -56,19 +75,42 @@ def distinctive(target: str) -> bool:
     """Return whether finding this text in a lesson can only mean that the answer was copied.
 
     - a number: four significant digits or more, and not a whole number from 1900 to 2100;
-    - one word: eight characters or more with a digit inside or a capital after a small letter (an identifier);
-    - several words or numbers: ten characters or more in all.
+    - a code: a word of five characters or more that mixes letters with digits, small with capital letters inside, or
+      joins capitals by a hyphen or underscore; not a year, an ordinal, an amount with its unit or "step-10";
+    - several words or numbers: ten characters or more in all (CJK characters count twice), or a code among them.
     """
+    if any(map(_is_code, target.split())):
+        return True
     tokens = _tokens(target)
-    if not tokens:
-        return False
-    if len(tokens) > 1:
-        return sum(map(len, tokens)) >= 10
-    if tokens[0][0].isdecimal():
+    if len(tokens) == 1 and tokens[0][0].isdecimal():
         digits = tokens[0].replace(".", "").strip("0") if "." in tokens[0] else tokens[0].strip("0")
-        year = "." not in tokens[0] and len(tokens[0]) == 4 and "1900" <= tokens[0] <= "2100"
-        return len(digits) >= 4 and not year
-    return len(tokens[0]) >= 8 and re.search(r"\d|[a-z][A-Z]", target) is not None
+        return len(digits) >= 4 and not _YEAR.fullmatch(tokens[0])
+    return len(tokens) > 1 and sum(len(token) + bool(_CJK.fullmatch(token)) for token in tokens) >= 10
+
+
+def _is_code(word: str) -> bool:
+    """Return whether a word looks like an identifier: it means one thing, and nobody writes it by chance."""
+    bare = re.sub(r"[^\w.,:-]", "", word).strip(".,:-_")
+    if len(bare) < 5:
+        return False
+    runs = [run for run in _RUN.findall(bare) if not _YEAR.fullmatch(run)]
+    letters, digits = ("".join(run for run in runs if run.isdecimal() is kind) for kind in (False, True))
+    if not letters:
+        return len(digits) >= 5 and len(_tokens(bare)) > 1
+    if digits:
+        plain = _AMOUNT.fullmatch(bare) or letters.casefold() in _COUNTED
+        return len(letters) + len(digits) >= 3 and not (plain and len(digits) < 4)
+    joined = "-" in bare and letters.isupper() and min(map(len, runs)) > 1
+    return joined or "_" in bare or re.search(r"[a-z][A-Z]", bare) is not None
+
+
+def _spellings(text: str) -> set[Tokens]:
+    """Return the ways a text may be written: a code also without its separators, and with one wherever it may be."""
+    found = {_tokens(text)}
+    if any(map(_is_code, text.split())):
+        joined = "".join(_RUN.findall(unicodedata.normalize("NFKC", text).casefold()))
+        found |= {(joined,), tuple(_RUN.findall(joined))}
+    return found
 
 
 class LeakIndex:
@@ -104,9 +146,10 @@ class LeakIndex:
         pieces = [_tokens(piece) for piece in _PART.split(text) if piece.strip()]
         labels_only = all(piece in public for piece in pieces) and len(pieces) < 4
         if distinctive(text) and tokens not in public and not labels_only:
-            entries = self._targets.setdefault(tokens[0], [])
-            if all(known != tokens for known, _ in entries):
-                entries.append((tokens, task))
+            for spelled in _spellings(text):
+                entries = self._targets.setdefault(spelled[0], [])
+                if all(known != spelled for known, _ in entries):
+                    entries.append((spelled, task))
 
     def _forget(self, words: Tokens) -> None:
         """Take out all that these words show."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from combee.kernel.journal.journal import JOURNAL_NAME, Event, Journal
 from combee.kernel.journal.purchases import Purchase, current_purchase
-from combee.kernel.journal.scope import Address, MemoryScope, Place, Scope
+from combee.kernel.journal.scope import Address, MemoryScope, Scope, ScopePlace
 from combee.kernel.journal.store import Stats
 from combee.kernel.journal.values import JSON, JSONLike, canonical_json, clean_text, hash_json
 from combee.kernel.journal.versions import LabelMove, Version
@@ -18,9 +18,9 @@ __all__ = [
     "Journal",
     "LabelMove",
     "MemoryScope",
-    "Place",
     "Purchase",
     "Scope",
+    "ScopePlace",
     "Stats",
     "Version",
     "canonical_json",

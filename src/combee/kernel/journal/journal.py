@@ -11,7 +11,7 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,7 @@ from typing import Self
 from combee.errors import CombeeError, StorageError, UsageError
 from combee.kernel.journal.lock import RunLock
 from combee.kernel.journal.purchases import Purchases, current_purchase
-from combee.kernel.journal.scope import Address, BoundScope, Place, Scope
+from combee.kernel.journal.scope import Address, BoundScope, Scope, ScopePlace
 from combee.kernel.journal.storage import (
     Reader,
     Schema,
@@ -30,7 +30,6 @@ from combee.kernel.journal.storage import (
     damaged,
     is_current,
     migrate,
-    problems,
 )
 from combee.kernel.journal.store import FileStore, Stats
 from combee.kernel.journal.values import JSON, JSONLike, canonical_json, clean_text, parse_json
@@ -167,7 +166,7 @@ class Journal(Versions):
             raise UsageError(f"seed, epoch and step are {seed!r}, {epoch!r}, {step!r}", hint="Use whole numbers.")
         if not all(-(2**63) <= number < 2**63 for number in (seed, epoch, step)):
             raise UsageError(f"a seed, epoch or step is too large: {seed}, {epoch}, {step}", hint="Use 64-bit numbers.")
-        return BoundScope(self._store, Place(clean_text(run), seed, epoch, step))
+        return BoundScope(self._store, ScopePlace(clean_text(run), seed, epoch, step))
 
     def stats(self) -> Stats:
         """Return what this opening reused, bought, bought again after a kill, and replayed."""
@@ -181,14 +180,14 @@ class Journal(Versions):
             " WHERE (?1 IS NULL OR role = ?1) AND id > ?2 ORDER BY id LIMIT ?3"
         )
         for row in self._reader.pages(sql, role):
-            yield Address(Place(*row[1:6]), *row[6:10]), parse_json(row[10])
+            yield Address(ScopePlace(*row[1:6]), *row[6:10]), parse_json(row[10])
 
-    def decisions(self) -> Iterator[tuple[Place, str, JSON]]:
+    def decisions(self) -> Iterator[tuple[ScopePlace, str, JSON]]:
         """Yield place, name and value of every decision, in the order they were made."""
         self.flush()
         sql = "SELECT id, run, seed, epoch, step, path, name, value FROM decisions WHERE id > ? ORDER BY id LIMIT ?"
         for row in self._reader.pages(sql):
-            yield Place(*row[1:6]), row[6], parse_json(row[7])
+            yield ScopePlace(*row[1:6]), row[6], parse_json(row[7])
 
     def record_event(self, kind: str, data: JSONLike, *, key: str | None = None) -> None:
         """Record that something happened. A second event with the same `key` is ignored, so that a replay adds none."""
@@ -270,12 +269,20 @@ def _open_parts(run_dir: Path, *, create: bool, read_only: bool) -> _Parts:
     except OSError as error:
         hint = "Give a folder that you may read and write."
         raise StorageError(f"{run_dir} cannot be used: {error.strerror}", hint=hint) from error
-    lock = RunLock(run_dir)
-    try:
-        return _open_to_write(path, lock)
-    except BaseException:
-        lock.release()
-        raise
+    with ExitStack() as undo:
+        lock = RunLock(run_dir)
+        undo.callback(lock.release)
+        with boundary(path):
+            connection = connect(path)
+            undo.callback(connection.close)
+            migrate(connection, path, SCHEMA)
+            reader = Reader(connect_read_only(path), path)
+            undo.callback(reader.close)
+        if path.stat().st_size <= _CHECKED and (wrong := reader.problems()):
+            raise damaged(path, wrong[0])
+        purchases = Purchases(run_dir, lambda key: bool(reader.rows("SELECT 1 FROM results WHERE key = ?", key)))
+        undo.pop_all()
+    return _Parts(path, reader, Writer(connection, path, purchases.clear), purchases, lock)
 
 
 def _open_to_read(path: Path) -> _Parts:
@@ -292,23 +299,3 @@ def _open_to_read(path: Path) -> _Parts:
             connection.close()
             raise
     return _Parts(path, Reader(connection, path))
-
-
-def _open_to_write(path: Path, lock: RunLock) -> _Parts:
-    with boundary(path):
-        connection = connect(path)
-        try:
-            migrate(connection, path, SCHEMA)
-            if path.stat().st_size <= _CHECKED and (found := problems(connection)):
-                raise damaged(path, found[0])
-            reader = Reader(connect_read_only(path), path)
-        except BaseException:
-            connection.close()
-            raise
-    try:
-        purchases = Purchases(path.parent, lambda key: bool(reader.rows("SELECT 1 FROM results WHERE key = ?", key)))
-    except BaseException:
-        reader.close()
-        connection.close()
-        raise
-    return _Parts(path, reader, Writer(connection, path, purchases.clear), purchases, lock)

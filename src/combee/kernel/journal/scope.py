@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 from combee.kernel.journal.purchases import PURCHASE, Purchase
 from combee.kernel.journal.values import JSON, JSONLike, Spelled, canonical_json, clean_text, hash_json, parse_json
 
-__all__ = ["Address", "BoundScope", "MemoryScope", "Place", "Scope", "SingleFlight", "Store", "key_of"]
+__all__ = ["Address", "BoundScope", "MemoryScope", "MemoryStore", "Scope", "ScopePlace", "SingleFlight", "key_of"]
 
 
 @runtime_checkable
@@ -57,7 +57,7 @@ class Scope(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ScopePlace:
     """The part of an address that a scope holds; `path` is the chain of `sub` prefixes."""
 
     run: str = ""
@@ -94,7 +94,7 @@ def _digest(text: str) -> bytes:
 class Address:
     """Where one result lies, with the hash of its inputs."""
 
-    place: Place
+    place: ScopePlace
     role: str
     item: str
     attempt: int
@@ -140,46 +140,49 @@ def _deliver(future: asyncio.Future[str | Exception | None], outcome: str | Exce
         future.set_result(outcome)
 
 
-class Store(Protocol):
-    """What a scope needs below it: a file or a dict."""
+class MemoryStore:
+    """What a scope needs below it, kept in memory: nothing is lost with the process that could be paid for again."""
 
-    @property
-    def flights(self) -> SingleFlight:
-        """Computations that are under way."""
-        ...
+    def __init__(self) -> None:
+        self.flights = SingleFlight()
+        self._results: dict[bytes, str] = {}
+        self._decisions: dict[bytes, str] = {}
 
     def find(self, key: bytes) -> str | None:
         """Return the stored text of a result."""
-        ...
+        return self._results.get(key)
 
     def begin(self, key: bytes) -> Purchase | None:
-        """Note that a result is about to be bought; raise when it could not be stored."""
-        ...
+        """Note that a result is about to be bought. Raises `StorageError` when it could not be stored."""
+        return None
 
     def keep(self, key: bytes, columns: tuple[object, ...], text: str, purchase: Purchase | None) -> None:
         """Store a result; `columns` are place, role, item, attempt and the hash of the inputs."""
-        ...
+        self._results[key] = text
 
-    def find_decision(self, place: Place, name: str) -> str | None:
+    def find_decision(self, key: bytes) -> str | None:
         """Return the stored text of a decision."""
-        ...
+        return self._decisions.get(key)
 
-    def decide(self, place: Place, name: str, text: str) -> str:
-        """Return the stored text of a decision; store this one where there is none. Threads agree on one."""
-        ...
+    def decide(self, key: bytes, columns: tuple[object, ...], text: str) -> str:
+        """Return the stored text of a decision; store this one where there is none. Threads agree on one.
+
+        `columns` are place and name.
+        """
+        return self._decisions.setdefault(key, text)
 
 
 class BoundScope:
     """A scope over any store."""
 
-    def __init__(self, store: Store, place: Place) -> None:
+    def __init__(self, store: MemoryStore, place: ScopePlace) -> None:
         self._store = store
         self._place = place
         self._parts = place.parts()
         self._head = _joined("result", *self._parts)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ScopePlace:
         """The scope's part of every address in it."""
         return self._place
 
@@ -237,11 +240,13 @@ class BoundScope:
 
     def decide(self, name: str, value: JSONLike) -> JSON:
         """See `Scope.decide`."""
-        return parse_json(self._store.decide(self._place, clean_text(name), canonical_json(value)))
+        name = clean_text(name)
+        key = key_of("decision", *self._parts, name)
+        return parse_json(self._store.decide(key, (*self._parts, name), canonical_json(value)))
 
     def peek(self, name: str) -> JSON:
         """See `Scope.peek`."""
-        text = self._store.find_decision(self._place, clean_text(name))
+        text = self._store.find_decision(key_of("decision", *self._parts, clean_text(name)))
         return None if text is None else parse_json(text)
 
     def sub(self, prefix: str) -> Scope:
@@ -251,30 +256,8 @@ class BoundScope:
         return BoundScope(self._store, replace(self._place, path=path))
 
 
-class _MemoryStore:
-    def __init__(self) -> None:
-        self.flights = SingleFlight()
-        self._results: dict[bytes, str] = {}
-        self._decisions: dict[tuple[Place, str], str] = {}
-
-    def find(self, key: bytes) -> str | None:
-        return self._results.get(key)
-
-    def begin(self, key: bytes) -> None:
-        """Nothing to note and nothing lost: memory dies with the process."""
-
-    def keep(self, key: bytes, columns: tuple[object, ...], text: str, purchase: Purchase | None) -> None:
-        self._results[key] = text
-
-    def find_decision(self, place: Place, name: str) -> str | None:
-        return self._decisions.get((place, name))
-
-    def decide(self, place: Place, name: str, text: str) -> str:
-        return self._decisions.setdefault((place, name), text)
-
-
 class MemoryScope(BoundScope):
     """A scope with nothing on disk: for library use without a run folder, and for tests."""
 
     def __init__(self, *, run: str = "", seed: int = 0, epoch: int = 0, step: int = 0) -> None:
-        super().__init__(_MemoryStore(), Place(run, seed, epoch, step))
+        super().__init__(MemoryStore(), ScopePlace(run, seed, epoch, step))

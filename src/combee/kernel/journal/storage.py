@@ -26,7 +26,6 @@ __all__ = [
     "damaged",
     "is_current",
     "migrate",
-    "problems",
 ]
 
 _BUSY_SECONDS = 10.0
@@ -118,12 +117,6 @@ def _try_read_only(uri: str) -> sqlite3.Connection | None:
     return connection
 
 
-def problems(connection: sqlite3.Connection) -> list[str]:
-    """Return what SQLite's quick check finds wrong; nothing when all is well. About 1 second a gigabyte."""
-    found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(5)")]
-    return [] if found == ["ok"] else found
-
-
 @dataclass(frozen=True, slots=True)
 class Schema:
     """The formats of one kind of file. Old migrations are never edited: files out there have them behind them."""
@@ -203,9 +196,9 @@ class Reader:
             after = rows[-1][0]
 
     def problems(self) -> list[str]:
-        """See `problems`."""
-        with boundary(self._path), self._lock:
-            return problems(self._connection)
+        """Return what SQLite's quick check finds wrong; nothing when all is well. About 1 second a gigabyte."""
+        lines = [str(row[0]) for row in self.rows("PRAGMA quick_check(5)")]
+        return [] if lines == ["ok"] else lines
 
     def close(self) -> None:
         """Close the connection. May be called again."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 from combee.errors import UsageError
 from combee.kernel.journal.purchases import Purchase, Purchases
-from combee.kernel.journal.scope import Place, SingleFlight, key_of
+from combee.kernel.journal.scope import MemoryStore
 from combee.kernel.journal.storage import Reader
 from combee.kernel.journal.writer import Insert, Writer
 
@@ -35,11 +35,11 @@ class Stats:
     decisions_replayed: int = 0
 
 
-class FileStore:
+class FileStore(MemoryStore):
     """Results and decisions in a journal file. `writer` and `purchases` are None when it is open for reading only."""
 
     def __init__(self, reader: Reader, writer: Writer | None, purchases: Purchases | None) -> None:
-        self.flights = SingleFlight()
+        super().__init__()
         self._deciding = threading.Lock()
         self._reader = reader
         self._writer = writer
@@ -57,20 +57,20 @@ class FileStore:
             return Stats(**self._counts)
 
     def find(self, key: bytes) -> str | None:
-        """See `Store.find`."""
+        """See `MemoryStore.find`."""
         text = self._look_up("results", key)
         if text is not None:
             self._count("reused")
         return text
 
     def begin(self, key: bytes) -> Purchase:
-        """See `Store.begin`. Raises before anything is paid when the result could not be stored."""
+        """See `MemoryStore.begin`. Raises before anything is paid when the result could not be stored."""
         writer, purchases = self._writing()
         writer.check()
         return purchases.begin(key)
 
     def keep(self, key: bytes, columns: tuple[object, ...], text: str, purchase: Purchase | None) -> None:
-        """See `Store.keep`."""
+        """See `MemoryStore.keep`."""
         writer, purchases = self._writing()
         self._learn(key)
         marks = purchase.stored() if purchase is not None else ()
@@ -79,27 +79,23 @@ class FileStore:
         if key in purchases.lost:
             self._count("bought_again")
 
-    def find_decision(self, place: Place, name: str) -> str | None:
-        """See `Store.find_decision`."""
-        return self._find_decision(_decision_key(place, name))
-
-    def decide(self, place: Place, name: str, text: str) -> str:
-        """See `Store.decide`."""
-        key = _decision_key(place, name)
-        with self._deciding:
-            known = self._find_decision(key)
-            if known is not None:
-                return known
-            writer, _ = self._writing()
-            self._learn(key)
-            writer.put(_DECISION, (key, *place.parts(), name, text, time.time()), key=key, text=text)
-        self._count("decisions_made")
-        return text
-
-    def _find_decision(self, key: bytes) -> str | None:
+    def find_decision(self, key: bytes) -> str | None:
+        """See `MemoryStore.find_decision`."""
         text = self._look_up("decisions", key)
         if text is not None:
             self._count("decisions_replayed")
+        return text
+
+    def decide(self, key: bytes, columns: tuple[object, ...], text: str) -> str:
+        """See `MemoryStore.decide`."""
+        with self._deciding:
+            decided = self.find_decision(key)
+            if decided is not None:
+                return decided
+            writer, _ = self._writing()
+            self._learn(key)
+            writer.put(_DECISION, (key, *columns, text, time.time()), key=key, text=text)
+        self._count("decisions_made")
         return text
 
     def _look_up(self, table: str, key: bytes) -> str | None:
@@ -126,7 +122,3 @@ class FileStore:
                 "the journal is open for reading only", hint="Open it without `read_only` to go on with a run."
             )
         return self._writer, self._purchases
-
-
-def _decision_key(place: Place, name: str) -> bytes:
-    return key_of("decision", *place.parts(), name)

@@ -275,9 +275,9 @@ def make_patch(base: str, text: str) -> str:
         if isinstance(last, list) and expected < len(old) and old[expected] == piece:
             last[1] += 1
             expected += 1
-        elif (found := first.get(piece)) is not None:
-            patch.append([found, 1])
-            expected = found + 1
+        elif (start := first.get(piece)) is not None:
+            patch.append([start, 1])
+            expected = start + 1
         elif isinstance(last, str):
             patch[-1] = last + piece
         else:

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -41,16 +41,6 @@ class Insert:
 _Row = tuple[Insert, tuple[object, ...], Hashable, tuple[int, ...]]
 
 
-@dataclass(slots=True)
-class _State:
-    rows: list[_Row] = field(default_factory=list)
-    queued: int = 0
-    committed: int = 0
-    urgent: bool = False
-    closing: bool = False
-    error: CombeeError | None = None
-
-
 class Writer:
     """Owns the writing connection. `committed` is called, on the writer's thread, with the marks of what is on disk."""
 
@@ -59,7 +49,10 @@ class Writer:
         self._path = path
         self._committed = committed
         self._process = os.getpid()
-        self._state = _State()
+        self._rows: list[_Row] = []
+        self._queued = self._done = 0
+        self._urgent = self._closing = False
+        self._error: CombeeError | None = None
         self._changed = threading.Condition()
         self._waiting: dict[Hashable, str] = {}
         self._thread = threading.Thread(target=self._loop, name="combee-journal", daemon=True)
@@ -83,15 +76,14 @@ class Writer:
             UsageError: The journal is closed.
         """
         with self._changed:
-            self._check()
-            state = self._state
+            self.check()
             if text is not None:
                 self._waiting[key] = text
-            state.rows.append((insert, values, key, marks))
-            state.queued += 1
-            if len(state.rows) == 1 or len(state.rows) == _GROUP:
+            self._rows.append((insert, values, key, marks))
+            self._queued += 1
+            if len(self._rows) == 1 or len(self._rows) == _GROUP:
                 self._changed.notify_all()
-            while len(state.rows) >= _MOST and state.error is None:
+            while len(self._rows) >= _MOST and self._error is None:
                 self._changed.wait()
 
     def waiting(self, key: Hashable) -> str | None:
@@ -100,7 +92,12 @@ class Writer:
 
     def check(self) -> None:
         """Raise when nothing more can be written."""
-        self._check()
+        if self._error is not None:
+            raise self._error
+        if self._closing:
+            raise UsageError("the journal is closed", hint="Use it inside its `with` block.")
+        if self._process != os.getpid():
+            raise UsageError("a journal cannot be used in a forked process", hint="Open it in the process that writes.")
 
     def flush(self) -> None:
         """Return when everything queued so far is on disk.
@@ -109,41 +106,29 @@ class Writer:
             StorageError: It could not be written.
         """
         with self._changed:
-            self._check()
-            self._drain()
+            self.check()
+            target = self._queued
+            self._urgent = True
+            self._changed.notify_all()
+            while self._done < target and self._error is None:
+                self._changed.wait()
+            if self._error is not None:
+                raise self._error
 
     def close(self) -> None:
         """Write what is queued, fold the log into the file, and close. Raises as `flush`. May be called again."""
         with self._changed:
-            if self._state.closing:
+            if self._closing:
                 return
-            self._state.closing = True
+            self._closing = True
             self._changed.notify_all()
         self._thread.join()
         with suppress(sqlite3.Error):  # on a full disk everything is safe in the log all the same
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         with suppress(sqlite3.Error):
             self._connection.close()
-        if self._state.error is not None:
-            raise self._state.error
-
-    def _check(self) -> None:
-        if self._state.error is not None:
-            raise self._state.error
-        if self._state.closing:
-            raise UsageError("the journal is closed", hint="Use it inside its `with` block.")
-        if self._process != os.getpid():
-            raise UsageError("a journal cannot be used in a forked process", hint="Open it in the process that writes.")
-
-    def _drain(self) -> None:
-        state = self._state
-        target = state.queued
-        state.urgent = True
-        self._changed.notify_all()
-        while state.committed < target and state.error is None:
-            self._changed.wait()
-        if state.error is not None:
-            raise state.error
+        if self._error is not None:
+            raise self._error
 
     def _loop(self) -> None:
         while True:
@@ -161,20 +146,19 @@ class Writer:
                 for _, _, key, _ in batch:
                     if key is not None:
                         self._waiting.pop(key, None)
-                self._state.committed += len(batch)
+                self._done += len(batch)
                 self._changed.notify_all()
 
     def _next_batch(self) -> list[_Row]:
-        state = self._state
         with self._changed:
-            while not state.rows and not state.closing:
-                state.urgent = False
+            while not self._rows and not self._closing:
+                self._urgent = False
                 self._changed.wait()
             self._changed.wait_for(
-                lambda: state.urgent or state.closing or len(state.rows) >= _GROUP, timeout=WINDOW if state.rows else 0
+                lambda: self._urgent or self._closing or len(self._rows) >= _GROUP, timeout=WINDOW if self._rows else 0
             )
-            batch, state.rows = state.rows, []
-            state.urgent = False
+            batch, self._rows = self._rows, []
+            self._urgent = False
             self._changed.notify_all()
             return batch
 
@@ -186,7 +170,7 @@ class Writer:
             wrapped.__cause__ = error
             error = wrapped
         with self._changed:
-            self._state.error = error
+            self._error = error
             self._changed.notify_all()
 
     def _commit(self, batch: list[_Row]) -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from combee.kernel.learn.codec import (
     OperationsMethod,
-    delta_from_json,
     delta_to_json,
     reflection_from_json,
     reflection_to_json,
-    revision_from_json,
-    revision_to_json,
 )
 from combee.kernel.learn.collect import reflection_name
 from combee.kernel.learn.config import LearnConfig
@@ -29,9 +26,8 @@ from combee.kernel.learn.events import (
     StepStarted,
     Validated,
 )
-from combee.kernel.learn.judge import Judge, Tell, Validate
+from combee.kernel.learn.judge import AlertCommand, Judge, Validate
 from combee.kernel.learn.loop import LearnResult, learn
-from combee.kernel.learn.pacing import Batching
 from combee.kernel.learn.roles import (
     Curator,
     Generator,
@@ -51,13 +47,12 @@ from combee.kernel.learn.sampling import (
     Sampled,
     SampleMap,
     evaluate,
-    run_task,
 )
 
 __all__ = [
+    "AlertCommand",
     "Alerted",
     "BatchChosen",
-    "Batching",
     "Curator",
     "Evaluation",
     "Event",
@@ -87,18 +82,13 @@ __all__ = [
     "StepFinished",
     "StepStarted",
     "Task",
-    "Tell",
     "TraceReflector",
     "Validate",
     "Validated",
-    "delta_from_json",
     "delta_to_json",
     "evaluate",
     "learn",
     "reflection_from_json",
     "reflection_name",
     "reflection_to_json",
-    "revision_from_json",
-    "revision_to_json",
-    "run_task",
 ]

@@ -130,12 +130,12 @@ class History:
         for bullet in book:
             for source in bullet.sources:
                 known.setdefault(source, {source, source.rsplit("~", 1)[0]})
-        found = tuple(sorted(name for name, names in known.items() if trace in names))
-        if not found:
+        sources = tuple(sorted(name for name, names in known.items() if trace in names))
+        if not sources:
             everything = {name for names in known.values() for name in names}
             near = did_you_mean(trace, everything) if len(everything) < 20 else _near(trace, everything)
             raise UsageError(f"this version knows no trace, task or reflection {trace!r}", hint=near)
-        return found
+        return sources
 
     def forget(self, digest: str, traces: Iterable[str]) -> Forgotten:
         """Replay a version without the reflections on these traces.
@@ -207,8 +207,8 @@ def _last(rows: tuple[Version, ...], digest: str, before: int) -> int:
 
 
 def _near(word: str, known: Iterable[str]) -> str | None:
-    said = did_you_mean(word, known)
-    return said if said.startswith("Did you mean") else None
+    hint = did_you_mean(word, known)
+    return hint if hint.startswith("Did you mean") else None
 
 
 def _touches(link: Link, applied: Applied, ids: set[str]) -> Iterable[Touch]:
@@ -253,12 +253,12 @@ def _passed(journal: Journal) -> dict[str, tuple[str, ...]]:
             inside[str(node["name"])] = keys
             lost = set(cast("list[str]", node.get("lost") or []))
             for key in keys:
-                said = (
+                line = (
                     f"epoch {epoch}, step {step}: {node['name']} ({node['entries_in']} in, {node['entries_out']} out)"
                 )
                 if node["error"] is not None:
-                    said += f", failed: {node['error']}"
+                    line += f", failed: {node['error']}"
                 elif key in lost:
-                    said += ", lost here"
-                passed.setdefault(key, []).append(said)
-    return {key: tuple(said) for key, said in passed.items()}
+                    line += ", lost here"
+                passed.setdefault(key, []).append(line)
+    return {key: tuple(lines) for key, lines in passed.items()}

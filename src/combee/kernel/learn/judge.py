@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -30,6 +30,7 @@ from combee.kernel.guard import (
     check_delta,
     from_json,
     judge,
+    screen,
     to_json,
 )
 from combee.kernel.journal import JSON, Scope
@@ -39,10 +40,10 @@ from combee.kernel.playbook import Delta, Playbook, digest
 from combee.kernel.playbook import from_json as book_from_json
 from combee.kernel.playbook import to_json as book_to_json
 
-__all__ = ["Judge", "Tell", "Validate", "guard_event", "paired"]
+__all__ = ["AlertCommand", "Judge", "Validate", "guard_event", "paired"]
 
 Validate = Callable[[Playbook, Scope], Awaitable[Evaluation]]
-Tell = Callable[[Mapping[str, object]], Notified]
+AlertCommand = Callable[[Mapping[str, object]], Notified]
 
 _LOG = logging.getLogger("combee")
 WHOLE = 100  # parts of a row, where answers to one task are scored in different numbers of parts
@@ -54,11 +55,13 @@ class Judge:
     """Decides for one run. Without `validate` no scores are compared; not `enabled`, it refuses secrets only."""
 
     enabled: bool = True
+    watch: bool = False
+    """Tell what is seen, but change nothing: no retry, no refusal but of secrets."""
     policy: Policy = field(default_factory=Policy)
     limits: GuardLimits = field(default_factory=GuardLimits)
     held_out: LeakIndex | None = None
     validate: Validate | None = None
-    tell: Tell | None = None
+    alert_command: AlertCommand | None = None
     """Runs the user's alert command; blocking."""
     stable: Playbook = field(default_factory=Playbook)
     """The last version that was better beyond chance; a drop against it rolls the book back."""
@@ -89,7 +92,7 @@ class Judge:
         """Judge an update by what went in and came out; operations with a source that is not allowed are left out."""
         if not self.enabled:
             return self._isolated(self._screened(evidence))
-        return self._isolated(judge(evidence, self.state, self.limits, index=self.held_out))
+        return self._isolated(self._judged(evidence))
 
     def on_book(self, verdict: Verdict, new: Playbook) -> Verdict:
         """Refuse a book in which a bullet rests on a source that is not allowed, however it came there."""
@@ -121,7 +124,7 @@ class Judge:
             trials = [paired("stable", rows, before)]  # one book: one look, and its name is the one that can promote
         else:
             trials = [paired("old", rows, before), paired("stable", rows, await self._score(self.stable, scope))]
-        return self._isolated(judge(evidence, self.state, self.limits, index=self.held_out, trials=trials))
+        return self._isolated(self._judged(evidence, trials))
 
     def remember(self, evidence: Evidence, verdict: Verdict, new: Playbook, *, leafwise: bool) -> None:
         """Remember a final verdict; `leafwise` when calls are capped by leaves, so that the minibatch need not be."""
@@ -162,27 +165,44 @@ class Judge:
         self.state, self.stable = from_json(state["guard"]), book_from_json(state["stable"])
         self.ceiling, self._alarm, self._calm = state["ceiling"], state["alarm"], state["calm"]
 
-    async def alert(self, verdict: Verdict, evidence: Evidence, scope: Scope, run: str) -> Alerted | None:
-        """Log a verdict that somebody should know of, and run the user's command for it, once in the life of a run."""
-        if verdict.action not in {"alert", "reject"} and not verdict.rollback:
+    async def alert(
+        self, verdict: Verdict, evidence: Evidence, scope: Scope, run: str, *, healed: Sequence[Verdict] = ()
+    ) -> Alerted | None:
+        """Log a verdict that somebody should know of, and run the user's command for it, once in the life of a run.
+
+        Args:
+            verdict: The final one.
+            evidence: What it is of.
+            scope: The step's place in the journal.
+            run: Its name.
+            healed: The verdicts on earlier attempts at the step: a loss that a retry has mended is told too.
+        """
+        if verdict.action not in {"alert", "reject"} and not verdict.rollback and not healed:
             return None
-        kept = scope.peek("alerted")
-        if kept is None:
-            said = "; ".join(guard_event(evidence.step, evidence, verdict).reasons)
-            _LOG.warning("guard, step %d: %s: %s", evidence.step, verdict.action, said)
-            told: JSON = {"ok": True, "detail": "", "ran": False}
-            if self.tell is not None:
-                found = await asyncio.to_thread(self.tell, alert_payload(verdict, evidence, run=run))
-                told = {"ok": found.ok, "detail": found.detail, "ran": True}
-            kept = scope.decide("alerted", told)
-        answer = cast("dict[str, JSON]", kept)
+        answer = cast("dict[str, JSON] | None", scope.peek("alerted"))
+        if answer is None:
+            action = "healed" if healed and verdict.action == "accept" else verdict.action
+            events = [guard_event(evidence.step, evidence, one) for one in (*healed, verdict)]
+            reasons = "; ".join(dict.fromkeys(reason for event in events for reason in event.reasons))
+            _LOG.warning("guard, step %d: %s: %s", evidence.step, action, reasons)
+            answer = {"ok": True, "detail": "", "ran": False}
+            if self.alert_command is not None:
+                payload = alert_payload(verdict, evidence, run=run, healed=healed)
+                ended = await asyncio.to_thread(self.alert_command, payload)
+                answer = {"ok": ended.ok, "detail": ended.detail, "ran": True}
+            scope.decide("alerted", answer)
         return Alerted(evidence.step, bool(answer["ok"]), str(answer["detail"])) if answer["ran"] else None
 
+    def _judged(self, evidence: Evidence, trials: Sequence[Trial] = ()) -> Verdict:
+        if not self.watch:
+            return judge(evidence, self.state, self.limits, index=self.held_out, trials=trials)
+        seen, raw = judge(evidence, self.state, self.limits, trials=trials), self._screened(evidence)
+        action = raw.action if seen.action == "accept" else "alert"
+        return replace(seen, action=action, delta=raw.delta, refused=raw.refused, max_items=None, rollback=False)
+
     def _screened(self, evidence: Evidence) -> Verdict:
-        found = judge(evidence, GuardState(), self.limits, index=None)
-        refused = {operation for operation, _ in found.refused}
-        kept = tuple(operation for operation in evidence.delta if operation not in refused)
-        return Verdict("accept", Delta(kept), refused=found.refused)
+        kept, refused = screen(evidence.delta, None, find_secrets=self.limits.find_secrets)
+        return Verdict("accept", kept, refused=refused)
 
     def _isolated(self, verdict: Verdict) -> Verdict:
         if self.policy.open:
@@ -203,8 +223,8 @@ class Judge:
     async def _score(self, book: Playbook, scope: Scope) -> Rows:
         name = digest(book)
         if name not in self._rows and self.validate is not None:
-            found = await self.validate(book, scope.sub("guard"))
-            self._rows[name] = {task: (score.hits, max(1, score.total)) for task, score in found.scores.items()}
+            scores = (await self.validate(book, scope.sub("guard"))).scores
+            self._rows[name] = {task: (score.hits, max(1, score.total)) for task, score in scores.items()}
         return self._rows[name]
 
 

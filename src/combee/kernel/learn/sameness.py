@@ -68,22 +68,22 @@ def refuse_another_run(
 def named_part(part: object, find_secrets: FindSecrets = no_secrets) -> str:
     """Return what tells a role, a curator or a scorer from another: its class, the model and the prompts behind it.
 
-    A frozen dataclass is told by its plain fields too, but for those that hold a key (the journal and messages hold
+    A frozen dataclass is known by its plain fields too, but for those that hold a key (the journal and messages hold
     none) or do not count when two are compared; other attributes may be counters, and code is not looked at. A part
-    that has a `fingerprint` (a text; a method of that name is none) is told by that alone.
+    that has a `fingerprint` (a text; a method of that name is none) is known by that alone.
     """
     if isinstance(own := getattr(part, "fingerprint", None), str):
         return own
     name = str(getattr(part, "__qualname__", None) or type(part).__qualname__)
-    found: list[str] = []
+    marks: list[str] = []
     for key, value in _attributes(part).items():
         if _is_frozen(part) and isinstance(value, str | int | float | None):
-            found += [] if _SECRET.search(key) or find_secrets(str(value)) else [f"{key} {value}"]
+            marks += [] if _SECRET.search(key) or find_secrets(str(value)) else [f"{key} {value}"]
         elif callable(getattr(value, "complete", None)) and isinstance(model := getattr(value, "name", None), str):
-            found.append(f"model {model}")
+            marks.append(f"model {model}")
         elif isinstance(prompts := getattr(value, "digest", None), str):
-            found.append(f"prompts {prompts[:12]}")
-    return f"{name} ({', '.join(found)})" if found else name
+            marks.append(f"prompts {prompts[:12]}")
+    return f"{name} ({', '.join(marks)})" if marks else name
 
 
 def _attributes(part: object) -> Mapping[str, object]:
@@ -120,27 +120,27 @@ def _digest(samples: Sequence[Sample]) -> str:
 
 
 def _differences(known: Mapping[str, Any], now: Mapping[str, Any], *, bought: bool) -> list[str]:
-    found: list[str] = []
+    differences: list[str] = []
     old, new = known["config"], now["config"]
-    found += [
+    differences += [
         f"{name} was {_short(old.get(name))} and is {_short(value)}"
         for name, value in new.items()
         if name in old and old[name] != value and name not in _FREE
     ]
     if new["epochs"] < old["epochs"]:
-        found.append(f"epochs was {old['epochs']} and is {new['epochs']}")
+        differences.append(f"epochs was {old['epochs']} and is {new['epochs']}")
     if known["samples"] != now["samples"]:
-        found.append(f"the samples are others ({known['samples']['count']} then, {now['samples']['count']} now)")
+        differences.append(f"the samples are others ({known['samples']['count']} then, {now['samples']['count']} now)")
     if known["start"] != now["start"]:
-        found.append("the playbook it starts from is another")
+        differences.append("the playbook it starts from is another")
     if bought:  # before, a name that was wrong may be put right
         old, new = known["parts"], now["parts"]
-        found += [
+        differences += [
             f"the {role} was {_short(old.get(role))} and is {_short(new.get(role))}"
             for role in sorted({*old, *new})
             if old.get(role) != new.get(role)
         ]
-    return found
+    return differences
 
 
 def _short(value: object) -> str:

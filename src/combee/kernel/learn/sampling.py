@@ -7,7 +7,7 @@ never scored 0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
 from combee.errors import CallError
@@ -122,7 +122,6 @@ class RecordedTraces:
     """Reflection on recorded runs; nothing is run again."""
 
     reflector: TraceReflector
-    role: str = field(default="reflect")
 
     async def __call__(self, sample: Trace, playbook: Playbook, scope: Scope, attempt: int) -> Sampled:
         """Reflect on the trace."""
@@ -132,7 +131,7 @@ class RecordedTraces:
             return None if reflection is None else reflection_to_json(reflection)
 
         inputs: JSON = {"trace": sample.id, "playbook": digest(playbook)}
-        kept = await scope.once(self.role, sample.id, inputs, work, attempt=attempt)
+        kept = await scope.once("reflect", sample.id, inputs, work, attempt=attempt)
         return Sampled(reflection_from_json(kept, sample.labels))
 
 

@@ -1,22 +1,18 @@
 """A recorded run of an agent as plain data: steps, tool calls, outcome, labels.
 
 The id of a trace is a hash of what it holds, so the same run has the same id wherever its file lies; labels and `meta`
-(file names, models, costs) are left out. Readers of any format produce
-this; reflectors read it. An outcome that only the agent itself states is a claim, not a
-result.
+(file names, models, costs) are left out. Readers of any format produce this; reflectors read it. An outcome that only
+the agent itself states is a claim, not a result.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Outcome", "Role", "Step", "ToolCall", "Trace", "plain", "trace_id"]
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
+__all__ = ["Outcome", "Role", "Step", "ToolCall", "Trace", "trace_id"]
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -71,18 +67,6 @@ class Trace:
     outcome: Outcome | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     meta: Mapping[str, str] = field(default_factory=dict)
-
-
-def plain(text: str) -> str:
-    """Return text that encodes as UTF-8: surrogate pairs are joined, lone surrogates become U+FFFD."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return _SURROGATE.sub("\ufffd", joined)
-    return text
 
 
 def trace_id(task: str, steps: Sequence[Step], outcome: Outcome | None, run: str = "") -> str:

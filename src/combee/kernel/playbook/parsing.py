@@ -99,6 +99,11 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "sources": ("sources", "reflections", "reflection_ids"),
 }
 
+_READ = {name for names in _NAMES.values() for name in names} | {
+    "reason", "reasoning", "rationale", "explanation", "justification", "why",
+}  # fmt: skip
+"""Fields that are read, or that only comment on an operation."""
+
 
 class _OperationError(ValueError):
     """Why one operation cannot be used."""
@@ -121,6 +126,8 @@ class _Parser:
         if not isinstance(raw, Mapping):
             raise _OperationError(f"an operation must be an object, not {type(raw).__name__}")
         fields = {str(key).strip().lower(): value for key, value in raw.items()}
+        unused = [key for key, value in fields.items() if value and key not in _READ]
+        self.notes += [f"the field {key[:40]!r} is not used" for key in unused]
         kind = _field(fields, "type")
         if not isinstance(kind, str):
             raise _OperationError("no type; one of ADD, UPDATE, MERGE, REMOVE is needed")

@@ -16,7 +16,7 @@ from posixpath import basename
 from combee.redaction import Step, ToolCall, Trace, failed
 from combee.traces.mining.faults import ErrorLine, fault_of, last_line, own_fault, printed, reply_error, unwrapped
 from combee.traces.mining.programs import CARRIERS, READERS
-from combee.traces.mining.quoting import error_form, own_words, quoted
+from combee.traces.mining.quoting import error_form, is_identifier, own_words, quoted
 from combee.traces.mining.shell import SimpleCommand, core, parts, same_call, without_heredocs, written_files
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "carried",
     "changed_files",
     "changes_the_world",
+    "denies",
     "edits_in_place",
     "failed_calls",
     "folder",
@@ -44,8 +45,9 @@ LOOKS = re.compile(
 """Tools that are no shell and only show something, by the beginning of their names (after a server's: `mcp__fs__`)."""
 
 _SHELL = re.compile(
-    r"bash|shell|terminal|exec|execute_bash|run_command|run_shell_command|local_shell|swe_agent_action|command|"
-    r"container\.exec|run_terminal_cmd|computer_terminal|cmd",
+    r"(?:[\w-]{1,40}(?:__|[./:])){0,3}(?:bash|shell|terminal|exec|execute_bash|run_command|run_shell_command|local_shell|"
+    r"swe_agent_action|command|run_terminal_cmd|run_in_terminal|computer_terminal|cmd|exec_command|shell_command|"
+    r"execute_command|run_bash_command|bash_tool|execute_shell_command|unified_exec|run_shell|bash_command)",
     re.IGNORECASE,
 )
 _KEYS = ("command", "cmd", "raw_action", "script", "code_block")
@@ -55,6 +57,14 @@ _EXIT = re.compile(  # a code ends its line; "exit status 1 if it differs" is a 
     re.MULTILINE,
 )
 _LONGEST = 20_000
+_DENIED_IN = 4_000
+_DENIES = re.compile(
+    r"^[^\w\n]{0,6}(?:[\w ]{0,30}\b(?:match(?:es|ed|ing)?|equals?|identical|success(?:ful(?:ly)?)?|succeeded|valid|"
+    r"passed|pass|ok|correct|verified|works?|solved|same)\s*[:=]+\s*(?:false|no|not|fail(?:ed|ure)?|error|invalid|"
+    r"incorrect|wrong|0|none|mismatch)\b|(?:FAIL|FAILED|FAILURE|MISMATCH|NOT OK|WRONG(?: ANSWER)?|INCORRECT)\b(?!\w)|"
+    r"not ok \d)|^\s*[✗✘❌]|\b[1-9]\d{0,5} (?:failed|failing|failures?)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
 _SHORT = 30
 _LAST_LINES = 3
 _NUMBERED = re.compile(r"^[^\S\n]*\d+[:|→\t].*\n?", re.MULTILINE)
@@ -114,7 +124,12 @@ class Attempt:
     @property
     def form(self) -> str:
         """What of the error may be quoted."""
-        return error_form(self.fault.line, self.own) if self.fault else ""
+        if self.fault is None:
+            return ""
+        about = self.fault.about
+        return error_form(
+            self.fault.line, self.own | {about.casefold()} if about and is_identifier(about) else self.own
+        )
 
     def said(self, limit: int = 160) -> str:
         """Return what of the error may be quoted, as inline code."""
@@ -171,7 +186,7 @@ def _command(call: ToolCall) -> str | None:
         if isinstance(found, list) and all(isinstance(word, str) for word in found):
             found = found[-1] if found[:2] in (["bash", "-lc"], ["bash", "-c"], ["sh", "-c"]) else " ".join(found)
         known = _SHELL.fullmatch(call.name) is not None
-        wanted = known or (isinstance(value, dict) and "command" in value and "path" not in value)
+        wanted = known or (isinstance(value, dict) and not {"command", "cmd"}.isdisjoint(value) and "path" not in value)
         return found if isinstance(found, str) and wanted and not _EDIT.match(found) else None
     return text if _SHELL.fullmatch(call.name) else None
 
@@ -185,13 +200,14 @@ def _fault(output: str, command: str | None) -> ErrorLine | None:
 
 def _worked(result: Step, command: str | None, tool: str, code_beside: int | None) -> bool | None:
     """Return how a call ended: by the recorded flag, an exit code, or the sign of a failure in the output."""
-    if result.is_error is not None:
-        return not result.is_error
-    if code_beside is not None:
-        return code_beside == 0
-    code = next((match[1] or match[2] for match in _EXIT.finditer(result.text[:400] + result.text[-400:])), None)
-    if code is not None:
-        return code == "0"
+    said = None if result.is_error is None else not result.is_error
+    if said is None and code_beside is not None:
+        said = code_beside == 0
+    if said is None:
+        code = next((match[1] or match[2] for match in _EXIT.finditer(result.text[:400] + result.text[-400:])), None)
+        said = None if code is None else code == "0"
+    if said is not None:
+        return None if said and command is not None and denies(result.text) else said
     told = _NUMBERED.sub("", result.text)  # the lines of a file that a tool shows are not its own words
     found = _fault(told, command)
     if found is None:
@@ -202,6 +218,11 @@ def _worked(result: Step, command: str | None, tool: str, code_beside: int | Non
         first = found.line in " ".join(told.split())[: 2 * len(found.line)] or reply_error(told)[1]
         return None if LOOKS.match(tool) and not first else False
     return None if _only_shows(command, found) else False
+
+
+def denies(output: str) -> bool:
+    """Whether an output says that what was asked for is not so, whatever the exit code: `Match: False`, `2 failed`."""
+    return _DENIES.search(output[-_DENIED_IN:]) is not None
 
 
 def _ends_with(output: str, fault: ErrorLine) -> bool:

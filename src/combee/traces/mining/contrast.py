@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from posixpath import basename
 
 from combee.redaction import Trace
 from combee.redaction.orders import orders
@@ -80,6 +81,7 @@ _LEAST_FAILED = 3
 _LEAST_CHECKS = 3
 _MOST_ACTIONS = 2
 _DULL = READERS | {"python3", "bash", "sh", "submit", "git status", "git log", "git diff", "apt-get update", "apt-get"}
+_IMPORTED = re.compile(r"(?:\bimport|\bfrom|\s-m)\s+(\w+)")
 _OPTION = re.compile(r"--?[a-z][\w-]{1,30}")
 
 
@@ -104,6 +106,8 @@ class Outline:
     """Programs and options that occur in any command of the run, whether they surely ran and worked or not."""
     installs: tuple[tuple[str, str], ...] = ()
     """What was installed, by action and package, and the command that did it."""
+    used: frozenset[tuple[str, bool]] = frozenset()
+    """Programs and Python modules that were there (`command/jq`, `module/numpy`), and whether that is sure."""
     began: bool = False
     """Whether a call is recorded; some runs stopped before the agent began, of others only the end is known."""
 
@@ -132,8 +136,22 @@ def outline(trace: Trace, row: Sequence[Attempt], past: Iterable[str] = ()) -> O
     made = tuple(installs.items())
     count = 0 if outcome is None else len(outcome.tests)
     key, actions = _task_key(trace), tuple(seen.items())
-    seen_past = frozenset(past)
-    return Outline(trace.id, key, name, passed, actions, tests, count, lines, seen_past, tried, made, began=bool(row))
+    seen_past, used = frozenset(past), frozenset(thing for attempt in row for thing in _used(attempt))
+    return Outline(trace.id, key, name, passed, actions, tests, count, lines, seen_past, tried, made, used, bool(row))
+
+
+def _used(attempt: Attempt) -> set[tuple[str, bool]]:
+    if attempt.worked is False or attempt.fault is not None or attempt.command is None:
+        return set()
+    found: set[tuple[str, bool]] = set()
+    for part in attempt.parts:
+        sure = attempt.worked is True and part.sure
+        found.add((f"command/{basename(part.words[0])}", sure))
+        if part.program == "python3":
+            code = " ".join(part.words)
+            sure = sure and "except" not in code
+            found |= {(f"module/{name}", sure) for name in _IMPORTED.findall(code)}
+    return found
 
 
 def _programs(attempt: Attempt) -> set[str]:

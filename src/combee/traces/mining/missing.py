@@ -46,7 +46,9 @@ def installed(part: SimpleCommand) -> frozenset[str]:
             skip_next = False
         elif word in {"-r", "-i", "--index-url", "--extra-index-url", "-c", "-t", "--target", "-f", "--find-links"}:
             skip_next = True
-        elif not word.startswith("-") and re.fullmatch(r"[\w.+@/<>=!~\[\],;-]+", word) and word != "install":
+        elif (
+            not word.startswith(("-", ".", "/")) and re.fullmatch(r"[\w.+@/<>=!~\[\],;-]+", word) and word != "install"
+        ):
             names.add(base_package(word))
     return frozenset(names - {"pip", "setuptools", "wheel"})
 

@@ -11,8 +11,11 @@ __all__ = [
     "KEYWORDS",
     "LAUNCHERS",
     "ONLY_ASKS",
+    "PROJECT_TOOLS",
     "READERS",
     "RUNNERS",
+    "SETS_UP",
+    "SETS_UP_BY",
     "TWO_WORDS",
     "WITH_VERB",
     "WRAPPERS",
@@ -192,3 +195,35 @@ psql postgresql-client
 """
 BRINGS = {line.split()[0]: frozenset(line.split()[1:]) for line in _BRINGS.strip().splitlines()}
 """The packages that bring a program or module of another name."""
+
+_PROJECT_TOOLS = """
+node: npm yarn pnpm bun npx deno lerna turbo nx rush playwright puppeteer cypress husky tsc vite webpack
+python: pip pip-sync uv poetry pipenv pdm hatch rye conda mamba micromamba manage.py setup.py alembic flask
+django-admin pre-commit invoke nox tox dbt
+go, rust: go cargo rustup buf protoc mockgen sqlc templ wasm-pack cross maturin
+ruby, php: bundle bundler rails rake gem composer artisan console symfony pod
+jvm, net: mvn mvnw gradle gradlew sbt lein ant dotnet nuget paket cake
+infra: terraform tofu terragrunt docker docker-compose podman helm helmfile ansible-galaxy vagrant pulumi kubectl
+minikube kind supabase wrangler serverless cdk sam skaffold tilt localstack
+native: make gmake cmake meson ninja bazel bazelisk conan vcpkg configure autogen.sh autoreconf xmake scons just task
+others: mix rebar3 dart flutter stack cabal swift carthage opam dune luarocks cpanm nimble shards zig vcpkg git
+data: prisma drizzle-kit sequelize sequelize-cli knex typeorm mikro-orm hardhat forge foundryup sqlx diesel dbmate
+goose migrate flyway liquibase atlas graphql-codegen openapi-generator openapi-generator-cli openapi orval initdb
+createdb
+system: service systemctl brew apt-get apk
+"""
+PROJECT_TOOLS = frozenset(word for word in _PROJECT_TOOLS.split() if not word.endswith((":", ",")))
+"""Tools that set a project up, by family: what they are told to do stands in `SETS_UP`."""
+
+_SETS_UP = """
+add all apply assemble bindings bootstrap build_ext cache ci clean-install collectstatic component configure create
+dependencies dependency develop download dump-autoload dumpautoload env fetch get get-deps grammar head headers i
+import init install-test installdeps instantiate key:generate latest lfs link lock makemigrations package parser
+postinstall prepare pull push rebuild reload restore start stubs submodule sync target tidy tool toolchain up update
+upgrade use vendor workload wrapper
+"""
+SETS_UP = frozenset(_SETS_UP.split())
+"""Words with which such a tool installs, syncs, migrates, builds, generates or starts something."""
+_BEGINNINGS = "install migrat gen build compile setup codegen db deps proto assets schema seed resolve ecto."
+SETS_UP_BY = tuple(_BEGINNINGS.split())
+"""The same by the beginnings of words: `db:migrate`, `build-ext`, `generateProto`."""

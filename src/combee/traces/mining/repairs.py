@@ -17,6 +17,7 @@ from combee.traces.mining.attempts import (
     acts,
     changed_files,
     changes_the_world,
+    denies,
     edits_in_place,
     folder,
     ran,
@@ -36,6 +37,7 @@ from combee.traces.mining.shell import (
     other_options,
     program_name,
     same_call,
+    sets_up_project,
     similar,
     without_heredocs,
     written_files,
@@ -45,6 +47,7 @@ __all__ = ["culprit", "find_quoting", "find_repairs"]
 
 _WINDOW = 8
 _MOST_CHANGED = 4
+_SOON_AFTER = 3
 _LONGEST = 200
 _QUOTES = re.compile(r"[\"'\\]")
 _BY_SHELL = re.compile(r"^(?:sudo )?(?:ba|z)sh -l?c ")
@@ -85,10 +88,32 @@ def find_repairs(row: Sequence[Attempt]) -> list[MinedLesson]:
         if attempt.command is None:
             continue
         finding = (_requoted if fault.kind in _HANDLED else _shell)(place, row, fault)
+        if finding is not None and _undone(finding, row):
+            continue
         if finding is not None and (finding.key, finding.text) not in mended:
             mended.add((finding.key, finding.text))
             found.append(finding)
     return found
+
+
+def _undone(finding: MinedLesson, row: Sequence[Attempt]) -> bool:
+    """Whether the rest of the run shows that what worked did not: it failed alike later, or its result was denied."""
+    at = next((at for at, attempt in enumerate(row) if attempt.step == finding.steps[-1]), len(row))
+    fixed = row[at] if at < len(row) else None
+    if fixed is None:
+        return False
+    failed = next(attempt.fault for attempt in row if attempt.step == finding.steps[0])
+    rest = row[at + 1 :]
+    again = any(
+        attempt.command == fixed.command
+        and attempt.failed
+        and attempt.fault
+        and failed
+        and attempt.fault.signature == failed.signature
+        for attempt in rest
+    )
+    own = any(part.program in RUNNERS or part.program.startswith("./") for part in fixed.parts)
+    return again or (own and any(denies(attempt.output) for attempt in rest[:_SOON_AFTER]))
 
 
 def _shell(place: int, row: Sequence[Attempt], fault: ErrorLine) -> MinedLesson | None:
@@ -137,6 +162,11 @@ def _elsewhere(first: Attempt, part: SimpleCommand, later: Attempt, fix: SimpleC
     return folder(later, fix) if not folder(first, part) else ""
 
 
+def _other_work(one: SimpleCommand, other: SimpleCommand) -> bool:
+    """Whether the later call sets something up and the failed one was to do something else with the same tool."""
+    return sets_up_project(other) and core(one)[1:2] != core(other)[1:2]
+
+
 def _changes(one: SimpleCommand, other: SimpleCommand) -> tuple[list[str], list[str]]:
     """Return the words that were taken out, and those that were put in, with what stands before the call."""
     out: list[str] = []
@@ -152,7 +182,7 @@ def _changes(one: SimpleCommand, other: SimpleCommand) -> tuple[list[str], list[
 def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
     place: int, offset: int, row: Sequence[Attempt], part: SimpleCommand, fix: SimpleCommand, fault: ErrorLine
 ) -> MinedLesson | None:
-    if part.program in READERS or (fault.kind == "timeout" and len(fix.text) > 120):
+    if part.program in READERS or _other_work(part, fix) or (fault.kind == "timeout" and len(fix.text) > 120):
         return None
     out, into = _changes(part, fix)
     if (out or into) and _means_nothing(part, fix):
@@ -263,7 +293,6 @@ def _until(
     )
 
 
-_SOON_AFTER = 3
 _FORMS = (
     ('"(" unexpected', re.compile(r"[<>]\([^()\n]{1,80}\)"), "the shell is no bash and does not know"),
     ("Bad sub", re.compile(r"\$\{[^{}\n]{0,80}[\[(\"' ][^{}\n]{0,80}\}"), "in double quotes the shell reads"),

@@ -16,7 +16,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from posixpath import basename, normpath
 
-from combee.traces.mining.programs import INTERPRETERS, KEYWORDS, LAUNCHERS, TWO_WORDS, WITH_VERB, WRAPPERS
+from combee.traces.mining.programs import (
+    INTERPRETERS,
+    KEYWORDS,
+    LAUNCHERS,
+    PROJECT_TOOLS,
+    SETS_UP,
+    SETS_UP_BY,
+    TWO_WORDS,
+    WITH_VERB,
+    WRAPPERS,
+)
 
 __all__ = [
     "SimpleCommand",
@@ -30,6 +40,7 @@ __all__ = [
     "parts",
     "program_name",
     "same_call",
+    "sets_up_project",
     "similar",
     "without_heredocs",
     "written_files",
@@ -363,3 +374,46 @@ def other_options(one: SimpleCommand, other: SimpleCommand) -> bool:
     """Whether two parts that call the same thing give it nothing but options, each its own."""
     a, b = core(one)[1:], core(other)[1:]
     return bool(a and b) and all(word.startswith("-") for word in (*a, *b))
+
+
+_BARE = frozenset(
+    {
+        "yarn",
+        "bundle",
+        "make",
+        "gmake",
+        "configure",
+        "autogen.sh",
+        "autoreconf",
+        "cmake",
+        "meson",
+        "ninja",
+        "tsc",
+        "pnpm",
+    }
+)
+_GIT = frozenset({"submodule", "lfs"})
+_DOCKER = frozenset({"build", "compose", "pull", "up", "network", "volume", "create", "start", "buildx"})
+_SCRIPT = re.compile(
+    r"(?:setup|bootstrap|install(?:[-_]?deps)?|init(?:[-_]?db)?|configure|build|generate|codegen|migrate|deps)(?:\.\w+)?"
+)
+_VENV = re.compile(r"(?:\S*/)?python[\d.]* -m venv\b|uv venv\b|virtualenv\b|(?:source|\.) \S*activate\b")
+
+
+def sets_up_project(part: SimpleCommand) -> bool:
+    """Whether a command sets a project up for what follows: installs, syncs, migrates, builds, generates, starts."""
+    words = core(part)
+    if not words:
+        return False
+    name, rest = basename(words[0]), [word for word in words[1:6] if not word.startswith("-") and "=" not in word]
+    if _VENV.match(part.text) or ("/" in words[0] and name not in PROJECT_TOOLS and _SCRIPT.fullmatch(name)):
+        return True
+    if name not in PROJECT_TOOLS:
+        return False
+    if name == "git":
+        return bool(rest) and rest[0] in _GIT
+    if name in {"docker", "docker-compose", "podman"}:
+        return bool(_DOCKER & set(rest[:2]))
+    if not rest or name in {"cmake", "protoc", "configure"}:
+        return name in _BARE or name == "protoc"
+    return any(word in SETS_UP or word.startswith(SETS_UP_BY) for word in rest[:3])

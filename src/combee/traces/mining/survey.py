@@ -6,7 +6,7 @@ shortest text of its key), so that a lesson that recurs is one bullet with many 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,6 +25,7 @@ from combee.traces.mining.lesson import HeldBack, MinedLesson, Standing, sifted
 from combee.traces.mining.missing import find_absent, find_missing
 from combee.traces.mining.quoting import quoted
 from combee.traces.mining.repairs import find_quoting, find_repairs
+from combee.traces.mining.setups import find_setups
 from combee.traces.mining.tools import find_refusals, find_tool_repairs
 from combee.traces.mining.users import Users, users_of, what_users_said
 
@@ -72,6 +73,7 @@ def findings(trace: Trace, users: Users | None = None) -> tuple[tuple[MinedLesso
         *find_dead_ends(row),
         *turns.corrections,
     ]
+    found += find_setups(row, found)
     unmended, more = find_unmended(row, found)
     found += unmended
     found += find_errors(row, found)
@@ -113,6 +115,9 @@ def _true_across(
     installs: dict[str, str] = {}
     for thing, line in (pair for run in outlines for pair in run.installs):
         installs[thing] = min(installs.get(thing, line), line, key=lambda each: (len(each), each))
+    has = Counter(thing for run in outlines for thing, sure in run.used if sure)
+    perhaps = {thing for run in outlines for thing, _ in run.used}
+    missed = Counter(key for found in by_trace.values() for key in {each.key for each in found})
     fed = {each.key: each for found in by_trace.values() for each in found if each.key.endswith("/fed")}
     feedable = {each.line for each in fed.values()}
 
@@ -123,10 +128,19 @@ def _true_across(
             return _got_past(each, thing, installs[thing])
         if each.key in past:
             return None
+        if each.kind == "absent" and (thing := each.key.removeprefix("absent/")) in perhaps:
+            return _absent_in_some(each, missed[each.key], has[thing]) if thing in has else None
         program = hash(each.key.split("/", 1)[1].split(" ")[0])
         return None if each.kind == "unmended" and (each.line in worked or program in feedable) else each
 
     return {name: tuple(filter(None, map(as_others_have_it, found))) for name, found in by_trace.items()}
+
+
+def _absent_in_some(each: MinedLesson, missed: int, there: int) -> MinedLesson:
+    """Return that something was missing in some runs and used in others: then nobody can plan without it."""
+    head = each.text.partition(" in run after run")[0]
+    others = "another one" if there == 1 else f"{there} others"
+    return replace(each, text=f"{head} in {missed} runs, and there in {others}: look before you count on it.")
 
 
 def _got_past(end: MinedLesson, thing: str, line: str) -> MinedLesson | None:

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from combee.redaction import Outcome, Step, ToolCall, Trace, plain, trace_id
+from combee.kernel.journal import clean_text
+from combee.redaction import Outcome, Step, ToolCall, Trace, trace_id
 from combee.traces.readers.messages import Piece
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import flag, number, table, text
@@ -156,7 +157,7 @@ class TraceDraft:
         yield Trace(trace_id(task, steps, outcome, self._plain(self.run)), task, steps, outcome, meta=kept)
 
     def _plain(self, text: str, line: int | None = None) -> str:
-        clean = plain(text)
+        clean = clean_text(text)
         if clean is not text and clean != text:
             self.source.note("lone surrogates were replaced", line)
         return clean
