@@ -48,6 +48,35 @@ def test_a_seed_that_does_not_fit_is_refused_before_anything_is_written() -> Non
     assert not Path("runs").exists()
 
 
+FEW = ["learn", "tags", "--train", "20", "--val", "2", "--test", "2", "--batch", "10", "--quiet"]
+
+
+@pytest.mark.parametrize(
+    ("more", "differ"),
+    [
+        ([], True),  # other rows
+        (["--set", "tasks.seed=0"], False),  # other groups of the same lessons: nothing is forgotten, so one book
+        (["--set", "tasks.seed=0", "--forget", "5"], True),
+        (["--set", "tasks.seed=0", "--set", "learn.shuffle=true"], True),
+    ],
+)
+def test_the_seed_decides_what_its_help_says(more: list[str], differ: bool) -> None:
+    books = []
+    for number, seed in enumerate(("0", "1", "1")):
+        assert run([*FEW, *more, "--seed", seed, "--out", f"run{number}"]) == 0
+        books.append(Path(f"run{number}/playbook.json").read_bytes())
+    assert books[1] == books[2]
+    assert (books[0] != books[1]) is differ
+
+
+def test_the_seed_of_the_settings_file_stands_where_none_is_given() -> None:
+    Path("combee.toml").write_text("[tasks]\nseed = 1\n[learn]\nseed = 1\n", encoding="utf-8")
+    assert run([*FEW, "--out", "by file"]) == 0
+    Path("combee.toml").unlink()
+    assert run([*FEW, "--seed", "1", "--out", "by option"]) == 0
+    assert Path("by file/playbook.json").read_bytes() == Path("by option/playbook.json").read_bytes()
+
+
 @pytest.mark.parametrize("wrong", [{"guard": "false"}, {"candidates": 5}, {"aggregate": 5}, {"seed": True}])
 def test_settings_of_the_wrong_type_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError):

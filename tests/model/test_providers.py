@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from combee.errors import CallError, CallErrorKind
-from combee.model import Engine, Limiter, Message, OpenAIModel, Price, Request, RetryPolicy, find_json
+from combee.errors import BudgetError, CallError, CallErrorKind
+from combee.model import Budget, Engine, Limiter, Message, OpenAIModel, Price, Request, RetryPolicy, find_json
 from combee.model.doctor import check_endpoint
 from combee.model.mock import PROVIDERS, MockConfig, MockServer
 from combee.model.mock.providers import THOUGHT
@@ -148,3 +148,68 @@ async def test_a_prompt_that_is_cut_without_a_word_is_said_once(caplog: pytest.L
                 await model.complete(Request((Message("user", "word " * size),), max_tokens=64))
     assert ["cuts long prompts" in record.getMessage() for record in caplog.records] == [True]
     assert "2,050" in caplog.text
+
+
+@pytest.mark.parametrize("like", ["azure", "openai"])
+async def test_doctor_finds_the_header_that_takes_the_key(like: str) -> None:
+    config = MockConfig(like=like, key="k")
+    async with MockServer(config) as server:
+        wrong = "Authorization" if like == "azure" else "api-key"
+        model = OpenAIModel(server.url, "mock", api_key="k", engine=Engine(), price=Price(1, 2), key_header=wrong)
+        async with model:
+            report = await check_endpoint(model)
+    reachable = report.checks[0]
+    assert reachable.ok is False
+    hint = reachable.hint or ""
+    assert ('api_key_header = "api-key"' in hint) == (like == "azure")
+
+
+@pytest.mark.parametrize("tail", ["", "/chat/completions"])
+async def test_an_azure_url_may_be_given_with_its_last_part(tail: str) -> None:
+    async with MockServer(MockConfig(like="azure", key="k"), lambda _: SAID) as server:
+        base, _, query = server.url.partition("?")
+        url = f"{base}{tail}?{query}"
+        async with OpenAIModel(url, "mock", api_key="k", engine=Engine(), key_header="api-key") as model:
+            assert (await model.complete(request(1))).text == SAID
+        async with OpenAIModel(base, "mock", api_key="k", engine=Engine(), key_header="api-key") as model:
+            with pytest.raises(CallError, match="no chat endpoint"):
+                await model.complete(request(1))
+
+
+@pytest.mark.parametrize("asked", ["18180", "99999999", "99999999999999"])
+async def test_doctor_says_a_long_wait_at_once_and_does_not_wait(asked: str, serve: Any) -> None:
+    said = b'{"error": {"message": "slow down"}}'
+    head = f"HTTP/1.1 429 No\r\nRetry-After: {asked}\r\nContent-Length: {len(said)}\r\n\r\n".encode()
+    server = await serve(lambda _: [head + said])
+    async with OpenAIModel(f"http://127.0.0.1:{server.port}/v1", "m", engine=Engine(), api_key_env=None) as model:
+        report = await asyncio.wait_for(check_endpoint(model), 20)
+    reachable = report.checks[0]
+    assert reachable.ok is False
+    length = {"18180": "5 h 3 min", "99999999": "1,157 days", "99999999999999": "11,574 days"}[asked]
+    assert f"asks to come back in {length}" in reachable.detail
+
+
+@pytest.mark.parametrize("waiting", [1, 30])
+async def test_a_wait_beyond_the_minutes_that_are_left_ends_the_calls_at_once(waiting: int, serve: Any) -> None:
+    said = b'{"error": {"message": "slow down"}}'
+    head = f"HTTP/1.1 429 No\r\nRetry-After: 18180\r\nContent-Length: {len(said)}\r\n\r\n".encode()
+    server = await serve(lambda _: [head + said])
+    engine = Engine(budget=Budget(max_minutes=0.2), limiter=Limiter(4))
+    async with OpenAIModel(f"http://127.0.0.1:{server.port}/v1", "m", engine=engine, api_key_env=None) as model:
+        calls = (model.complete(request(item)) for item in range(waiting))
+        ended = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 10)
+    assert all(isinstance(error, BudgetError) and "5 h 3 min" in str(error) for error in ended)
+    assert len(server.requests) <= 8
+
+
+async def test_a_long_wait_is_said_once_when_it_begins(serve: Any, caplog: pytest.LogCaptureFixture) -> None:
+    said = b'{"error": {"message": "slow down"}}'
+    head = f"HTTP/1.1 429 No\r\nRetry-After: 120\r\nContent-Length: {len(said)}\r\n\r\n".encode()
+    server = await serve(lambda _: [head + said])
+    async with OpenAIModel(f"http://127.0.0.1:{server.port}/v1", "m", engine=Engine(), api_key_env=None) as model:
+        calls = [asyncio.ensure_future(model.complete(request(item))) for item in range(3)]
+        await asyncio.wait(calls, timeout=0.5)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+    assert [record.getMessage().count("waiting 2 min") for record in caplog.records] == [1]

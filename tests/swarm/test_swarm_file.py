@@ -166,13 +166,23 @@ def test_files_that_learn_in_one_folder_have_runs_of_their_own(tmp_path: Path) -
 def test_a_report_instead_of_an_answer_is_a_failed_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = folder / "office.toml"
     file.write_text(
-        FILE.replace('role = "worker"', 'role = "worker"\nwindow = 1').replace('subject = "http.md"', ""),
+        FILE.replace('role = "worker"', 'role = "worker"\nwindow = 20').replace('subject = "http.md"', ""),
         encoding="utf-8",
     )
     assert run(["swarm", "run", str(file)]) == 1
-    assert "full" in capsys.readouterr().out
+    assert "too long" in capsys.readouterr().out
     assert run(["swarm", "run", str(file), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["answer"]["kind"] == "report"
+
+
+def test_a_task_that_is_too_long_for_its_agent_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = folder / "office.toml"
+    file.write_text(
+        FILE.replace('role = "worker"', 'role = "worker"\nwindow = 4').replace('subject = "http.md"', ""),
+        encoding="utf-8",
+    )
+    assert run(["swarm", "run", str(file)]) == 2
+    assert "too long" in capsys.readouterr().err
 
 
 def test_a_task_that_was_changed_is_asked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -129,6 +129,8 @@ def learn_command(source: str | None, config_path: Path | None, **options: Any) 
     if source is not None and options["tasks__traces"] is not None:
         what = f"Both --from and {source!r} are given."
         raise UsageError(what, hint="Learn from traces or from tasks, not from both.")
+    if options["learn__seed"] is not None and options["tasks__traces"] is None:
+        options["tasks__seed"] = options["learn__seed"]  # as a user means it: another seed is other rows too
     spec = over_options(read_settings(config_path), {"tasks__source": source, **options})
     spec = spec.over({"start": _start(options["start"])})
     quiet, as_json = options["quiet"], options["as_json"]
@@ -148,7 +150,8 @@ def _short_forms(options: Mapping[str, Any]) -> list[str]:
     known = click.get_current_context().command.params
     hidden = {one.name for one in known if isinstance(one, click.Option) and one.hidden}
     given = [name for name in options if name in hidden and "__" in name and options[name] is not None]
-    return [f"note: {option_of(name)} is short for --set {name.replace('__', '.')}=..." for name in given]
+    notes = [f"note: {option_of(name)} is short for --set {name.replace('__', '.')}=..." for name in given]
+    return [f"{note} --set tasks.seed=..." if note.startswith("note: --seed ") else note for note in notes]
 
 
 @click.command(name="resume")

@@ -78,6 +78,13 @@ class Budget:
         if minutes:
             self._started = time.monotonic() - 60 * minutes
 
+    def seconds_left(self) -> float | None:
+        """Return the seconds until `max_minutes` are over; None where there is no such limit."""
+        if self.max_minutes is None:
+            return None
+        worked = 0.0 if self._started is None else time.monotonic() - self._started
+        return max(0.0, 60 * self.max_minutes - worked)
+
     def refuse_unknown_price(self, model: str, hint: str) -> None:
         """Raise where a budget in money meets a model without a price."""
         if self.max_cost is not None:
@@ -180,6 +187,11 @@ class RoleBudget(Budget):
         """Raise where a budget in money, its own or the run's, meets a model without a price."""
         super().refuse_unknown_price(model, hint)
         self._parent.refuse_unknown_price(model, hint)
+
+    def seconds_left(self) -> float | None:
+        """Return the seconds until `max_minutes` of the role or of the run are over; None without such a limit."""
+        known = [left for left in (super().seconds_left(), self._parent.seconds_left()) if left is not None]
+        return min(known, default=None)
 
     async def reserve(self, expected: Usage, cost: float | None) -> Reservation:
         """Hold what a call may take, here and in the run.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from combee.errors import BudgetError, CallError, CallErrorKind, RunError, did_you_mean
-from combee.model.dialect import Capabilities
+from combee.model.dialect import Capabilities, what_changed
 from combee.model.engine import Engine, RetryPolicy
 from combee.model.limiter import Limiter
 from combee.model.local import LocalModel
@@ -33,7 +34,10 @@ _BOUNDED = {
 }
 _WRITTEN = 16
 _LONG = (Message("user", "The ledger is closed on the last day of the month. " * 8),)
-_ASK = (Message("user", "Name one large city and how many people live there."),)
+_QUESTION = Message("user", "Name one large city and how many people live there.")
+_ASK = (Message("system", "Be brief."), _QUESTION)
+_PATIENT = 60.0  # seconds that one call may take; a wait that is longer than a third of that is said, not waited for
+_KEY_HEADERS = ("api-key", "x-api-key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +77,17 @@ async def check_endpoint(model: OpenAIModel) -> EndpointReport:
 
     What is learned of the endpoint (schema, JSON mode) is in `capabilities`: give it to the model that runs.
     """
-    engine = Engine(limiter=Limiter(1), retry=RetryPolicy(backoff=0.5, max_tries=4))
+    engine = _engine()
     probe = model.sibling(engine=engine, price=model.price)
     names = await _models(probe)
     checks: list[Check] = []
-    reply, took = await _try(probe, Request(_ASK, max_tokens=256, role="doctor", accept_cut=True))
+    reply, took = await _try(probe, Request(_ASK, max_tokens=256, seed=1, role="doctor", accept_cut=True))
     if isinstance(reply, Response):
         checks.append(Check("reachable", True, f"{probe.name} answered in {took:.2f} s"))
         checks.append(_usage_check(reply))
+        gone = what_changed(Capabilities(), probe.capabilities)
+        if gone:
+            checks.append(Check("adapted", None, f"it does not take {gone}"))
         checks.extend([await _structured(probe, "json_schema"), await _structured(probe, "json_object")])
     else:
         checks.append(await _why(probe, reply, names))
@@ -89,6 +96,10 @@ async def check_endpoint(model: OpenAIModel) -> EndpointReport:
     known = took if isinstance(reply, Response) else None
     cost = engine.ledger.total.cost if model.price else None
     return EndpointReport(probe.name, probe.endpoint.base_url, tuple(checks), can, known, cost, names)
+
+
+def _engine() -> Engine:
+    return Engine(limiter=Limiter(1), retry=RetryPolicy(backoff=0.5, max_tries=5, longest_wait=_PATIENT / 3))
 
 
 async def check_local(model: LocalModel) -> EndpointReport:
@@ -123,10 +134,18 @@ def _speed_check(written: Response, read: Response) -> Check:
     return Check("speed", None, f"{said}, {tokens / max(written.timing.wire, 1e-3):.0f} written, one call at a time")
 
 
-async def _try(model: Model, request: Request) -> tuple[Response | CallError | RunError, float]:
+async def _try(
+    model: Model, request: Request, limit: float = _PATIENT
+) -> tuple[Response | CallError | RunError, float]:
+    """Make one call; it may take so many seconds, but for weights of our own, which may take long to load."""
     began = time.monotonic()
     try:
-        return await model.complete(request), time.monotonic() - began
+        return await asyncio.wait_for(
+            model.complete(request), limit if isinstance(model, OpenAIModel) else None
+        ), time.monotonic() - began
+    except TimeoutError:
+        error = CallError(f"no answer within {limit:g} s", kind=CallErrorKind.TIMEOUT)
+        return error, time.monotonic() - began
     except (CallError, BudgetError, RunError) as error:
         return error, time.monotonic() - began
 
@@ -149,6 +168,10 @@ async def _why(model: OpenAIModel, error: CallError | RunError, names: Sequence[
     hint = error.hint
     if kind is CallErrorKind.NO_SUCH_MODEL and names:
         hint = did_you_mean(model.name, names) if len(names) <= 20 else f"{did_you_mean(model.name, names)[:400]}"
+    elif kind is CallErrorKind.AUTH and model.endpoint.has_key:
+        hint = await _other_header(model) or hint
+    elif kind is CallErrorKind.BAD_REQUEST and "azure" in model.endpoint.host:
+        hint = f"An Azure deployment is at {_AZURE}."
     elif kind in {CallErrorKind.BAD_REQUEST, CallErrorKind.NOT_JSON}:
         path = "/v1/chat/completions"
         if not model.endpoint.base_url.endswith("/v1"):
@@ -156,8 +179,26 @@ async def _why(model: OpenAIModel, error: CallError | RunError, names: Sequence[
             if not isinstance(other, Fault) and other.status in {200, 400, 401, 403, 422}:
                 hint = f"There is a chat endpoint one level down: use {model.endpoint.base_url}/v1 as the base URL."
     elif kind in {CallErrorKind.RATE_LIMIT, CallErrorKind.SERVER, CallErrorKind.TIMEOUT}:
-        hint = hint or "The endpoint is there but busy; try again later."
+        hint = hint or "The endpoint is there but busy; try again later. Nothing was paid."
     return Check("reachable", False, error.message.removeprefix("stopped: "), hint)
+
+
+_AZURE = "https://NAME.openai.azure.com/openai/deployments/DEPLOYMENT?api-version=2024-10-21"
+
+
+async def _other_header(model: OpenAIModel) -> str | None:
+    """Return what to set where the endpoint takes the key from another header than the one it is sent in."""
+    for name in _KEY_HEADERS:
+        if name == model.endpoint.key_header.lower():
+            continue
+        other = model.sibling(engine=_engine(), endpoint=model.endpoint.with_key_header(name))
+        reply, _ = await _try(
+            other, Request((_QUESTION,), max_tokens=256, role="doctor", accept_cut=True), _PATIENT / 6
+        )
+        await other.aclose()
+        if isinstance(reply, Response):
+            return f'The endpoint takes the key from another header: write api_key_header = "{name}" below [model].'
+    return None
 
 
 def _usage_check(reply: Response) -> Check:
@@ -174,7 +215,7 @@ def _usage_check(reply: Response) -> Check:
 
 async def _structured(model: OpenAIModel, form: str) -> Check:
     """Return whether one form of structured output is obeyed."""
-    can = Capabilities(structured="json_schema" if form == "json_schema" else "json_object")
+    can = replace(model.capabilities, structured="json_schema" if form == "json_schema" else "json_object")
     one = model.sibling(engine=model.engine, price=model.price, capabilities=replace(can, usage=True))
     reply, _ = await _try(one, Request(_ASK, _SCHEMA, max_tokens=256, role="doctor", accept_cut=True))
     label = "JSON schema" if form == "json_schema" else "JSON mode"

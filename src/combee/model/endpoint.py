@@ -6,6 +6,7 @@ What goes wrong on the wire comes back as a `Fault`. Proxy and certificates come
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import re
 import urllib.parse
@@ -89,9 +90,9 @@ class Endpoint:
         self._query = parts.query
         self.base_url = urlunsplit((parts.scheme, authority_of(self.host, parts.port), self._path, "", ""))
         asked = {"User-Agent": f"combee/{__version__}", "Accept": "application/json", **(headers or {})}
+        self.key_header = key_header
         if self._key is not None:
-            bearer = "Bearer " if key_header.lower() == "authorization" else ""
-            asked[key_header] = bearer + self._key.reveal()
+            asked[key_header] = _in_header(self._key, key_header)
         elif login is not None:
             asked["Authorization"] = login.reveal()
         self._headers = _checked(asked) | {"Host": authority_of(self.host, parts.port)}
@@ -114,6 +115,15 @@ class Endpoint:
     def has_key(self) -> bool:
         """Whether a key is sent."""
         return self._key is not None
+
+    def with_key_header(self, name: str) -> Endpoint:
+        """Return the same endpoint with the key in another header, on connections of its own."""
+        other = copy.copy(self)
+        other.key_header, other._pools = name, {}
+        other._headers = {key: value for key, value in self._headers.items() if key != self.key_header}
+        if self._key is not None:
+            other._headers[name] = _in_header(self._key, name)
+        return other
 
     def without_key(self, status: int) -> Fault:
         """Return the refusal of a call that carried no key: nobody is to look for a mistake in a key."""
@@ -212,6 +222,10 @@ class Endpoint:
                 return Fault(CallErrorKind.NOT_JSON, f"{host} does not speak HTTP as expected: {said}")
             case "broken":
                 return Fault(broken, f"the connection to {host} broke: {said}")
+
+
+def _in_header(key: Secret, name: str) -> str:
+    return f"Bearer {key.reveal()}" if name.lower() == "authorization" else key.reveal()
 
 
 def _split(url: str, variable: str) -> SplitResult:

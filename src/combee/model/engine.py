@@ -7,22 +7,24 @@ local model and a user's own function are retried, counted and limited in the sa
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from combee.errors import CallErrorKind
+from combee.errors import BudgetError, CallErrorKind
 from combee.kernel.journal import current_purchase
 from combee.model.budget import Budget, Reservation
 from combee.model.ledger import CallRow, Ledger, prompt_characters
 from combee.model.limiter import Limiter, Ticket
-from combee.model.outcome import RULES, Fault, Paid, StoppedError
+from combee.model.outcome import LONG_WAIT, RULES, Fault, Paid, StoppedError, spelled
 from combee.model.prices import Price
 from combee.model.types import Request, Response, Timing, Usage
 
 __all__ = ["Engine", "RetryPolicy"]
 
+_LOG = logging.getLogger("combee.model")
 _UNREACHED_RETRIES = 2  # of a call to an endpoint where nothing ever answered: it may just be starting
 
 Send = Callable[[Request], Awaitable[Response | Fault]]
@@ -34,7 +36,8 @@ class RetryPolicy:
 
     `backoff`: seconds that one unit of the rules' waits is. `max_tries`: tries of one call, whatever goes wrong.
     `spare` and `per_call`: the run's retry budget, `spare` retries plus `per_call` for each finished call (429s are
-    free: they are how the limit is found). `stop_after`: failed calls in a row that stop the run.
+    free: they are how the limit is found). `stop_after`: failed calls in a row that stop the run. `longest_wait`: a
+    call whose endpoint asks for more seconds than this fails at once.
     """
 
     backoff: float = 1.0
@@ -42,6 +45,7 @@ class RetryPolicy:
     spare: int = 200
     per_call: float = 1.0
     stop_after: int = 20
+    longest_wait: float = float("inf")
 
 
 class Engine:
@@ -65,6 +69,8 @@ class Engine:
         self._finished = 0
         self._failed_in_a_row = 0
         self._stopped: StoppedError | None = None
+        self._too_late = ""
+        self._waits_until = 0.0
 
     @property
     def stopped(self) -> StoppedError | None:
@@ -95,6 +101,7 @@ class Engine:
                 self._failed_in_a_row = 0
                 timing = Timing(queued, row.wire, tries - 1)
                 return Response(outcome.text, row.usage, outcome.finish, timing, outcome.model, row.cost)
+            self._check_stopped()
             wait = self._next_wait(outcome, by_kind, tries)
             if wait is None:
                 break
@@ -111,6 +118,8 @@ class Engine:
 
     def _check_stopped(self) -> None:
         """Raise where the run is stopped: a fresh error each time, since many tasks raise it."""
+        if self._too_late:
+            raise BudgetError(self._too_late, hint="Go on after that time: what was paid for is kept.")
         if self._stopped is not None:
             raise StoppedError(self._stopped.message, kind=self._stopped.kind, hint=self._stopped.hint)
 
@@ -134,6 +143,8 @@ class Engine:
             if purchase is not None:
                 purchase.send()  # on disk before the request goes out: a kill may leave it paid
             outcome = await send(request)
+            if isinstance(outcome, Fault) and outcome.retry_after is not None:
+                self._look_at_wait(outcome, outcome.retry_after)
         finally:
             ended = time.monotonic()
             if held is None:
@@ -156,7 +167,7 @@ class Engine:
         ok: bool | None = True if isinstance(outcome, Response) else None
         after = None
         if isinstance(outcome, Fault):
-            after = outcome.retry_after
+            after = None if self._too_late else outcome.retry_after
             if RULES[outcome.kind].slow or outcome.overloaded:
                 ok = False
             elif row.paid == "yes":
@@ -201,6 +212,8 @@ class Engine:
         """Return the seconds to wait before the next try, or None where there is none."""
         if fault.adapt or fault.instead is not None:
             return 0.0 if tries < self.retry.max_tries else None
+        if fault.retry_after is not None and fault.retry_after > self.retry.longest_wait:
+            return None
         rule = RULES[fault.kind]
         before = by_kind.get(fault.kind, 0)
         by_kind[fault.kind] = before + 1
@@ -217,6 +230,20 @@ class Engine:
             # Never earlier than asked; later by a little, so that not all come back at once.
             return fault.retry_after + min(wait, 0.25 * fault.retry_after + 0.05 * self.retry.backoff) * jitter
         return wait * (0.5 + 0.5 * jitter)
+
+    def _look_at_wait(self, fault: Fault, seconds: float) -> None:
+        """Say a long wait as soon as it is asked for, once; end the calls where it is longer than the time left."""
+        left = self.budget.seconds_left()
+        if left is not None and seconds > left:
+            self._too_late = (
+                f"{fault.message}; the endpoint asks to come back in {spelled(seconds)}, and {spelled(left)} of the"
+                " minutes that are allowed are left"
+            )
+            return
+        now = time.monotonic()
+        if LONG_WAIT <= seconds <= self.retry.longest_wait and now >= self._waits_until:
+            self._waits_until = now + seconds
+            _LOG.warning("%s; waiting %s, as the endpoint asks.", fault.message, spelled(seconds))
 
     def _failed(self, fault: Fault) -> None:
         """Count a failed call; trip the breaker where the rule says so."""

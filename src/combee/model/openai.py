@@ -104,15 +104,16 @@ class OpenAIModel:
         self,
         model: str | None = None,
         *,
+        endpoint: Endpoint | None = None,
         engine: Engine | None = None,
         price: Price | None = None,
         capabilities: Capabilities | None = None,
     ) -> OpenAIModel:
-        """Return another model (or this one) on the same connections; `engine` defaults to the shared one."""
+        """Return another model (or this one) on the same connections; what is not given is this one's."""
         same = model is None or model == self._model
         return OpenAIModel(
             model=model or self._model,
-            endpoint=self.endpoint,
+            endpoint=endpoint or self.endpoint,
             engine=engine or self.engine,
             price=price or (self.price if same else None),
             extra=self._extra,

@@ -13,7 +13,7 @@ from typing import Literal
 from combee.errors import CallError, CallErrorKind, RunError
 from combee.model.types import Request, Usage
 
-__all__ = ["RULES", "ErrorBody", "Fault", "Paid", "Rule", "StoppedError"]
+__all__ = ["LONG_WAIT", "RULES", "ErrorBody", "Fault", "Paid", "Rule", "StoppedError", "spelled"]
 
 Paid = Literal["yes", "no", "unknown"]
 
@@ -102,6 +102,22 @@ class ErrorBody:
         return re.search(rf"(?<![\w-]){name.replace('_', '[_ -]?')}(?![\w-])", spelled) is not None
 
 
+LONG_WAIT = 60.0
+"""Seconds; a longer wait that an endpoint asks for is said."""
+
+
+def spelled(seconds: float) -> str:
+    """Return a time as people say it: 45 s, 12 min, 5 h 3 min, 3 days."""
+    whole = round(seconds)
+    if whole < 90:
+        return f"{whole} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest} min" if hours < 48 else f"{hours // 24:,} days"
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One attempt that gave nothing usable.
@@ -133,4 +149,6 @@ class Fault:
     def error(self, tries: int = 1) -> CallError:
         """Return the typed error for the caller; `tries` is how often it was tried."""
         said = self.message if tries == 1 else f"{self.message} (tried {tries} times)"
+        if self.retry_after is not None and self.retry_after >= LONG_WAIT:
+            said = f"{said}; it asks to come back in {spelled(self.retry_after)}"
         return CallError(said, kind=self.kind, hint=self.hint)

@@ -171,7 +171,7 @@ class Tasks(Table):
     test: Natural | None = None
     """Test rows to use."""
     seed: Whole = 0
-    """Decides how a single file is cut into train, val and test."""
+    """Decides which rows are drawn, and how a single file is cut into train, val and test (`--seed` sets it too)."""
     data_dir: ExistingPath | None = None
     """Folder that holds finer/ and formula/. [$COMBEE_DATA]"""
     traces: ExistingPath | None = Field(default=None, validation_alias=AliasChoices("traces", "from"))

@@ -33,7 +33,7 @@ def command() -> None:
 @click.argument("file", type=PathType(exists=True, dir_okay=False))
 @click.option("--rounds", type=click.IntRange(1), help="Times all tasks are worked on. [what the file says, or 3]")
 @click.option("--controls", is_flag=True, help="At the end, show the test tasks the playbook in other ways, or none.")
-@click.option("--seed", type=int, help="Decides every shuffle. [0]")
+@click.option("--seed", type=int, help="Decides the rows drawn or cut, groups of reflections, and every shuffle. [0]")
 @model_options
 @budget_options
 @click.option("--quiet", is_flag=True, help="No progress.")

@@ -202,7 +202,7 @@ async def _learn(
 ) -> SwarmLearned:
     described, tasks = parts.described, parts.tasks
     lessons = described.lessons(Playbook())
-    crew = SwarmGenerator(swarm, to=parts.to, lessons=lessons)
+    generator = SwarmGenerator(swarm, to=parts.to, lessons=lessons)
     reflector = cast("TraceReflector", parts.agent.reflector) if parts.agent else MiningReflector()
     curator = parts.agent.curator if parts.agent else MiningCurator()
     if parts.agent is not None:
@@ -214,7 +214,7 @@ async def _learn(
 
     if parts.config.guard_validate:
         parts.judge.validate = validate
-    samples = SwarmTasks(crew, reflector, tasks.scorer, str(journal.meta("swarm-run")))
+    samples = SwarmTasks(generator, reflector, tasks.scorer, str(journal.meta("swarm-run")))
     place = journal.scope(seed=parts.config.seed, epoch=0, step=0, run="swarm")
     start, result, found = None, _kept(journal), list[Control]()
     try:
@@ -227,12 +227,13 @@ async def _learn(
         if controls and tasks.test and result.reason is FinishReason.COMPLETED:
             async for one in _controls(parts, swarm, result.last, place):
                 found.append(one)
-        await crew.aclose()
-        await swarm.run()  # what others asked meanwhile
+        await generator.aclose()
+        swarm.hold_digests = False
+        await swarm.run()  # what others asked meanwhile, and what copies brought back
     except BudgetError as error:  # before or after the rounds; during them it is `learn` that ends so
         result = replace(result, reason=FinishReason.BUDGET, detail=error.message)
     finally:
-        await crew.aclose()
+        await generator.aclose()
         await swarm.aclose()
         if parts.agent is not None:
             await parts.agent.aclose()
@@ -314,7 +315,7 @@ def print_learned(learned: SwarmLearned, *, as_json: bool) -> None:
     if learned.controls:
         click.echo("\ntest tasks, last playbook      right  tokens a question")
     for one in learned.controls:
-        note = f"  {one.full} of its agents were full" if one.full else ""
+        note = f"  {one.full} of its agents had no room" if one.full else ""
         click.echo(f"{one.way:<42} {one.hits}/{one.total}  {one.tokens:>8,.0f}{note}")
     if learned.full:
         click.echo(

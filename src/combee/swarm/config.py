@@ -206,4 +206,8 @@ def put_task(described: SwarmFile, swarm: Swarm) -> int | None:
     if not task:
         return None
     key = f"task/{hash_json(task)[:16]}"
-    return swarm.ask(USER, task["question"], to=task["to"], subject=task.get("subject", ""), key=key)
+    sent = swarm.put(USER, task["question"], to=task["to"], subject=task.get("subject", ""), key=key)
+    if not sent.id:
+        hint = "Ask less at once, or give the agent a larger window; `combee swarm revive` mends one that is dead."
+        raise UsageError(f"nobody can take the task: {sent.refused}", hint=hint)
+    return sent.id

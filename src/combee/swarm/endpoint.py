@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from combee.errors import CallError, UsageError, did_you_mean
+from combee.errors import CallError, CallErrorKind, UsageError, did_you_mean
 from combee.model import (
     Budget,
     Message,
     Model,
     Request,
     Response,
+    StoppedError,
     Usage,
     complete_json,
     parse_price,
@@ -34,6 +35,7 @@ from combee.swarm.agents import (
     lookup,
     use,
 )
+from combee.swarm.briefing import indented
 from combee.swarm.context import Call, Entry, WriteSummary
 from combee.swarm.mail import Mail
 from combee.swarm.world import AgentRow
@@ -88,6 +90,7 @@ class EndpointModel:
     instructions: Mapping[str, str] = field(default_factory=dict)
     max_tokens: int = 2048
     slow: bool = field(default=True, init=False)
+    briefed: bool = field(default=True, init=False)
 
     async def reply(self, view: View) -> Reply:
         """Return the model's reply, with what the endpoint charged for it.
@@ -97,13 +100,16 @@ class EndpointModel:
             BudgetError: A limit is used up; nothing of the reply is booked, and the run ends.
         """
         text = self.instructions.get(view.agent.role, self.instructions.get("", "You are one of several agents."))
-        messages = [Message("system", f"{text}\n\n{_how(view.tools)}"), *map(_message, view.entries)]
+        named = {call.id: call.name for entry in view.entries for call in entry.calls}
+        messages = [Message("system", f"{text}\n\n{_how(view.tools)}"), *(_message(one, named) for one in view.entries)]
         request = Request(
             tuple(messages), _SCHEMA, self.max_tokens, role=f"swarm/{view.agent.role}", item=view.agent.name
         )
         metered = _Metered(self.model)
         try:
             reply = await complete_json(metered, request, required=("text",))
+        except StoppedError as error:  # nothing further can be had: an outage, which ends no task
+            raise CallError(error.message, kind=CallErrorKind.CONNECTION, hint=error.hint) from error
         except CallError as error:
             if metered.usage is None:
                 raise
@@ -149,10 +155,13 @@ def _how(tools: Sequence[ToolSpec]) -> str:
     return f"Reply with one JSON object {form}. Without a call your text ends the turn. Tools:\n{lines}"
 
 
-def _message(entry: Entry) -> Message:
+def _message(entry: Entry, named: Mapping[str, str]) -> Message:
+    """Return an entry as a message; the result of a tool is set in, so that no line of it looks like a message."""
     if entry.role == "assistant":
         said = "".join(f"\n[{call.name} {call.arguments}]" for call in entry.calls)
         return Message("assistant", entry.text + said)
+    if entry.role == "tool":
+        return Message("user", f"[result of {named.get(entry.answers or '', 'a tool')}]\n  {indented(entry.text)}")
     return Message("user", entry.text)
 
 

@@ -80,7 +80,8 @@ class LearnConfig:
     shuffle: bool = False
     """Shuffle the samples of each epoch (seeded)."""
     seed: Whole = 0
-    """Decides every shuffle and simulation of the run."""
+    """Decides which reflections share a call, simulated forgetting, the order of samples with `shuffle`, and the seed
+    that is sent to models. Which rows are drawn or cut is the seed of the tasks (`--seed` sets both)."""
 
     def __post_init__(self) -> None:
         _one_of("aggregate", self.aggregate, BASELINES)
