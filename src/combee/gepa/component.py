@@ -134,7 +134,8 @@ async def learn_component(work: ComponentWork, model: Model, options: Reflection
         else:
             found = await _rewrite(work, asker, options, judge)
         final = found.judged[-1]
-        told = await judge.alert(final.verdict, final.evidence, work.scope or MemoryScope(), "")
+        healed = [one.verdict for one in found.judged[:-1]]
+        told = await judge.alert(final.verdict, final.evidence, work.scope or MemoryScope(), "", healed=healed)
         judged = (*found.judged[:-1], replace(final, alerted=told))
         return replace(found, judged=judged, seconds=time.monotonic() - begun, notes=(*found.notes, *_unseen(work)))
     except (BudgetError, StoppedError, StorageError):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol, cast
 
 from combee.errors import CombeeError, UsageError, did_you_mean
+from combee.kernel.aggregate import UNUSED
 from combee.kernel.journal import Journal
 from combee.kernel.learn import Event, LearnResult, learn
 from combee.kernel.learn.trace import Trace
@@ -73,9 +74,8 @@ class Method:
         else:
             keys = (f"{table}.{key}" for table in ("model", "budget") for key in spec.given().get(table, {}))
             found |= dict.fromkeys((*keys, "agent.prompts", "agent.reflection_rounds"), without_model)
-        if config.aggregate != "combee":
-            for key in ("copies", "max_items", "max_tokens", "second_chances", "pipeline"):
-                found[f"learn.{key}"] = f"with aggregate {config.aggregate}"
+        for key in sorted(UNUSED[config.aggregate]):
+            found[f"learn.{key}"] = f"with aggregate {config.aggregate}"
         if config.batch != "auto":
             found |= dict.fromkeys(("learn.candidates", "learn.max_batch"), "without batch auto")
         if not config.guard:
@@ -187,8 +187,10 @@ def _refuse_unused(spec: Settings, method: Method, say: Say) -> None:
         layer = spec.layer_of(*place)
         if layer is None or not layer.origin or layer.origin.startswith("$"):
             continue
-        if layer.text is None:
-            name = layer.origin if layer.origin.startswith("--") else f"{layer.origin}: {key}"
+        # A baseline that is tried by an option leaves the file as it is; a file that says both is a mistake.
+        both = layer is spec.layer_of("learn", "aggregate") and place[0] == "learn"
+        if layer.text is None or (both and place[1] in UNUSED[spec.learn_config().aggregate]):
+            name = layer.origin if layer.origin.startswith("--") else f"{key} ({spec.origin(*place)})"
             raise UsageError(f"{name} does nothing {why}.", hint="Leave it out, or change the other setting.")
         if place[0] not in {"model", "budget"}:  # a file may describe a model that this run does without
             say(f"note: {key} ({spec.origin(*place)}) does nothing {why}")

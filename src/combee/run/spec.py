@@ -36,7 +36,7 @@ from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.redaction import find_secrets
 from combee.run.notify import notify
 from combee.run.options import refuse_unknown_prices
-from combee.run.settings import Settings
+from combee.run.settings import Settings, TaskFileTable
 from combee.tasks import NAMES, Fields, TaskSet, load
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ __all__ = [
     "held_out",
     "judge_of",
     "kept_spec",
+    "load_file",
     "load_tasks",
     "make_agent",
     "tasks_to_score",
@@ -100,21 +101,27 @@ def load_tasks(spec: Settings, *, whole: bool = False) -> TaskSet:
     Raises:
         UsageError: It cannot be used, or the run learned from recorded traces, which hold no tasks.
     """
-    tasks = spec.tasks
-    if tasks.traces is not None:
+    if spec.tasks.traces is not None:
         raise UsageError(
             "This run learned from traces: there are no tasks to score.", hint="Name tasks: a file, or finer."
         )
-    sizes = (tasks.train, tasks.val, tasks.test)
-    fields = Fields(tasks.question, tasks.answer, tasks.id)
+    return load_file(spec.tasks, spec.tasks.source or "tags", data_dir=spec.tasks.data_dir, whole=whole)
+
+
+def load_file(
+    table: TaskFileTable, source: str, *, data_dir: str | None = None, seed: int | None = None, whole: bool = False
+) -> TaskSet:
+    """Load tasks as a table [tasks] says; `source` and, where given, `seed` in place of its own."""
+    sizes = (table.train, table.val, table.test)
+    fields = Fields(table.question, table.answer, table.id)
     return load(
-        tasks.source or "tags",
-        data_dir=tasks.data_dir,
+        source,
+        data_dir=data_dir,
         sizes=sizes if any(size is not None for size in sizes) else None,
         fractions=(0, 0, 1) if whole else (0.6, 0.2, 0.2),
-        seed=tasks.seed,
+        seed=table.seed if seed is None else seed,
         fields=None if fields == Fields() else fields,
-        scorer=tasks.scorer,
+        scorer=table.scorer,
     )
 
 
@@ -152,7 +159,8 @@ def judge_of(spec: Settings, config: LearnConfig, held_out: LeakIndex | None) ->
     guard, command = spec.guard, spec.guard.alert_command
     words = " ".join(map(shlex.quote, command)) if isinstance(command, list) else command
     return Judge(
-        enabled=config.guard,
+        enabled=bool(config.guard),
+        watch=config.guard == "watch",
         policy=Policy(tenants=None if guard.tenants is None else frozenset(guard.tenants), clearance=guard.clearance),
         limits=GuardLimits(min_entries=guard.min_entries, allow_leaks=config.keep_leaks, find_secrets=find_secrets),
         held_out=held_out,
@@ -247,7 +255,12 @@ def kept_spec(journal: Journal, folder: Path) -> Settings:
             hint="`combee show` and `combee diff` work without; else start a new run.",
         )
     try:
-        return Settings.from_json(kept)
+        spec = Settings.from_json(kept)
+        # What was not set is as it was when the run began, also where a later version has another default.
+        begun = journal.meta("learn")
+        config = begun.get("config") if isinstance(begun, dict) else None
+        guard = config.get("guard") if isinstance(config, dict) else None
+        return spec if guard in {None, spec.learn_config().guard} else spec.over({"learn": {"guard": guard}})
     except UsageError as error:
         hint = f"{error}\n  Put back a copy, or start anew."
         raise StorageError(f"The settings that {folder} holds cannot be read.", hint=hint) from error
