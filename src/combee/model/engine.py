@@ -25,7 +25,6 @@ from combee.model.types import Request, Response, Timing, Usage
 __all__ = ["Engine", "RetryPolicy"]
 
 _LOG = logging.getLogger("combee.model")
-_AGAIN = 3600.0  # seconds after which a call is tried again though the endpoint asked for more: it may have erred
 _PATIENCE = 900.0  # seconds in which every call was refused, without a word of how long, that stop the run
 _UNREACHED_RETRIES = 2  # of a call to an endpoint where nothing ever answered: it may just be starting
 
@@ -38,8 +37,8 @@ class RetryPolicy:
 
     `backoff`: seconds that one unit of the rules' waits is. `max_tries`: tries of one call, whatever goes wrong.
     `spare` and `per_call`: the run's retry budget, `spare` retries plus `per_call` for each finished call (429s are
-    free: they are how the limit is found). `stop_after`: failed calls in a row that stop the run. `longest_wait`: a
-    call whose endpoint asks for more seconds than this fails at once.
+    free: they are how the limit is found). `stop_after`: failed calls in a row that stop the run. `longest_wait`: an
+    endpoint that asks for more seconds than this stops the run.
     """
 
     backoff: float = 1.0
@@ -47,7 +46,7 @@ class RetryPolicy:
     spare: int = 200
     per_call: float = 1.0
     stop_after: int = 20
-    longest_wait: float = float("inf")
+    longest_wait: float = 86_400.0
 
 
 class Engine:
@@ -196,7 +195,7 @@ class Engine:
         ok: bool | None = True if isinstance(outcome, Response) else None
         after = None
         if isinstance(outcome, Fault):
-            after = min(outcome.retry_after or 0.0, _AGAIN)
+            after = outcome.retry_after
             if RULES[outcome.kind].slow or outcome.overloaded:
                 ok = False
             elif row.paid == "yes":
@@ -241,7 +240,7 @@ class Engine:
         """Return the seconds to wait before the next try, or None where there is none."""
         if fault.adapt or fault.instead is not None:
             return 0.0 if tries < self.retry.max_tries else None
-        if fault.retry_after is not None and fault.retry_after > self.retry.longest_wait:
+        if self._stopped is not None:
             return None
         if fault.kind is CallErrorKind.RATE_LIMIT and self.limiter.is_blocked and not fault.fatal:
             return fault.retry_after or 0.0  # it probed for all: no try of its own, and the limiter says when
@@ -279,14 +278,15 @@ class Engine:
             self._too_late = f"{fault.message}; {asks}, and {spelled(left)} of the minutes that are allowed are left"
             self._wake_all()
             return fault
-        now = time.monotonic()
-        if LONG_WAIT <= asked <= self.retry.longest_wait and now >= self._waits_until:
-            self._waits_until = now + min(asked, _AGAIN)
-            as_asked = f"as {where} asks" if asked <= _AGAIN else f"though {where} asks for {spelled(asked)}"
-            _LOG.warning("%s; waiting %s, %s.", fault.message, spelled(min(asked, _AGAIN)), as_asked)
         if asked > self.retry.longest_wait:
+            said = f"stopped: {fault.message}; {where} asks to come back in {spelled(asked)}"
+            self._stop(said, fault.kind, "Go on after that time: what was paid for is kept.")
             return fault
-        return replace(fault, retry_after=min(asked, _AGAIN))
+        now = time.monotonic()
+        if asked >= LONG_WAIT and now >= self._waits_until:
+            self._waits_until = now + asked
+            _LOG.warning("%s; waiting %s, as %s asks.", fault.message, spelled(asked), where)
+        return fault
 
     def _failed(self, fault: Fault) -> None:
         """Count a failed call; trip the breaker where the rule says so."""
