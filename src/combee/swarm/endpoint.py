@@ -14,8 +14,8 @@ from typing import Any, cast
 from combee.errors import CallError, CallErrorKind, UsageError
 from combee.model import (
     Budget,
+    ChatModel,
     Message,
-    Model,
     Request,
     Response,
     StoppedError,
@@ -88,7 +88,7 @@ class EndpointModel:
         max_tokens: Most that one reply may have.
     """
 
-    model: Model
+    model: ChatModel
     instructions: Mapping[str, str] = field(default_factory=dict)
     max_tokens: int = 2048
     slow: bool = field(default=True, init=False)
@@ -129,7 +129,7 @@ class EndpointModel:
 class _Metered:
     """A model that adds up what its replies took: a reply may need a second call to be in form."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: ChatModel) -> None:
         self._model = model
         self.usage: Usage | None = None
 
@@ -203,7 +203,7 @@ def model_of(settings: SwarmSettings, instructions: Mapping[str, str]) -> tuple[
     return model, summary_by(model)
 
 
-def _client(one: ModelSettings, limits: Mapping[str, Any]) -> Model:
+def _client(one: ModelSettings, limits: Mapping[str, Any]) -> ChatModel:
     from combee.model.clients import open_model
 
     if limits.get("max_cost") is not None and one.known_price() is None:
