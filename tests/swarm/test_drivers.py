@@ -84,24 +84,32 @@ def test_the_same_script_leaves_the_same_ledger_in_both_drivers(tmp_path: Path, 
     model.world.close()
 
 
-def test_a_model_that_fails_is_reported_to_who_asked(tmp_path: Path) -> None:
+def test_what_a_model_that_is_down_did_not_answer_is_answered_by_the_next_run(tmp_path: Path) -> None:
     from pydantic_ai.exceptions import ModelHTTPError
+    from pydantic_ai.messages import ModelResponse, TextPart
     from pydantic_ai.models.function import FunctionModel
 
     from combee.swarm import PydanticModel
 
+    up = False
+
     async def down(*_: object) -> object:
+        if up:
+            return ModelResponse(parts=[TextPart("yes")])
         raise ModelHTTPError(status_code=503, model_name="m")
 
     with World.open(tmp_path / "w.sqlite") as world:
-        swarm = Swarm(world, {"": PydanticModel(FunctionModel(down))})  # type: ignore[arg-type]  # never returns
+        swarm = Swarm(world, {"": PydanticModel(FunctionModel(down))})  # type: ignore[arg-type]  # always so
         world.spawn("a")
         number = swarm.ask(USER, "?", to="a")
         asyncio.run(swarm.run())
+        assert swarm.answer(number) is None
+        assert ["503" in one.why for one in swarm.waiting.values()] == [True]
+        up = True
+        asyncio.run(swarm.run())
         found = swarm.answer(number)
         assert found is not None
-        assert found.kind == "report"
-        assert "503" in found.body
+        assert (found.kind, found.body) == ("answer", "yes")
 
 
 def test_slow_agents_think_at_the_same_time_and_each_alone(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def result_of(world: World, call: Call, repository: Repository | None = None) ->
     [
         ("recall", {"query": f"note:{HUGE}"}, "No note matches."),
         ("take", {"issue": HUGE}, "It is taken or closed."),
-        ("close", {"issue": "9" * 5000}, "It is not yours."),
+        ("close", {"issue": "9" * 5000}, "It is not yours: take it first."),
         ("find", {"subject": "\ud800"}, "Nobody has read it."),
         ("read", {"path": "\ud800"}, "error: there is no document \ufffd"),
         ("read", {"path": f"doc/0..{HUGE}"}, f"error: there is no document doc/0..{HUGE}"),
@@ -89,7 +89,7 @@ def test_arguments_of_any_name_in_the_reply_of_a_model(world: World) -> None:
     assert found.body == "error: unknown arguments ['name', 'number'], missing []"
 
 
-def test_a_summary_that_cannot_be_had_is_reported_to_who_asked(world: World) -> None:
+def test_a_summary_that_cannot_be_had_lets_the_question_wait(world: World) -> None:
     async def down(entries: Sequence[Entry], tokens: int) -> str:
         raise CallError("the endpoint is down", kind=CallErrorKind.SERVER)
 
@@ -98,9 +98,8 @@ def test_a_summary_that_cannot_be_had_is_reported_to_who_asked(world: World) -> 
     swarm.tell("ann", "news")
     number = swarm.ask(USER, "and?", to="ann")
     asyncio.run(swarm.run())
-    found = swarm.answer(number)
-    assert found is not None
-    assert (found.kind, found.body) == ("report", "No answer: the endpoint is down.")
+    assert swarm.answer(number) is None
+    assert [(one.mail.id, one.why) for one in swarm.waiting.values()] == [(number, "the endpoint is down")]
 
 
 def test_a_read_of_many_documents_is_one_read(world: World) -> None:

@@ -124,8 +124,9 @@ def test_after_compaction_the_view_and_the_question_are_there_again(world: World
     assert "asked you: Where is the dynamo?" in seen[-1]
 
 
-def test_a_view_that_does_not_fit_makes_the_agent_full_and_is_not_cut(world: World) -> None:
+def test_a_view_that_does_not_fit_is_refused_with_its_question_and_not_cut(world: World) -> None:
     swarm = Swarm(world, {"": PolicyModel(lambda view: "ok")}, lessons=Lessons(BOOK, None))
     world.spawn("ann", window=50)
-    assert ask(swarm, "Where is the dynamo?", "ann") == "No answer: ann is full."
+    assert "too long for ann, who has 50" in ask(swarm, "Where is the dynamo?", "ann")
+    assert [agent.state for agent in world.agents() if agent.name == "ann"] == ["live"]
     assert [entry for entry in history(world, world.agents()[1]) if entry.kind == LESSONS] == []

@@ -243,7 +243,7 @@ def test_an_agent_thinks_once_when_all_the_answers_are_in(world: World) -> None:
     for name in ("a", "b"):
         world.spawn(name)
     world.spawn("lead", mode="serial")
-    assert reply(swarm, swarm.ask(USER, "?", to="lead")).body == "a~2 answers: a b~3 answers: b"
+    assert reply(swarm, swarm.ask(USER, "?", to="lead")).body == "a answers: a b answers: b"
     assert totals(world).replies == 5
 
 
@@ -259,7 +259,7 @@ def test_endless_asking_ends_at_the_hop_limit(world: World) -> None:
     swarm = Swarm(world, {"": PolicyModel(policy)}, hop_limit=5)
     world.spawn("a", returns="none")
     world.spawn("b", returns="none")
-    assert reply(swarm, swarm.ask(USER, "?", to="a")).body == "Nobody can be asked."
+    assert reply(swarm, swarm.ask(USER, "?", to="a")).body == "Nobody can be asked: a: hops."
     assert totals(world).messages == 12
 
 
@@ -274,7 +274,10 @@ def test_asking_again_at_every_answer_ends_too(world: World) -> None:
     swarm = Swarm(world, {"": PolicyModel(policy)}, max_asks=7)
     world.spawn("a", mode="serial")
     world.spawn("b", mode="serial")
-    assert reply(swarm, swarm.ask(USER, "?", to="a")).body == "Nobody can be asked."
+    assert (
+        reply(swarm, swarm.ask(USER, "?", to="a")).body
+        == "Nobody can be asked: 7 questions were asked for the sake of this one."
+    )
     assert totals(world).messages == 2 + 2 * 7
 
 

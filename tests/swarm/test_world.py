@@ -14,6 +14,7 @@ from combee.swarm import (
     About,
     Sent,
     World,
+    close_issue,
     get_mail,
     issues,
     join,
@@ -26,7 +27,7 @@ from combee.swarm import (
     recall,
     search_notes,
     send,
-    update_issue,
+    take_issue,
     who_knows,
 )
 from combee.swarm.knowledge import credit
@@ -171,9 +172,11 @@ def test_notes_are_found_and_say_when_their_source_has_changed(world: World) -> 
 def test_an_issue_is_taken_by_one(world: World) -> None:
     number = open_issue(world, "broken", "", "ann", key="i")
     assert open_issue(world, "broken", "", "ann", key="i") == number
-    assert update_issue(world, number, owner="ann")
-    assert not update_issue(world, number, owner="bob")
-    assert update_issue(world, number, owner="ann", closed=True)
+    assert not close_issue(world, number, "ann")  # nobody closes what nobody holds
+    assert take_issue(world, number, "ann")
+    assert not take_issue(world, number, "bob")
+    assert not close_issue(world, number, "bob")
+    assert close_issue(world, number, "ann")
     assert issues(world) == []
     assert issues(world, None)[0].owner == "ann"
 

@@ -240,6 +240,7 @@ _TOO_LONG = re.compile(
     r"string_above_max_length|request too large|must be at least 1, got -",
     re.IGNORECASE,
 )
+_REPLY_TOO_LONG = re.compile(r"max_(completion_)?tokens\W{0,3} (must be|should be|cannot be|is limited)", re.IGNORECASE)
 _NO_MODEL = re.compile(
     r"model.{0,80}(not (found|exist)|does ?n.t exist|is (unknown|invalid|not available))|"
     r"(unknown|invalid|no such) model|model_not_found|no endpoints found for|deploymentnotfound|"
@@ -328,7 +329,8 @@ def _classify(status: int, said: ErrorBody, after: float | None) -> tuple[CallEr
         return _KIND.AUTH, head, _AUTH_HINTS[status]
     if status in {200, 400} and _BAD_KEY.search(words):
         return _KIND.AUTH, head, _AUTH_HINTS[401]
-    if status == 413 or (status not in {404, 405} and _TOO_LONG.search(words)):
+    about_reply = status == 400 and _REPLY_TOO_LONG.search(words) and "got -" not in words
+    if status == 413 or (status not in {404, 405} and _TOO_LONG.search(words) and not about_reply):
         return _KIND.CONTEXT_TOO_LONG, "the request is longer than the model's context", _SHORTER
     if status == 200 or status >= 500 or status in {408, 409, 425}:
         kind = _KIND.TIMEOUT if status == 408 else _KIND.ERROR_IN_BODY if status == 200 else _KIND.SERVER

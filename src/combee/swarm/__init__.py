@@ -15,6 +15,7 @@ from combee.swarm.knowledge import (
     Issue,
     Knows,
     Note,
+    close_issue,
     issues,
     note,
     open_issue,
@@ -22,7 +23,7 @@ from combee.swarm.knowledge import (
     read,
     recall,
     search_notes,
-    update_issue,
+    take_issue,
     who_knows,
 )
 from combee.swarm.ledger import Edge, SwarmTotals, edges, totals
@@ -30,7 +31,7 @@ from combee.swarm.mail import About, Mail, Sent, get_mail, join, open_asks, post
 from combee.swarm.repository import Repository
 from combee.swarm.structure import Proposal, Structure, adopt, proposals, propose, settle, tree
 from combee.swarm.swarm import USER, Swarm, SwarmLimits
-from combee.swarm.tools import TOOL_SPECS
+from combee.swarm.tools import TOOLS, Tool
 from combee.swarm.traces import question_trace, traces
 from combee.swarm.world import AgentRow, World, WorldEvent
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from combee.swarm.pydantic_agents import PydanticModel, policy_behind_pydantic
 
 __all__ = [
-    "TOOL_SPECS",
+    "TOOLS",
     "USER",
     "About",
     "AgentModel",
@@ -68,12 +69,14 @@ __all__ = [
     "SwarmLimits",
     "SwarmTotals",
     "ToDisk",
+    "Tool",
     "ToolSpec",
     "View",
     "Window",
     "World",
     "WorldEvent",
     "adopt",
+    "close_issue",
     "count",
     "edges",
     "get_mail",
@@ -93,10 +96,10 @@ __all__ = [
     "search_notes",
     "send",
     "settle",
+    "take_issue",
     "totals",
     "traces",
     "tree",
-    "update_issue",
     "use",
     "who_knows",
 ]

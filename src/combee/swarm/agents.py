@@ -93,7 +93,10 @@ class FailedReplyError(CallError):
 
 
 class AgentModel(Protocol):
-    """Anything that decides for an agent. `slow` says that a reply takes time, so that others go on meanwhile."""
+    """Anything that decides for an agent. `slow` says that a reply takes time, so that others go on meanwhile.
+
+    One with a true `briefed` is told in words of its world: name, peers, channels, documents, issues, rules.
+    """
 
     @property
     def slow(self) -> bool:

@@ -7,20 +7,40 @@ like any other text, stands in the trace, is there again after a kill, and the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from combee.kernel.playbook import Bullet, Playbook, find_ids, view
-from combee.swarm.context import Entry
-from combee.swarm.mail import open_asks, unanswered
+from combee.kernel.journal import canonical_json, hash_json
+from combee.kernel.playbook import Bullet, Playbook, find_ids, from_json, to_json, view
+from combee.swarm.context import Entry, whole_lines
+from combee.swarm.knowledge import issues
+from combee.swarm.mail import Mail, open_asks, unanswered
 from combee.swarm.world import AgentRow, World
 
-__all__ = ["LESSONS", "Lessons", "cited", "lessons_entry", "restated"]
+__all__ = [
+    "COPY",
+    "LESSONS",
+    "ROSTER",
+    "Lessons",
+    "briefing",
+    "cited",
+    "delivered",
+    "indented",
+    "kept_lessons",
+    "lessons_entry",
+    "one_line",
+]
 
 LESSONS = "lessons"
 """The kind of entry that holds a view."""
 
-_ROSTER = 12  # peers that are named; the directory finds the others
+ROSTER = "roster"
+"""The kind of entry that holds a briefing."""
+
+COPY = "You are a copy made for one question: you read and ask, and change nothing; put what matters into the answer."
+
+_NAMED = 12  # peers that are named; the directory finds the others
 _HEAD = "Lessons from earlier runs. Name the [id] of each one that you use."
 
 
@@ -44,6 +64,23 @@ class Lessons:
             return self.book
         return view(self.book, f"{role} {question}" if self.targeted else "", self.tokens)
 
+    def keep(self, world: World) -> str:
+        """Keep these lessons in a world; returns the name under which `kept_lessons` gives them back."""
+        data = canonical_json({"book": to_json(self.book), "tokens": self.tokens, "targeted": self.targeted})
+        name = hash_json(data)[:16]
+        with world.step():
+            world.run("INSERT OR IGNORE INTO lessons VALUES (?, ?)", name, data)
+        return name
+
+
+def kept_lessons(world: World, name: str) -> Lessons | None:
+    """Return the lessons that `Lessons.keep` kept under a name, or None."""
+    row = world.one("SELECT data FROM lessons WHERE id = ?", name)
+    if row is None:
+        return None
+    data = json.loads(row[0])
+    return Lessons(from_json(data["book"]), data["tokens"], data["targeted"])
+
 
 def lessons_entry(lessons: Lessons | None, role: str, question: str, before: Sequence[Entry]) -> Entry | None:
     """Return the view as an entry, or None where there is nothing to say or the last view in the context says it."""
@@ -64,16 +101,64 @@ def cited(texts: Sequence[str], book: Playbook) -> tuple[str, ...]:
     return find_ids("\n".join(texts), book).known
 
 
-def restated(world: World, agent: AgentRow) -> Entry:
-    """Return what an agent must never have to remember: who it is, who is there, and which questions are open."""
+def delivered(mail: Mail, sender: AgentRow | None) -> str:
+    """Return a message as it stands in a context. The runtime says who sent it; no text can begin a line of its own."""
+    verb = {"ask": "asks", "answer": "answers", "tell": "says", "report": "reports", "digest": "(copy)"}[mail.kind]
+    return f"{sender.origin if sender is not None else mail.sender} {verb}: {indented(mail.body)}"
+
+
+def indented(text: str) -> str:
+    """Return a text whose lines after the first are set in, so that none looks like one of the runtime's."""
+    return "\n  ".join(text.splitlines()) if "\n" in text or "\r" in text else text
+
+
+def briefing(world: World, agent: AgentRow, rules: str | None = None, paths: Sequence[str] = ()) -> Entry:
+    """Return what an agent must never have to remember: who it is, who and what is there, which questions are open.
+
+    A script (without `rules`) is told what it cannot know: its peers and the open questions. The rest gets a bounded
+    part of the window, what matters most first.
+    """
     live = "FROM agents WHERE state = 'live' AND mode IN ('fork', 'serial') AND fork_of IS NULL AND name != ?"
-    total = world.one(f"SELECT count(*) {live}", agent.name)
-    peers = world.rows(f"SELECT name, role {live} ORDER BY rowid LIMIT ?", agent.name, _ROSTER)
-    lines = [f"You are {agent.name} ({agent.role}). {total[0] if total else 0} peers live."]
-    lines += [f"- {name} ({role})" for name, role in peers]
-    lines += [f"Open: you asked {mail.recipient}: {mail.body}" for mail in open_asks(world, agent.name)]
+    total = (world.one(f"SELECT count(*) {live}", agent.origin) or (0,))[0]
+    peers = world.rows(f"SELECT name, role {live} ORDER BY rowid LIMIT ?", agent.origin, _NAMED)
+    named = [f"{name} ({one_line(role)})" for name, role in peers]
     asked = unanswered(world, agent.origin)
     if agent.fork_of is not None:  # a copy was made for one question
         asked = [mail for mail in asked if agent.name == f"{agent.fork_of}~{mail.id}"]
-    lines += [f"Open: {mail.sender} asked you: {mail.body}" for mail in asked]
-    return Entry("user", "\n".join(lines), kind="roster")
+    unlimited = 10**9
+    most = unlimited if rules is None else agent.window // 4  # characters of each: a sixteenth of the window
+    waits = [f"Open: you asked {mail.recipient}: {indented(mail.body)[:most]}" for mail in open_asks(world, agent.name)]
+    waits += [f"Open: {_name(world, mail.sender)} asked you: {indented(mail.body)[:most]}" for mail in asked]
+    if rules is None:
+        lines = [f"You are {agent.name} ({agent.role}). {total} peers live.", *(f"- {peer}" for peer in named), *waits]
+        return Entry("user", "\n".join(lines), kind=ROSTER)
+    lines = [f"You are {agent.origin}, role {one_line(agent.role)}.", rules, *waits]
+    lines[1:1] = [COPY] if agent.fork_of is not None else []
+    return Entry("user", whole_lines([*lines, *_around(world, agent, named, total, paths)], agent.window // 6), ROSTER)
+
+
+def _around(world: World, agent: AgentRow, peers: Sequence[str], total: int, paths: Sequence[str]) -> Iterator[str]:
+    """Yield a line each for the peers, channels, documents and issues that there are."""
+    more = f" and {total - len(peers)} more, see `peers`" if total > len(peers) else ""
+    yield f"Peers, to `ask` by name or by the path that they know: {', '.join(peers) or 'none'}{more}."
+    sql = "SELECT channel, count(*) FROM members GROUP BY 1 HAVING max(agent = ?) ORDER BY 1 LIMIT 8"
+    channels = [f"{one_line(name)} ({number} members)" for name, number in world.rows(sql, agent.origin)]
+    if channels:
+        yield f"Your channels: {', '.join(channels)}."
+    if paths:
+        first = ", ".join(one_line(path) for path in paths[:6])
+        yield f"{len(paths)} documents, see `documents`: {first}{' ...' if len(paths) > 6 else ''}."
+    found = issues(world)
+    if found:
+        own = [f"{one.id} {one_line(one.title)}" for one in found if one.owner == agent.origin]
+        yield f"{len(found)} open issues, see `issues`.{' Yours: ' + ', '.join(own) + '.' if own else ''}"
+
+
+def _name(world: World, sender: str) -> str:
+    row = world.agent(sender)
+    return row.origin if row is not None else sender
+
+
+def one_line(text: str) -> str:
+    """Return the start of a text that others wrote, in one line."""
+    return " ".join(text.split())[:60]

@@ -31,14 +31,14 @@ from combee.kernel.runner import run_sync
 from combee.report import write_report
 from combee.run.options import option_of, over_options
 from combee.run.settings import read_settings
-from combee.run.spec import Agent, held_out, judge_of, make_agent
+from combee.run.spec import Agent, held_out, judge_of, load_file, make_agent
 from combee.run.words import typed
 from combee.swarm import Swarm
 from combee.swarm.briefing import Lessons
 from combee.swarm.config import SwarmFile
 from combee.swarm.learning import HeldOutTasks, SwarmGenerator, SwarmTasks, addressed
 from combee.swarm.opening import shown
-from combee.tasks import Fields, TaskSet, load
+from combee.tasks import TaskSet
 from combee.terminal.display import make_display
 from combee.traces.mining import MiningCurator, MiningReflector
 
@@ -47,26 +47,19 @@ __all__ = ["Control", "LearningParts", "SwarmLearned", "learn_in_rounds", "parts
 _MODEL_ONLY = ("model__", "budget__", "agent__")
 
 
-def _tasks_of(described: SwarmFile, seed: int) -> TaskSet:
+def _tasks_of(described: SwarmFile, seed: int | None) -> TaskSet:
     """Return the tasks of a description."""
-    table = described.learn
-    if not table:
-        raise UsageError(
-            "the file has no [learn]", hint='Add [learn] with tasks = "tasks.jsonl"; see docs/swarm-learning.md.'
-        )
-    place = described.folder / table["tasks"]
+    table = described.settings.tasks
+    if table.source is None:
+        hint = 'Add [tasks] with source = "tasks.jsonl"; see docs/swarm-learning.md.'
+        raise UsageError("the file has no tasks to learn from", hint=hint)
+    place = described.folder / table.source
     if not place.exists():
-        raise UsageError(f"there are no tasks at {place}", hint="[learn] names them from the folder of its file.")
-    fields = Fields(table.get("question"), table.get("answer"), table.get("id"))
-    found = load(
-        str(place),
-        seed=seed,
-        fields=None if fields == Fields() else fields,
-        scorer=table.get("scorer"),
-    )
-    names = {agent["name"] for agent in described.agents}
+        raise UsageError(f"there are no tasks at {place}", hint="[tasks] names them from the folder of its file.")
+    found = load_file(table, str(place), seed=seed)
+    names = {agent.name for agent in described.settings.agents}
     for task in found:
-        to, _ = addressed(task.question, table.get("to", ""))
+        to, _ = addressed(task.question, described.settings.learn.to or "")
         if to not in names:
             hint = "Set `to` in [learn], or begin the question with @name."
             raise UsageError(f"the task {task.id} is for {to!r}, who is not described", hint=hint)
@@ -88,7 +81,7 @@ class LearningParts:
     @property
     def to(self) -> str:
         """Who is asked what does not begin with @name."""
-        return str(self.described.learn.get("to", ""))
+        return self.described.settings.learn.to or ""
 
     def exam(self, swarm: Swarm, tasks: TaskSet, split: str) -> HeldOutTasks:
         """Return the tasks of a split, to be asked in copies of the world."""
@@ -102,10 +95,10 @@ def parts_of(described: SwarmFile, options: Mapping[str, Any]) -> LearningParts:
     if idle and not spec.calls_models:
         hint = "Add --model NAME. What limits the agents stands in the file, below [budget]."
         raise UsageError(f"{option_of(idle[0])} does nothing without a model that reflects.", hint=hint)
-    tasks = _tasks_of(described, options["seed"] or 0)
-    size = min(int(described.learn.get("batch", len(tasks.train))), len(tasks.train))
-    rounds = options["rounds"] or int(described.learn.get("rounds", 3))
-    spec = spec.over({"learn": {"epochs": rounds, "batch": size, "eval_every": size, "quorum": 1.0}})
+    tasks = _tasks_of(described, options["seed"])
+    size = min(described.settings.learn.batch or len(tasks.train), len(tasks.train))
+    epochs = options["epochs"] or described.settings.learn.epochs
+    spec = spec.over({"learn": {"epochs": epochs, "batch": size, "eval_every": size, "quorum": 1.0}})
     settled = spec.learn_config()
     judge = judge_of(spec, settled, held_out(tasks))
     return LearningParts(described, tasks, settled, judge, make_agent(spec) if spec.calls_models else None)
@@ -165,7 +158,7 @@ def _differing(old: JSON, new: JSON) -> list[str]:
     """Return the settings of [learn] that are not as they were, by the names that users give."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return []
-    return [{"epochs": "rounds"}.get(key, key) for key in new if old.get(key) != new[key] and key != "eval_every"]
+    return [key for key in new if old.get(key) != new[key] and key != "eval_every"]
 
 
 def _but_sizes(learn: JSON) -> JSON:
@@ -202,7 +195,7 @@ async def _learn(
 ) -> SwarmLearned:
     described, tasks = parts.described, parts.tasks
     lessons = described.lessons(Playbook())
-    crew = SwarmGenerator(swarm, to=parts.to, lessons=lessons)
+    generator = SwarmGenerator(swarm, to=parts.to, lessons=lessons)
     reflector = cast("TraceReflector", parts.agent.reflector) if parts.agent else MiningReflector()
     curator = parts.agent.curator if parts.agent else MiningCurator()
     if parts.agent is not None:
@@ -214,7 +207,7 @@ async def _learn(
 
     if parts.config.guard_validate:
         parts.judge.validate = validate
-    samples = SwarmTasks(crew, reflector, tasks.scorer, str(journal.meta("swarm-run")))
+    samples = SwarmTasks(generator, reflector, tasks.scorer, str(journal.meta("swarm-run")))
     place = journal.scope(seed=parts.config.seed, epoch=0, step=0, run="swarm")
     start, result, found = None, _kept(journal), list[Control]()
     try:
@@ -227,12 +220,13 @@ async def _learn(
         if controls and tasks.test and result.reason is FinishReason.COMPLETED:
             async for one in _controls(parts, swarm, result.last, place):
                 found.append(one)
-        await crew.aclose()
-        await swarm.run()  # what others asked meanwhile
+        await generator.aclose()
+        swarm.hold_digests = False
+        await swarm.run()  # what others asked meanwhile, and what copies brought back
     except BudgetError as error:  # before or after the rounds; during them it is `learn` that ends so
         result = replace(result, reason=FinishReason.BUDGET, detail=error.message)
     finally:
-        await crew.aclose()
+        await generator.aclose()
         await swarm.aclose()
         if parts.agent is not None:
             await parts.agent.aclose()
@@ -314,7 +308,7 @@ def print_learned(learned: SwarmLearned, *, as_json: bool) -> None:
     if learned.controls:
         click.echo("\ntest tasks, last playbook      right  tokens a question")
     for one in learned.controls:
-        note = f"  {one.full} of its agents were full" if one.full else ""
+        note = f"  {one.full} of its agents had no room" if one.full else ""
         click.echo(f"{one.way:<42} {one.hits}/{one.total}  {one.tokens:>8,.0f}{note}")
     if learned.full:
         click.echo(

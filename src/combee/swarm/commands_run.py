@@ -26,23 +26,27 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSO
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What came of a question; `limit` says which limit ended the work before, "" where none did."""
+    """What came of a question; `limit` says which limit ended the work, `waits` why messages wait for a model."""
 
     number: int | None
     found: Mail | None
     limit: str = ""
+    waits: tuple[str, ...] = ()
 
     @property
     def code(self) -> int:
         """The exit code. A report says that there is no answer; a limit is the user's own, and ends no run wrongly."""
-        return 1 if self.found is not None and self.found.kind == "report" else 0
+        return 1 if self.waits or (self.found is not None and self.found.kind == "report") else 0
 
     def to_json(self) -> dict[str, object]:
         """Return it for a program."""
         found = self.found
         answer = {"kind": found.kind, "from": found.sender, "body": found.body} if found is not None else None
-        reason = "budget" if self.limit else "completed"
-        return {"question": self.number, "answer": answer, "reason": reason, "detail": self.limit}
+        reason = "budget" if self.limit else "outage" if self.waits else "completed"
+        detail = self.limit or next(iter(self.waits), "")
+        return {
+            "question": self.number, "answer": answer, "reason": reason, "detail": detail, "waiting": len(self.waits),
+        }  # fmt: skip
 
 
 async def _work(described: SwarmFile, swarm: Swarm, question: int | None) -> _Asked:
@@ -60,7 +64,8 @@ async def _work(described: SwarmFile, swarm: Swarm, question: int | None) -> _As
         limit = error.message
     finally:
         await swarm.aclose()
-    return _Asked(question, swarm.answer(question) if question else None, limit)
+    waits = tuple(one.why for one in swarm.waiting.values())
+    return _Asked(question, swarm.answer(question) if question else None, limit, waits)
 
 
 @click.command("run", short_help="Start the swarm of a file, or go on with it.")
@@ -84,15 +89,22 @@ def run_command(file: Path, as_json: bool) -> int:
         click.echo(asked.found.body)
     elif asked.limit:
         click.echo(f"No answer yet: {asked.limit}. To go on: `{typed('swarm', 'run', file)}`.")
-    elif asked.number is not None:
+    elif asked.number is not None and not asked.waits:
         status = typed("swarm", "status", "--world", shown(described.world))
         click.echo(f"No answer yet: the task waits for something. See `{status}`.")
     if asked.limit and asked.found is not None:
         click.echo(f"budget: {asked.limit}", err=True)
+    _say_what_waits(asked, described)
     click.echo(
         f"{counted(handled, 'message')} handled, {sums.prompt:,} prompt and {sums.completion:,} reply tokens.", err=True
     )
     return asked.code
+
+
+def _say_what_waits(asked: _Asked, described: SwarmFile) -> None:
+    if asked.waits:
+        waiting, again = counted(len(asked.waits), "message"), typed("swarm", "run", shown(described.file))
+        click.echo(f"No model could be had for {waiting}: {asked.waits[0]} To do it then: `{again}`.", err=True)
 
 
 def _handled(world: World) -> int:
@@ -117,8 +129,10 @@ def ask_command(agent: str, question: str, world: Path | None, subject: str, as_
         click.echo(asked.found.body)
     else:
         more, log = typed("swarm", "run", shown(described.file)), typed("swarm", "log", "--world", place)
-        why = f"No answer yet: {asked.limit}." if asked.limit else "A process that runs this world takes it up."
+        late = "No answer yet." if asked.waits else "A process that runs this world takes it up."
+        why = f"No answer yet: {asked.limit}." if asked.limit else late
         click.echo(f"The question is sent as number {asked.number}. {why} What is left, `{more}` does; see `{log}`.")
+    _say_what_waits(asked, described)
     return asked.code
 
 
@@ -146,9 +160,11 @@ def _send(swarm: Swarm, place: Path, agent: str, question: str, subject: str) ->
     if subject or not anyone:
         # A key of its own: two of these commands may run at the same time.
         key = f"{USER}/{secrets.token_hex(8)}"
-        number = swarm.ask(USER, question, to="" if anyone else agent, subject=subject, key=key)
-        if number:
-            return number
+        sent = swarm.put(USER, question, to="" if anyone else agent, subject=subject, key=key)
+        if sent.id:
+            return sent.id
+        if "too long" in sent.refused:
+            raise UsageError(f"the question cannot be asked: {sent.refused}", hint="Ask less at once.")
     if not anyone:
         raise UsageError(f"{agent} is dead, and nobody else can answer", hint=f"Live: {', '.join(live) or 'none'}.")
     known = subjects(swarm.world)

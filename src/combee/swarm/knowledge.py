@@ -8,27 +8,39 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from combee.errors import UsageError
-from combee.swarm.world import World, row_number
+from combee.swarm.world import AgentRow, World, row_number
 
 __all__ = [
+    "ALL",
     "Document",
     "Issue",
     "Knows",
+    "Lease",
     "Note",
+    "close_issue",
     "credit",
+    "is_secret",
     "issues",
+    "lease",
+    "leased",
+    "leases",
     "note",
     "open_issue",
     "publish",
     "read",
+    "reader_of",
     "recall",
+    "release",
     "search_notes",
+    "set_readers",
     "subjects",
-    "update_issue",
+    "take_issue",
     "who_knows",
 ]
 
@@ -64,6 +76,9 @@ class Issue:
     owner: str | None
     author: str
 
+
+ALL = "all"
+"""The name that stands for every reader."""
 
 _ASKABLE = "a.state = 'live' AND a.mode IN ('fork', 'serial') AND a.fork_of IS NULL"
 
@@ -146,16 +161,21 @@ def open_issue(world: World, title: str, body: str, author: str, *, key: str) ->
     return int(row[0]) if row else 0
 
 
-def update_issue(world: World, number: int, *, owner: str | None = None, closed: bool = False) -> bool:
-    """Take an issue or close it. False when another agent has taken it: nobody takes what is taken."""
+def take_issue(world: World, number: int, agent: str, *, until: float | None = None) -> bool:
+    """Take an open issue, until a time where one is given. False when another holds it: nobody takes what is taken."""
+    sql = (
+        "UPDATE issues SET owner = ?1, until = ?3 WHERE id = ?2 AND state = 'open'"
+        " AND (owner IS NULL OR owner = ?1 OR until < ?4)"
+    )
     with world.step():
-        if owner is not None:
-            sql = "UPDATE issues SET owner = ?1 WHERE id = ?2 AND state = 'open' AND (owner IS NULL OR owner = ?1)"
-            if world.run(sql, owner, number).rowcount != 1:
-                return False
-        if closed:
-            world.run("UPDATE issues SET state = 'closed' WHERE id = ?", number)
-    return True
+        return world.run(sql, agent, number, until, time.time()).rowcount == 1
+
+
+def close_issue(world: World, number: int, agent: str) -> bool:
+    """Close an issue. False when the agent does not hold it."""
+    with world.step():
+        sql = "UPDATE issues SET state = 'closed' WHERE id = ? AND state = 'open' AND owner = ?"
+        return world.run(sql, number, agent).rowcount == 1
 
 
 def issues(world: World, state: str | None = "open") -> list[Issue]:
@@ -171,6 +191,84 @@ def issues(world: World, state: str | None = "open") -> list[Issue]:
 
 
 _WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A path that one agent works on, with everything below it where it ends in a slash, until a time."""
+
+    path: str
+    agent: str
+    until: float
+
+
+def lease(world: World, path: str, agent: AgentRow, seconds: float) -> Lease | None:
+    """Lease a path, or lease it for longer; returns None when it is done, else the lease that stands in the way."""
+    with world.step():
+        other = leased(world, path, agent.name)
+        if other is None:
+            sql = "INSERT INTO leases VALUES (?1, ?2, ?3, ?4) ON CONFLICT (path) DO UPDATE SET agent=?2, until=?4"
+            world.run(sql, path, agent.name, agent.incarnation, time.time() + seconds)
+    return other
+
+
+def release(world: World, path: str, agent: str) -> bool:
+    """Let a path go. False when the agent had no lease of it."""
+    with world.step():
+        return world.run("DELETE FROM leases WHERE path = ? AND agent = ?", path, agent).rowcount == 1
+
+
+def leases(world: World) -> list[Lease]:
+    """Return the leases that hold now."""
+    return [
+        Lease(*row)
+        for row in world.rows("SELECT path, agent, until FROM leases WHERE until > ? ORDER BY path", time.time())
+    ]
+
+
+def leased(world: World, path: str, agent: str) -> Lease | None:
+    """Return the lease of another agent that covers a path or lies below it, or None."""
+    return next((one for one in leases(world) if one.agent != agent and _overlap(one.path, path)), None)
+
+
+def _overlap(a: str, b: str) -> bool:
+    return a == b or (a.endswith("/") and b.startswith(a)) or (b.endswith("/") and a.startswith(b))
+
+
+def set_readers(world: World, pattern: str, names: Sequence[str]) -> None:
+    """Let only agents of these names or roles read the documents that a pattern names, like `plans/*`."""
+    with world.step():
+        world.run("INSERT OR REPLACE INTO readers VALUES (?, ?)", pattern, "\n".join(names))
+
+
+def reader_of(world: World, agent: AgentRow) -> Callable[[str], bool]:
+    """Return what says whether an agent may read a path; copies and agents that it made may read what it may."""
+    who = agent
+    while who.mode == "once" or who.fork_of is not None:
+        above = world.agent(who.fork_of or who.parent)
+        if above is None:
+            break
+        who = above
+    own = {ALL, who.name, who.role}
+    rules = [(pattern, set(names.split("\n"))) for pattern, names in world.rows("SELECT pattern, names FROM readers")]
+
+    def may(path: str) -> bool:
+        return not is_secret(path) and all(own & names for pattern, names in rules if fnmatchcase(path, pattern))
+
+    return may
+
+
+_SECRET = re.compile(
+    r"(^|/)(\.env(\.(?!example$|sample$|template$)[^/]*)?|\.envrc|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.htpasswd|\.git-credentials"
+    r"|\.dockerconfigjson|id_(rsa|dsa|ecdsa|ed25519)|credentials(\.[^/]*)?|secrets?\.(ya?ml|json|toml|ini|txt|env)"
+    r"|[^/]*\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk|tfstate|env)|(\.ssh|\.aws|\.gnupg|\.azure|\.kube|\.git)(/.*)?)$",
+    re.IGNORECASE,
+)
+
+
+def is_secret(path: str) -> bool:
+    """Return whether a file is of a kind that keeps keys and passwords: no agent reads or writes it."""
+    return _SECRET.search(path) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,27 +295,40 @@ _SELECT = (
 )
 
 
-def note(world: World, agent: str, text: str, *, path: str = "", version: str = "") -> str:
-    """Keep a text; returns its pointer. With `path`, it is stamped with the version read."""
+_MINE = (
+    "(?2 IS NULL OR n.agent = ?2 OR instr(n.readers, char(10) || ?2 || char(10))"
+    f" OR instr(n.readers, char(10) || '{ALL}' || char(10)))"
+)
+
+
+def note(world: World, agent: str, text: str, *, path: str = "", version: str = "", readers: Sequence[str] = ()) -> str:
+    """Keep a text for its author and the readers named; returns its pointer.
+
+    With `path`, it is stamped with the version read.
+    """
     with world.step():
-        sql = "INSERT INTO notes (agent, text, path, version, at) VALUES (?, ?, ?, ?, ?)"
-        row = world.run(sql, agent, text, path, version, time.time()).lastrowid
+        sql = "INSERT INTO notes (agent, text, path, version, at, readers) VALUES (?, ?, ?, ?, ?, ?)"
+        names = "".join(f"\n{name}" for name in readers) + "\n"
+        row = world.run(sql, agent, text, path, version, time.time(), names).lastrowid
         world.run("INSERT INTO notes_text (rowid, text) VALUES (?, ?)", row, text)
     return f"note:{row}"
 
 
-def recall(world: World, pointer: str) -> Note | None:
-    """Return the note of a pointer, or None."""
-    return _note(world.one(f"{_SELECT} WHERE n.id = ?", row_number(pointer.removeprefix("note:"))))
+def recall(world: World, pointer: str, agent: str | None = None) -> Note | None:
+    """Return the note of a pointer that an agent may read, or None; without an agent, whosever it is."""
+    return _note(world.one(f"{_SELECT} WHERE n.id = ?1 AND {_MINE}", row_number(pointer.removeprefix("note:")), agent))
 
 
 def search_notes(world: World, query: str, *, agent: str | None = None, limit: int = 5) -> list[Note]:
-    """Return the notes that match any word of a query best, one agent's or all; ties in the order they were written."""
+    """Return the notes that match any word of a query best, of those that an agent may read, or of all.
+
+    Ties stand in the order they were written.
+    """
     words = " OR ".join(f'"{word}"' for word in _WORD.findall(query))
     if not words:
         return []
     sql = (
-        f"{_SELECT} JOIN notes_text t ON t.rowid = n.id WHERE notes_text MATCH ?1 AND (?2 IS NULL OR n.agent = ?2)"
+        f"{_SELECT} JOIN notes_text t ON t.rowid = n.id WHERE notes_text MATCH ?1 AND {_MINE}"
         " ORDER BY bm25(notes_text), n.id LIMIT ?3"
     )
     return [found for row in world.rows(sql, words, agent, limit) if (found := _note(row))]

@@ -8,6 +8,7 @@ round. Held-out tasks are asked in a copy of the world and leave nothing behind.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from combee.errors import CallError, CallErrorKind, UsageError
+from combee.errors import CallError, CallErrorKind, RunError, UsageError
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.learn import (
     Evaluation,
@@ -36,7 +37,7 @@ from combee.kernel.runner import LocalRunner
 from combee.redaction import Outcome, Trace, from_jsonl, to_jsonl
 from combee.swarm.briefing import Lessons, cited
 from combee.swarm.ledger import totals
-from combee.swarm.mail import Mail
+from combee.swarm.mail import Mail, get_mail
 from combee.swarm.swarm import USER, Swarm
 from combee.swarm.traces import question_trace
 
@@ -48,13 +49,13 @@ class SwarmTasks:
     """Puts each task to the swarm, scores the answer, and reflects on everything that was done for it.
 
     Attributes:
-        crew: The swarm at work.
+        generator: The swarm at work.
         reflector: Reads the trace of a question.
         scorer: Compares an answer with the target.
         run: Name of the learning run; its questions are its own, also when it is resumed.
     """
 
-    crew: SwarmGenerator
+    generator: SwarmGenerator
     reflector: TraceReflector
     scorer: Scorer
     run: str
@@ -64,8 +65,8 @@ class SwarmTasks:
         inputs: JSON = {"task": sample.id, "question": sample.question, "playbook": digest(playbook)}
 
         async def work() -> JSON:
-            key = f"{self.run}/{scope.address}/{sample.id}/{attempt}"
-            done = await self.crew.work(sample, playbook, key=key)
+            step = f"{self.run}/{scope.address}"
+            done = await self.generator.work(sample, playbook, key=f"{step}/{sample.id}", step=step)
             return {"answer": done.answer, "used": list(done.used), "trace": "".join(to_jsonl([done.trace]))}
 
         kept = cast("dict[str, JSON]", await scope.once("rollout", sample.id, inputs, work, attempt=attempt))
@@ -104,7 +105,7 @@ def _voted(reflection: Reflection | None, task: Task, score: Score | None, used:
 
 @dataclass(frozen=True, slots=True)
 class HeldOutScore:
-    """What held-out tasks gave: scores, prompt and reply tokens over all, and how many agents were full in the end."""
+    """What held-out tasks gave: scores, prompt and reply tokens over all, and how many agents had no room for it."""
 
     evaluation: Evaluation
     tokens: int
@@ -133,18 +134,18 @@ class HeldOutTasks:
             for name, window in (windows or {}).items():
                 with copy.world.step():
                     copy.world.run("UPDATE agents SET window = ? WHERE name = ?", window, name)
-            crew = SwarmGenerator(copy, to=self.to, lessons=lessons)
+            generator = SwarmGenerator(copy, to=self.to, lessons=lessons)
             before = totals(copy.world)
             try:
                 found = await evaluate(
-                    crew, self.tasks, self.scorer, book, scope=scope, runner=LocalRunner(self.concurrency),
+                    generator, self.tasks, self.scorer, book, scope=scope, runner=LocalRunner(self.concurrency),
                     attempts=self.attempts,
                 )  # fmt: skip
             finally:
-                await crew.aclose()
+                await generator.aclose()
             after = totals(copy.world)
             spent = after.prompt + after.completion - before.prompt - before.completion
-            full = len({event.agent for event in copy.world.events("full")})
+            full = len({one.agent.partition("~")[0] for one in copy.world.events() if one.kind in {"full", "refused"}})
         # A replay asks nothing, and says the same.
         cost = cast("list[int]", scope.decide("cost", [spent, full]))
         return HeldOutScore(found, *cost)
@@ -193,11 +194,15 @@ class SwarmGenerator:
         self.swarm = swarm
         self._to = to
         self._lessons = lessons
+        self._book: Playbook | None = None
         self._loop: asyncio.Task[int] | None = None
         self._waiting: dict[int, asyncio.Event] = {}
         self._seen = 0
         self._number = 0
+        self._step = ""
+        self._turn = asyncio.Lock()
         swarm.after = self._look
+        swarm.hold_digests = True
 
     async def generate(self, task: Task, playbook: Playbook, scope: Scope) -> Rollout:
         """Do a task once more, as a question of its own."""
@@ -205,19 +210,28 @@ class SwarmGenerator:
         done = await self.work(task, playbook, key=f"{scope.address}/{task.id}/{self._number}")
         return Rollout(task.id, done.answer, done.used)
 
-    async def work(self, task: Task, playbook: Playbook, *, key: str) -> TaskAnswer:
+    async def work(self, task: Task, playbook: Playbook, *, key: str, step: str = "") -> TaskAnswer:
         """Ask, and wait for the answer. The same key again asks nothing: it waits for the question sent first.
 
+        Copies that answer within one `step` begin alike: what they bring back is read when another step begins.
+
         Raises:
-            CallError: A model gave nothing usable. An agent that is full or finds no end has failed at the task.
+            CallError: A model gave nothing usable. An agent that finds no end has failed at the task.
+            RunError: No model can be had at all; what was asked waits for the next run.
             UsageError: There is no such agent.
         """
-        self.swarm.lessons = replace(self._lessons, book=playbook)
+        await self._begin(step)
+        if playbook is not self._book:
+            self._book, self.swarm.lessons = playbook, replace(self._lessons, book=playbook)
         to, question = addressed(task.question, self._to)
         if self.swarm.world.agent(to) is None:
             raise UsageError(f"the task {task.id} is for {to!r}, who is not there", hint="Name an agent of the file.")
-        number = self.swarm.ask(USER, question, to=to, key=key)
+        number = self._put(question, to, key)
         found = await self._answer(number) if number else None
+        if found is None and (why := self._waits(number)):
+            if self.swarm.outage:
+                raise RunError(f"no model can be had: {why}", hint="What was asked waits; the same command goes on.")
+            raise CallError(why, kind=CallErrorKind.AGENT)
         if found is not None and found.kind == "report" and (why := self._outside(number)):
             raise CallError(why, kind=CallErrorKind.AGENT)
         trace = question_trace(self.swarm.world, number, name=task.id, task=question)
@@ -226,6 +240,27 @@ class SwarmGenerator:
         plain = _BRACKETS.sub(lambda match: "" if match[1].strip() in playbook else match[0], answer).strip()
         return TaskAnswer(plain, cited(said, playbook), trace)
 
+    async def _begin(self, step: str) -> None:
+        """Let agents read what copies brought back before this step began, so that its order decides nothing."""
+        async with self._turn:
+            if step != self._step:
+                if self._loop is not None:
+                    await self._loop
+                await self.swarm.bring_back(lambda mail: not self._root_key(mail).startswith(f"{step}/"))
+                self._step = step
+
+    def _root_key(self, mail: Mail) -> str:
+        first = get_mail(self.swarm.world, mail.first)
+        return first.key if first is not None else ""
+
+    def _put(self, question: str, to: str, key: str) -> int:
+        """Send a question, or find it again; a new one only where a model failed at those before."""
+        for number in itertools.count():
+            sent = self.swarm.ask(USER, question, to=to, key=f"{key}/{number}")
+            if not sent or not self._outside(sent):
+                return sent
+        raise AssertionError("a count has no end")
+
     async def aclose(self) -> None:
         """Stop the loop. What was in flight is booked; the world goes on from there another time."""
         if self._loop is not None and not self._loop.done():
@@ -233,9 +268,11 @@ class SwarmGenerator:
             await asyncio.gather(self._loop, return_exceptions=True)
 
     async def _answer(self, number: int) -> Mail | None:
-        """Return the answer or report; None when no message is left and nothing has come."""
-        idle = False
-        while (found := self.swarm.answer(number)) is None and not idle:
+        """Return the answer or report; None when it waits for a model, or no message is left and nothing has come."""
+        if self._waits(number):
+            self.swarm.try_again(number)
+        ended = False
+        while (found := self.swarm.answer(number)) is None and not ended:
             came = self._waiting.setdefault(number, asyncio.Event())
             if self._loop is None or self._loop.done():
                 self._loop = asyncio.create_task(self.swarm.run())
@@ -245,17 +282,22 @@ class SwarmGenerator:
                 await asyncio.wait({waiter, running}, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 waiter.cancel()
-            idle = running.done() and running.result() == 0
+            ended = bool(self._waits(number)) or (running.done() and running.result() == 0)
         self._waiting.pop(number, None)
         return found
 
+    def _waits(self, number: int) -> str:
+        """Return why what was asked for the sake of a question waits for a model; empty where nothing does."""
+        return next((one.why for one in self.swarm.waiting.values() if one.mail.first == number), "")
+
     def _look(self) -> None:
-        """Wake who waits for an answer that has come."""
+        """Wake who waits for an answer that has come, or that no model can be had for."""
         sql = "SELECT id, thread FROM mail WHERE recipient = ? AND state = 'inbox' AND id > ? ORDER BY id"
-        for row, thread in self.swarm.world.rows(sql, USER, self._seen):
-            self._seen = row
-            if thread in self._waiting:
-                self._waiting[thread].set()
+        rows = self.swarm.world.rows(sql, USER, self._seen)
+        self._seen = rows[-1][0] if rows else self._seen
+        for number in [thread for _, thread in rows] + [one.mail.first for one in self.swarm.waiting.values()]:
+            if number in self._waiting:
+                self._waiting[number].set()
 
     def _outside(self, number: int) -> str:
         """Return why a model failed at a question, empty where none did."""

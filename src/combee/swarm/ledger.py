@@ -49,8 +49,8 @@ class SwarmTotals:
 
 def charge(
     world: World, agent: AgentRow, window: Window, mail: Mail, *, reply: Reply, purpose: str, lost: int = 0
-) -> None:
-    """Record what one reply took: as the model reports it, else as the window measures it.
+) -> tuple[int, int]:
+    """Record what one reply took: as the model reports it, else as the window measures it; returns calls and tokens.
 
     Killed processes had begun the same reply `lost` times; each may have taken as much.
     """
@@ -59,16 +59,17 @@ def charge(
     usage = reply.usage
     if usage is not None:
         prompt, fresh, said = usage.prompt, min(fresh, usage.prompt - usage.cached), usage.completion
-    who = (agent.name, agent.incarnation, mail.id, mail.sender, mail.recipient)
+    who = (mail.first, agent.name, agent.incarnation, mail.id, mail.sender, mail.recipient)
     estimated = usage is None or usage.estimated
     sql = (
-        "INSERT INTO spend (agent, incarnation, mail, sender, recipient, purpose, prompt, fresh, completion, estimated)"
-        " VALUES (?,?,?,?,?,?,?,?,?,?)"
+        "INSERT INTO spend (root, agent, incarnation, mail, sender, recipient, purpose, prompt, fresh, completion,"
+        " estimated) VALUES (?,?,?,?,?,?,?,?,?,?,?)"
     )
     with world.step():
         for _ in range(lost):
             world.run(sql, *who, LOST, prompt, fresh, said, True)
         world.run(sql, *who, purpose, prompt, fresh, said, estimated)
+    return 1 + lost, (1 + lost) * (prompt + said)
 
 
 def edges(world: World) -> list[Edge]:

@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from combee.kernel.journal import hash_json
 from combee.swarm.context import count
 from combee.swarm.world import World
 
@@ -23,7 +24,10 @@ __all__ = [
     "awaited",
     "finish",
     "get_mail",
+    "group",
     "join",
+    "key_of",
+    "most_for",
     "open_asks",
     "post",
     "ready",
@@ -59,6 +63,13 @@ class Mail:
     tried: tuple[str, ...] = ()
     state: str = "queued"
     answered: int | None = None
+    root: int | None = None
+    lessons: str = ""
+
+    @property
+    def first(self) -> int:
+        """The first message of the chain of causes; what is spent for its sake has one limit."""
+        return self.root or self.id
 
 
 _NAMES = tuple(one.name for one in fields(Mail))
@@ -67,7 +78,7 @@ _COLUMNS = ", ".join(_NAMES)
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What became of a send: the number of the message, or why it was refused ("dead", "unknown", "hops", "no way")."""
+    """What became of a send: the number of the message, or why it was refused ("dead", "unknown", "too long: ...")."""
 
     id: int = 0
     refused: str = ""
@@ -90,6 +101,10 @@ class About:
     """The first of a question that was sent again elsewhere."""
     tried: tuple[str, ...] = ()
     """Who was asked before and is dead or full."""
+    lessons: str = ""
+    """The lessons that go with a question; those of its cause where nothing is given."""
+    root: int | None = None
+    """The first message of the chain of causes, where neither thread nor cause leads to it."""
 
 
 NOTHING = About()
@@ -106,9 +121,10 @@ def get_mail(world: World, number: int) -> Mail | None:
     return _mail(row) if row else None
 
 
-def ready(world: World, after: int = 0, limit: int = 256) -> list[Mail]:
+def ready(world: World, after: int = 0, limit: int = 256, *, digests: bool = True) -> list[Mail]:
     """Return messages that are not done, in the order they were sent, those after a number only."""
-    sql = f"SELECT {_COLUMNS} FROM mail WHERE state IN ('queued', 'delivered') AND id > ? ORDER BY id LIMIT ?"  # noqa: S608 - our own columns
+    but = "" if digests else "AND kind != 'digest'"
+    sql = f"SELECT {_COLUMNS} FROM mail WHERE state IN ('queued', 'delivered') {but} AND id > ? ORDER BY id LIMIT ?"  # noqa: S608 - our own columns
     return [_mail(row) for row in world.rows(sql, after, limit)]
 
 
@@ -126,17 +142,22 @@ def send(
     """Send a message, bound to the recipient's present incarnation.
 
     Sending the same key again changes nothing and gives the first message's number. A recipient that is dead or
-    unknown, and a chain of causes over the limit, are refused and recorded; what goes back is never too long a chain.
+    unknown, a text that its window can never take, and a chain of causes over the limit, are refused and recorded; what
+    goes back is never too long a chain.
     """
     with world.step():
         known = world.one("SELECT id FROM mail WHERE key = ?", key)
         if known:
             return Sent(int(known[0]), again=True)
-        row = world.one("SELECT state, incarnation, mode FROM agents WHERE name = ?", recipient)
+        row = world.one("SELECT state, incarnation, mode, window FROM agents WHERE name = ?", recipient)
         why = "unknown" if row is None else "dead" if row[0] == "dead" else ""
+        tokens = count(body)
+        if row is not None and kind in {"ask", "tell"} and row[2] != "outside" and tokens > most_for(row[3]):
+            why = f"too long: {tokens:,} tokens, {recipient} takes at most {most_for(row[3]):,}"
         back = kind in {"answer", "report"}
         parent = about.thread if back else about.cause
-        above = world.one("SELECT hops FROM mail WHERE id = ?", parent) if parent is not None else None
+        sql = "SELECT hops, coalesce(root, id), lessons FROM mail WHERE id = ?"
+        above = world.one(sql, parent) if parent is not None else None
         # What goes back undoes a step; only what goes on makes the chain longer.
         hops = 0 if above is None else int(above[0]) + (kind in {"ask", "tell"}) + len(about.tried)
         if hops > hop_limit and not back:
@@ -145,18 +166,31 @@ def send(
             world.record("refused", recipient, why=why, sender=sender, key=key)
             return Sent(refused=why)
         state = "inbox" if row[2] == "outside" else "queued"
-        values = (key, kind, sender, recipient, row[1], about.target, about.subject, body, count(body))
+        values = (key, kind, sender, recipient, row[1], about.target, about.subject, body, tokens)
         sql = (
             "INSERT INTO mail (key, kind, sender, recipient, incarnation, target, subject, body, tokens, thread,"
-            " cause, origin, hops, tried, state, at) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+            " cause, origin, hops, tried, state, at, root, lessons) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
         )
         belongs = (about.thread, about.cause, about.origin, hops, json.dumps(about.tried))
-        number = int(world.run(sql, *values, *belongs, state, time.time()).lastrowid or 0)
+        root, lessons = (about.root, "") if above is None else (above[1], above[2])
+        lessons = (about.lessons or lessons) if kind == "ask" else ""
+        number = int(world.run(sql, *values, *belongs, state, time.time(), root, lessons).lastrowid or 0)
         if back and about.thread is not None:
             for which in ("id", "origin"):
                 sql = f"UPDATE mail SET answered = ? WHERE {which} = ? AND answered IS NULL"  # noqa: S608 - our own columns
                 world.run(sql, number, about.thread)
     return Sent(number)
+
+
+def most_for(window: int) -> int:
+    """Return the tokens that one message to an agent may have: beside it stand a summary, and room to answer."""
+    return window * 3 // 4
+
+
+def key_of(*parts: object) -> str:
+    """Return the key of what one thing leads to; long ones end in a hash, so that none grows without end."""
+    text = "/".join(map(str, parts))
+    return text if len(text) <= 160 else f"{text[:40]}...{hash_json(text)}"
 
 
 def finish(world: World, number: int, state: Literal["delivered", "done", "bounced"]) -> bool:
@@ -193,6 +227,16 @@ def awaited(world: World, sender: str, cause: int | None) -> bool:
         " AND q.sender = ? AND q.origin IS NULL AND (q.answered IS NULL OR a.state = 'queued') LIMIT 1"
     )
     return cause is not None and world.one(sql, cause, sender) is not None
+
+
+def group(world: World, sender: str, cause: int) -> list[Mail]:
+    """Return the answers to everything that an agent asked for one cause, in the order of the questions."""
+    columns = ", ".join(f"a.{name}" for name in _NAMES)
+    sql = (
+        f"SELECT {columns} FROM mail q JOIN mail a ON a.id = q.answered WHERE q.cause = ? AND q.kind = 'ask'"  # noqa: S608 - our own columns
+        " AND q.sender = ? AND q.origin IS NULL ORDER BY q.id"
+    )
+    return [_mail(row) for row in world.rows(sql, cause, sender)]
 
 
 def join(world: World, channel: str, agent: str) -> None:

@@ -35,6 +35,7 @@ class PydanticModel:
     model: Model | str | Callable[[View], Model]
     instructions: Mapping[str, str] = field(default_factory=dict)
     max_tokens: int | None = None
+    briefed: bool = True
     slow: bool = field(default=True, init=False)
 
     async def reply(self, view: View) -> Reply:
@@ -213,7 +214,7 @@ def policy_behind_pydantic(policy: Policy) -> PydanticModel:
 
         return FunctionModel(reply)
 
-    return PydanticModel(model_of)
+    return PydanticModel(model_of, briefed=False)
 
 
 def _metered(messages: Sequence[ModelMessage]) -> int:

@@ -13,13 +13,17 @@ from pathlib import Path, PurePosixPath
 
 from combee.errors import RunError, UsageError
 
-__all__ = ["FrozenRepository", "Repository", "git", "git_or_none"]
+__all__ = ["ConflictError", "FrozenRepository", "Repository", "git", "git_or_none"]
 
 # Nothing of the user's own git setup (hooks, signing, line ends) may change what agents do.
 _SETTINGS = {"core.hooksPath": os.devnull, "commit.gpgsign": "false", "core.autocrlf": "false"}
 _QUIET = {"GIT_CONFIG_COUNT": str(len(_SETTINGS))}
 _QUIET |= {f"GIT_CONFIG_KEY_{number}": key for number, key in enumerate(_SETTINGS)}
 _QUIET |= {f"GIT_CONFIG_VALUE_{number}": value for number, value in enumerate(_SETTINGS.values())}
+
+
+class ConflictError(UsageError):
+    """A write that would have taken away what another wrote; the message shows what is there."""
 
 
 class Repository:
@@ -77,21 +81,40 @@ class Repository:
         """Write a file and commit it; returns the last commit that changed it. The same text again makes none.
 
         Raises:
+            ConflictError: There is work in the file that no commit holds.
             UsageError: The path cannot be written.
-            RunError: git failed.
+            RunError: git failed; the file is as it was.
         """
         name = self._name(path)
         target = self.root / name
         try:
+            if any(part.is_symlink() for part in (target, *target.parents) if part.is_relative_to(self.root)):
+                raise UsageError(f"{path[:100]!r} is a link, or lies behind one")
+            before = target.read_bytes() if target.is_file() else None
+            if git(self.root, "status", "--porcelain", "--ignored", "--", name, environment=_QUIET):
+                raise ConflictError(_uncommitted(name, target))
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8", newline="")
         except OSError as error:
             raise UsageError(f"{path[:100]!r} cannot be written: {error.strerror or error}") from error
-        git(self.root, "add", "--", name, environment=_QUIET)
-        if git(self.root, "status", "--porcelain", "--", name, environment=_QUIET):
-            message = f"Write {name}\n\nCombee-Agent: {agent}"
-            git(self.root, "commit", "-q", "-m", message, "--", name, environment=_QUIET | _identity(agent))
+        try:
+            git(self.root, "add", "--", name, environment=_QUIET)
+            if git(self.root, "status", "--porcelain", "--", name, environment=_QUIET):
+                message = f"Write {name}\n\nCombee-Agent: {agent}"
+                git(self.root, "commit", "-q", "-m", message, "--", name, environment=_QUIET | _identity(agent))
+        except RunError:
+            target.unlink() if before is None else target.write_bytes(before)
+            git_or_none(self.root, "reset", "-q", "--", name)
+            raise
         return self._last(name)
+
+    def files(self) -> list[str]:
+        """Return the paths of all files of the last commit, in order."""
+        return [
+            name
+            for name in (git_or_none(self.root, "ls-tree", "-r", "-z", "--name-only", "HEAD") or "").split("\0")
+            if name
+        ]
 
     def read(self, path: str, commit: str = "HEAD") -> str | None:
         """Return a file as it was in a commit, or None where it is not there.
@@ -127,6 +150,15 @@ class FrozenRepository(Repository):
         return self._written.get(self._name(path), found) if commit == "HEAD" else found
 
 
+def _uncommitted(name: str, target: Path) -> str:
+    """Return what an agent must know of a file in which the user is at work."""
+    what = f"conflict: {name} holds work of the user that is not committed; leave it, or ask the user to commit it"
+    try:
+        return f"{what}. It says now:\n{target.read_text(encoding='utf-8', errors='replace')}"
+    except OSError:
+        return f"{what} (it is deleted)"
+
+
 def _identity(agent: str) -> dict[str, str]:
     name = "".join(character for character in agent if character not in "<>\n") or "agent"
     mail = "agent@combee.invalid"
@@ -156,6 +188,11 @@ def git_or_none(repository: Path, *arguments: str) -> str | None:
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
 
 
+def _inherited() -> dict[str, str]:
+    """Return the environment without what would lead git elsewhere, as it does where a hook starts us."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+
+
 def _run(
     repository: Path, arguments: tuple[str, ...], environment: Mapping[str, str] | None
 ) -> subprocess.CompletedProcess[bytes]:
@@ -164,7 +201,7 @@ def _run(
     try:
         return subprocess.run(  # noqa: S603 - a fixed program, arguments as a list
             command,
-            env={**os.environ, **_PLAIN, **(environment or {})},
+            env={**_inherited(), **_PLAIN, **(environment or {})},
             capture_output=True,
             timeout=_TIMEOUT,
             check=False,

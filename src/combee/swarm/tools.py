@@ -1,32 +1,77 @@
-"""What agents can do in the world. Each tool is one step of it: done whole, and once, however often it is tried."""
+"""What agents can do in the world. Each tool is one step of it: done whole, and once, however often it is tried.
+
+Who acts, for whose question and under which limits is said by the runtime, never by an argument. A write is checked
+against the version that the writer read last; what another wrote meanwhile is shown, not overwritten.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from combee.errors import CombeeError
-from combee.kernel.journal import clean_text
+from combee.errors import CombeeError, UsageError
+from combee.kernel.journal import clean_text, hash_json
 from combee.swarm.agents import ToolSpec
+from combee.swarm.briefing import one_line
 from combee.swarm.context import Call
-from combee.swarm.knowledge import Note, credit, note, open_issue, read, recall, search_notes, update_issue, who_knows
-from combee.swarm.mail import About, post, send
-from combee.swarm.structure import propose
+from combee.swarm.knowledge import (
+    Document,
+    Issue,
+    Note,
+    close_issue,
+    credit,
+    is_secret,
+    issues,
+    lease,
+    note,
+    open_issue,
+    reader_of,
+    recall,
+    release,
+    search_notes,
+    take_issue,
+    who_knows,
+)
+from combee.swarm.mail import About, key_of, post, send
+from combee.swarm.repository import ConflictError
+from combee.swarm.state import SwarmState
 from combee.swarm.turn import Turn
-from combee.swarm.world import row_number
+from combee.swarm.world import AgentRow, row_number
 
-__all__ = ["TOOLS", "TOOL_SPECS", "perform"]
+__all__ = ["TOOLS", "Tool", "offered", "perform"]
 
 READ_AT_ONCE = 1_000
 """Most documents that one use of a tool reads."""
 
+LISTED = 100
+"""Most lines that a list shows."""
+
+LEASE = 900.0
+"""Seconds that a path is leased for, unless another time is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool: how agents see it, and the function that does it and returns what it says.
+
+    The function is given the turn, a key that is the same whenever this use is tried again, and the arguments, all
+    text. Copies of agents are not offered tools that write.
+    """
+
+    spec: ToolSpec
+    function: Callable[..., str]
+    writes: bool = False
+
 
 def _ask(turn: Turn, key: str, to: str = "", question: str = "", subject: str = "") -> str:
-    number = turn.state.ask(turn.agent.name, question, to=to, subject=subject, key=key, cause=turn.cause)
-    return f"Asked (question {number}); the answer will come as a message." if number else "Nobody can be asked."
+    sent = turn.state.put(turn.agent.name, question, to=to, subject=subject, key=key, cause=turn.cause)
+    return "Asked; the answer will come as a message." if sent.id else f"Nobody can be asked: {sent.refused}."
 
 
 def _tell(turn: Turn, key: str, to: str, text: str) -> str:
+    if not turn.state.structure.allows(turn.agent.origin, to):
+        return f"Not sent: the structure lets you reach {to} by a question only."
     sent = send(
         turn.state.world, key=key, kind="tell", sender=turn.agent.name, recipient=to, body=text,
         about=About(cause=turn.cause), hop_limit=turn.state.limits.hop_limit,
@@ -35,11 +80,30 @@ def _tell(turn: Turn, key: str, to: str, text: str) -> str:
 
 
 def _post(turn: Turn, key: str, channel: str, text: str) -> str:
+    if turn.agent.origin not in _members(turn, channel):
+        return f"error: you are no member of {channel}"
     sent = post(
         turn.state.world, channel, key=key, sender=turn.agent.name, body=text, cause=turn.cause,
         hop_limit=turn.state.limits.hop_limit,
     )  # fmt: skip
     return f"Posted to {sum(not one.refused for one in sent)}."
+
+
+def _members(turn: Turn, channel: str) -> list[str]:
+    return [str(row[0]) for row in turn.state.world.rows("SELECT agent FROM members WHERE channel = ?", channel)]
+
+
+def _peers(turn: Turn, key: str) -> str:
+    world, own = turn.state.world, turn.agent.origin
+    rows = [one for one in world.agents() if one.mode in {"fork", "serial"} and one.state == "live" and one.name != own]
+    return _listed(f"{one.name} ({one_line(one.role)})" for one in rows) or "You are alone."
+
+
+def _listed(lines: Iterable[str]) -> str:
+    """Return the first lines of a list, and how many more there are."""
+    found = list(lines)
+    more = [f"... and {len(found) - LISTED} more"] if len(found) > LISTED else []
+    return "\n".join([*found[:LISTED], *more])
 
 
 def _find(turn: Turn, key: str, subject: str) -> str:
@@ -48,20 +112,45 @@ def _find(turn: Turn, key: str, subject: str) -> str:
     return "\n".join(lines) or "Nobody has read it."
 
 
-def _read(turn: Turn, key: str, path: str) -> str:
+def _documents(turn: Turn, key: str, folder: str = "") -> str:
+    return _listed(path for path in turn.state.paths(turn.agent) if path.startswith(folder)) or "There are none."
+
+
+def _document(turn: Turn, path: str) -> Document | None:
+    """Return a document that the agent may read, or None where there is none.
+
+    Raises:
+        UsageError: It is not for this agent, or keeps secrets, which no agent reads.
+    """
+    if is_secret(path):
+        raise UsageError(f"{path} may hold keys or passwords; no agent reads or writes it")
+    if not reader_of(turn.state.world, turn.agent)(path):
+        raise UsageError(f"{path} is not for you to read")
+    return turn.state.document(path)
+
+
+def _read(turn: Turn, key: str, path: str, lines: str = "") -> str:
     """Return documents, one a line when several are named by `first..last`; the directory learns of it."""
     texts = []
     paths = _paths(path)
     if len(paths) > READ_AT_ONCE:
         return f"error: at most {READ_AT_ONCE} documents are read at once"
     for one in paths:
-        document = turn.state.document(one)
+        document = _document(turn, one)
         if document is None:
             texts.append(f"error: there is no document {one}")
             continue
         credit(turn.state.world, turn.agent.name, turn.agent.incarnation, one, str(document.version))
-        texts.append(document.body)
+        texts.append(_part(document.body, lines) if lines else document.body)
     return "\n".join(texts)
+
+
+def _part(text: str, lines: str) -> str:
+    """Return some lines of a text, `20..40` or `20`, counted from 1."""
+    first, dots, last = lines.partition("..")
+    if not first.isdecimal() or (dots and not last.isdecimal()) or len(lines) > 20:
+        raise UsageError(f"{lines!r} are no lines; say which, like 1..40")
+    return "\n".join(text.split("\n")[max(0, int(first) - 1) : int(last if dots else first)])
 
 
 def _paths(path: str) -> Sequence[str]:
@@ -75,14 +164,53 @@ def _paths(path: str) -> Sequence[str]:
 
 
 def _write(turn: Turn, key: str, path: str, text: str) -> str:
-    version = turn.state.write(path, text, turn.agent.name)
-    credit(turn.state.world, turn.agent.name, turn.agent.incarnation, path, str(version))
+    world, agent = turn.state.world, turn.agent
+    sql = "SELECT version FROM reads WHERE agent = ? AND incarnation = ? AND subject = ?"
+    row = world.one(sql, agent.name, agent.incarnation, path)
+    _document(turn, path)  # who may not read it may not write it
+    return _written(turn, path, text, str(row[0]) if row else "")
+
+
+def _edit(turn: Turn, key: str, path: str, old: str, new: str) -> str:
+    document = _document(turn, path)
+    if document is None:
+        return f"error: there is no document {path}"
+    if (times := document.body.count(old) if old else 0) != 1:
+        where = f"stands there {times} times; name more around it" if times else "is not there as you wrote it"
+        return f"error: the old text {where}. {path} is at version {document.version}:\n{document.body}"
+    return _written(turn, path, document.body.replace(old, new), str(document.version))
+
+
+def _written(turn: Turn, path: str, text: str, seen: str) -> str:
+    """Write a document; an agent that is shown another version in a conflict has read that one."""
+    world, agent = turn.state.world, turn.agent
+    try:
+        version = turn.state.write(path, text, agent.name, seen=seen)
+    except ConflictError as error:
+        now = turn.state.document(path)
+        if now is not None:
+            credit(world, agent.name, agent.incarnation, path, str(now.version))
+        return f"error: {error.message}"
+    credit(world, agent.name, agent.incarnation, path, str(version))
     return f"Written as version {version}."
 
 
-def _remember(turn: Turn, key: str, text: str, path: str = "") -> str:
-    document = read(turn.state.world, path) if path else None
-    return note(turn.state.world, turn.agent.name, text, path=path, version=str(document.version) if document else "")
+def _lease(turn: Turn, key: str, path: str, minutes: str = "") -> str:
+    if minutes and not (minutes.isdecimal() and 0 < int(minutes[:6]) <= 1440):
+        return "error: minutes is a whole number from 1 to 1440"
+    other = lease(turn.state.world, path, turn.agent, 60.0 * int(minutes) if minutes else LEASE)
+    return f"error: {other.agent} has leased {other.path}" if other is not None else f"{path} is yours for now."
+
+
+def _release(turn: Turn, key: str, path: str) -> str:
+    return "Released." if release(turn.state.world, path, turn.agent.name) else "error: you have no lease of it"
+
+
+def _remember(turn: Turn, key: str, text: str, path: str = "", readers: str = "") -> str:
+    document = _document(turn, path) if path else None
+    version = str(document.version) if document else ""
+    names = [name.strip() for name in readers.split(",") if name.strip()]
+    return note(turn.state.world, turn.agent.name, text, path=path, version=version, readers=names)
 
 
 def _shown(found: Note) -> str:
@@ -90,21 +218,37 @@ def _shown(found: Note) -> str:
 
 
 def _recall(turn: Turn, key: str, query: str) -> str:
-    """Return a note by its pointer, or the notes that match words best."""
-    found = recall(turn.state.world, query) if query.startswith("note:") else None
+    """Return a note by its pointer, or the notes that match words best: own ones, and those for this agent to read."""
+    own = turn.agent.origin
+    found = recall(turn.state.world, query, own) if query.startswith("note:") else None
     if found is not None:
         return _shown(found)
-    own = turn.agent.origin
     return "\n".join(_shown(one) for one in search_notes(turn.state.world, query, agent=own)) or "No note matches."
 
 
 def _delegate(turn: Turn, key: str, task: str, role: str = "") -> str:
     """Give a task to a fresh agent that answers once and is gone."""
+    agent, limits, root = turn.agent, turn.state.limits, turn.mail.first
+    if agent.depth >= limits.max_depth:
+        return f"error: agents make each other {limits.max_depth} deep at most; do it yourself"
+    made = turn.state.world.one("SELECT count(*) FROM agents WHERE root = ? AND mode = 'once'", root) or (0,)
+    if made[0] >= limits.max_agents:
+        return f"error: {limits.max_agents} agents were made for this question; do it yourself"
+    role = one_line(role) or agent.role
+    turn.state.model(role)  # raises where nobody would answer
     name = turn.state.world.spawn(
-        f"sub-{turn.agent.name}-{turn.mail.id}-{key.split('/')[-2]}", role=role or turn.agent.role,
-        parent=turn.agent.name, mode="once", window=turn.agent.window, key=key,
+        f"sub-{agent.origin}-{hash_json(key)[:8]}", role=role, parent=agent.name, mode="once", window=agent.window,
+        key=key, root=root, depth=agent.depth + 1,
     ).name  # fmt: skip
-    return _ask(turn, f"{key}/task", to=name, question=task)
+    return _ask(turn, key_of(key, "task"), to=name, question=task)
+
+
+def _issues(turn: Turn, key: str) -> str:
+    def line(one: Issue) -> str:
+        held = f" (held by {one.owner})" if one.owner else ""
+        return f"{one.id} {one_line(one.title)}{held}{': ' + one_line(one.body) if one.body else ''}"
+
+    return _listed(map(line, issues(turn.state.world))) or "There are none."
 
 
 def _issue(turn: Turn, key: str, title: str, body: str = "") -> str:
@@ -112,57 +256,66 @@ def _issue(turn: Turn, key: str, title: str, body: str = "") -> str:
 
 
 def _take(turn: Turn, key: str, issue: str) -> str:
-    done = update_issue(turn.state.world, row_number(issue), owner=turn.agent.name)
+    done = take_issue(turn.state.world, row_number(issue), turn.agent.name)
     return "Yours." if done else "It is taken or closed."
 
 
 def _close(turn: Turn, key: str, issue: str) -> str:
-    own = update_issue(turn.state.world, row_number(issue), owner=turn.agent.name, closed=True)
-    return "Closed." if own else "It is not yours."
+    done = close_issue(turn.state.world, row_number(issue), turn.agent.name)
+    return "Closed." if done else "It is not yours: take it first."
 
 
-def _propose(turn: Turn, key: str, edit: str, why: str) -> str:
-    return f"Proposed as version {propose(turn.state.world, edit, author=turn.agent.name, why=why)}."
+def _tool(name: str, function: Callable[..., str], about: str, *optional: str, **parameters: str) -> Tool:
+    spec = ToolSpec(name, about, parameters, frozenset(optional))
+    return Tool(spec, function, name in {"write", "edit", "lease", "release", "remember", "issue", "take", "close"})
 
 
-def _spec(about: str, *optional: str, **parameters: str) -> tuple[str, dict[str, str], frozenset[str]]:
-    return about, parameters, frozenset(optional)
+TOOLS: tuple[Tool, ...] = (
+    _tool("ask", _ask, "Ask an agent. Without `to`, whoever knows the subject best is asked.", "to", "subject",
+          question="the question, complete in itself", to="name of an agent", subject="path that it is about"),
+    _tool("tell", _tell, "Send news that needs no answer.", to="name of an agent", text="what to say"),
+    _tool("post", _post, "Tell all members of a channel.", channel="its name", text="what to say"),
+    _tool("peers", _peers, "List the other agents."),
+    _tool("find", _find, "Say who has read a document or folder.", subject="path; a folder ends in /"),
+    _tool("documents", _documents, "List documents.", "folder", folder="what their paths begin with"),
+    _tool("read", _read, "Read a document.", "lines", path="its path; a/0001..0009 reads several",
+          lines="which of its lines, like 1..40"),
+    _tool("write", _write, "Write a document anew; read it first where it is there.", path="its path",
+          text="the whole text"),
+    _tool("edit", _edit, "Change a part of a document.", path="its path", old="a text that stands in it once",
+          new="what stands there instead"),
+    _tool("lease", _lease, "Keep a path for yourself while you work on it; others cannot write it.", "minutes",
+          path="its path; a folder ends in /", minutes="for how long (15)"),
+    _tool("release", _release, "Let a path go that you leased.", path="its path"),
+    _tool("remember", _remember, "Keep a note on disk.", "path", "readers", text="the note",
+          path="document that it was taken from", readers="who may recall it too: names with commas, or all"),
+    _tool("recall", _recall, "Find notes.", query="a pointer (note:7) or words"),
+    _tool("delegate", _delegate, "Give a task to a fresh agent that answers once and is gone.", "role",
+          task="the task, complete in itself", role="its role"),
+    _tool("issues", _issues, "List open issues."),
+    _tool("issue", _issue, "Open an issue.", "body", title="one line", body="more"),
+    _tool("take", _take, "Take an open issue.", issue="its number"),
+    _tool("close", _close, "Close an issue that you took.", issue="its number"),
+)  # fmt: skip
 
 
-_Tool = Callable[..., str]
-TOOLS: dict[str, tuple[_Tool, ToolSpec, bool]] = {
-    name: (function, ToolSpec(name, spec[0], spec[1], spec[2]), writes)
-    for name, function, writes, spec in (
-        ("ask", _ask, False, _spec(
-            "Ask an agent. Without `to`, whoever knows the subject best is asked.", "to", "subject",
-            question="the question, complete in itself", to="name of an agent", subject="path that it is about")),
-        ("tell", _tell, False, _spec("Send news that needs no answer.", to="name of an agent", text="what to say")),
-        ("post", _post, False, _spec("Tell all members of a channel.", channel="its name", text="what to say")),
-        ("find", _find, False, _spec("Say who has read a document or folder.", subject="path; a folder ends in /")),
-        ("read", _read, False, _spec("Read a document.", path="its path; a/0001..0009 reads several")),
-        ("write", _write, True, _spec("Write a document.", path="its path", text="the whole text")),
-        ("remember", _remember, True, _spec(
-            "Keep a note on disk.", "path", text="the note", path="document that it was taken from")),
-        ("recall", _recall, False, _spec("Find your notes.", query="a pointer (note:7) or words")),
-        ("delegate", _delegate, False, _spec(
-            "Give a task to a fresh agent that answers once and is gone.", "role", task="the task, complete in itself",
-            role="its role")),
-        ("issue", _issue, True, _spec("Open an issue.", "body", title="one line", body="more")),
-        ("take", _take, True, _spec("Take an open issue.", issue="its number")),
-        ("close", _close, True, _spec("Close an issue of yours.", issue="its number")),
-        ("propose", _propose, True, _spec(
-            "Propose a change of roles and edges.", edit="JSON of the edit", why="what should get better")),
-    )
-}  # fmt: skip
-TOOL_SPECS: tuple[ToolSpec, ...] = tuple(spec for _, spec, _ in TOOLS.values())
+def offered(state: SwarmState, agent: AgentRow, tools: Sequence[Tool]) -> list[ToolSpec]:
+    """Return the tools that can work for an agent as it is."""
+    idle = set()
+    if agent.depth >= state.limits.max_depth:
+        idle.add("delegate")
+    if state.world.one("SELECT 1 FROM members WHERE agent = ?", agent.origin) is None:
+        idle.add("post")
+    copy = agent.fork_of is not None
+    return [tool.spec for tool in tools if not (tool.writes and copy) and tool.spec.name not in idle]
 
 
-def perform(turn: Turn, call: Call, number: int) -> str:
+def perform(turn: Turn, call: Call, number: int, tools: Mapping[str, Tool]) -> str:
     """Use a tool and return what it says. What is wrong with a call is said to the agent; it stops nothing."""
-    if call.name not in TOOLS:
+    if call.name not in tools:
         return f"error: there is no tool {call.name!r}"
-    function, spec, writes = TOOLS[call.name]
-    if writes and turn.agent.fork_of is not None:
+    tool = tools[call.name]
+    if tool.writes and turn.agent.fork_of is not None:
         return "error: a copy made to answer a question changes nothing; put it into the answer"
     try:
         arguments = json.loads(call.arguments or "{}")
@@ -170,13 +323,13 @@ def perform(turn: Turn, call: Call, number: int) -> str:
         return "error: the arguments are not JSON"
     if not isinstance(arguments, dict):
         return "error: the arguments are not an object"
-    unknown = sorted(set(arguments) - set(spec.parameters))
-    missing = sorted(set(spec.parameters) - spec.optional - set(arguments))
+    unknown = sorted(set(arguments) - set(tool.spec.parameters))
+    missing = sorted(set(tool.spec.parameters) - tool.spec.optional - set(arguments))
     if unknown or missing:
         return f"error: unknown arguments {unknown}, missing {missing}"
-    key = f"{turn.agent.name}#{turn.agent.incarnation}/{turn.mail.id}/{turn.step}.{number}/{call.name}"
+    key = key_of(turn.mail.key, f"{turn.step}.{number}", call.name)
     try:
         with turn.state.world.step():
-            return function(turn, key, **{name: clean_text(str(value)) for name, value in arguments.items()})
+            return tool.function(turn, key, **{name: clean_text(str(value)) for name, value in arguments.items()})
     except CombeeError as error:
         return f"error: {error.message}"

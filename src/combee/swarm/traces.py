@@ -39,7 +39,7 @@ def _trace(world: World, agent: AgentRow, failure: str | None) -> Trace | None:
     outcome = (
         Outcome(success=False, detail=failure) if failure else Outcome(success=True, claimed=True) if done else None
     )
-    meta = {"agent": agent.name, "role": agent.role, "incarnation": str(agent.incarnation)}
+    meta = {"format": "swarm", "agent": agent.name, "role": agent.role, "incarnation": str(agent.incarnation)}
     if agent.fork_of is not None:
         meta["copy_of"] = agent.fork_of
     return Trace(trace_id(task, steps, outcome, agent.name), task, tuple(steps), outcome, meta=meta)
@@ -63,7 +63,7 @@ def question_trace(world: World, number: int, *, name: str, task: str) -> Trace:
     steps = [
         _step(index, entry, agent=None if agent is first else agent.origin) for index, (agent, entry) in enumerate(rows)
     ]
-    meta = {"task_id": name}
+    meta = {"task_id": name, "format": "swarm"}
     if first is not None:
         meta |= {"agent": first.origin, "role": first.role}
     return Trace(name, task, tuple(steps), meta=meta)

@@ -1,6 +1,6 @@
 """A message being handled: the room it needs in its agent's window, the calls it pays for, and how it ends.
 
-It ends with an answer, handed on, failed, or because the agent is full.
+It ends with an answer, handed on, failed, refused because it is too long, or because the agent is full.
 """
 
 from __future__ import annotations
@@ -9,25 +9,28 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Literal
 
 from combee.errors import CallError
 from combee.swarm.agents import FailedReplyError, Reply
-from combee.swarm.briefing import LESSONS, restated
+from combee.swarm.briefing import LESSONS
 from combee.swarm.context import Entry, Window, append, compact
-from combee.swarm.knowledge import credit
 from combee.swarm.ledger import LOST, charge
-from combee.swarm.mail import About, Mail, awaited, finish, send
+from combee.swarm.mail import About, Mail, awaited, finish, key_of, send
 from combee.swarm.state import SwarmState, ask_towards, bounce, report
 from combee.swarm.world import AgentRow
 
-__all__ = ["Turn", "begin_call", "book", "booked_in_any_case", "end", "fail", "full", "make_room", "relay"]
+__all__ = ["NoRoom", "Turn", "begin_call", "book", "booked_in_any_case", "end", "fail", "make_room", "no_room", "relay"]
+
+NoRoom = Literal["", "full", "too long"]
+"""Why something cannot stand in a window: nothing may be taken out, or it would not fit beside what must stay."""
 
 
 @dataclass(slots=True)
 class Turn:
     """A message being handled: by which agent (or copy of it), in which window, for which question.
 
-    `step` counts the replies of this message; it makes the keys of what is done unique. `begun` says how often the
+    `step` counts the replies to this message; it makes the keys of what is done unique. `begun` says how often the
     reply that is under way was begun, by killed processes too; 0 where it is not noted.
     """
 
@@ -45,37 +48,33 @@ class Turn:
         return (self.current or self.mail).id
 
 
-async def make_room(turn: Turn, tokens: int, tail: int = 0, *, lessons: bool = True) -> bool:
-    """Compact until so many tokens fit beside the reserve; the last `tail` entries stay. False: they cannot.
+async def make_room(turn: Turn, tokens: int, tail: int = 0, *, lessons: bool = True) -> NoRoom:
+    """Compact until so many tokens fit beside the reserve; the last `tail` entries stay. Returns why they cannot.
 
     With `lessons`, the view of the playbook that compaction took out is put back where it fits.
     """
-    window, needed = turn.window, tokens + turn.state.limits.reserve
+    state, window, needed = turn.state, turn.window, tokens + turn.state.limits.reserve
     if window.room() >= needed:
-        return True
+        return ""
     split = len(window.entries) - tail
     old, rest = window.entries[:split], window.entries[split:]
-    if not old:
-        return False
-    strategy = turn.state.compaction(turn.agent.role)
+    if not old or needed > window.limit:
+        return "too long"
+    strategy = state.compaction(turn.agent.role)
     if strategy.uses_model:
         begin_call(turn)
     with booked_in_any_case(turn) if strategy.uses_model else nullcontext():
         kept = await strategy.compact(old, window, turn.agent.origin)
     if kept is None:
-        return False
+        return "full"
     if strategy.uses_model:
-        said = Reply("\n".join(entry.text for entry in kept))
-        book(turn, said, "compaction")
-    world, agent = turn.state.world, turn.agent
-    compact(world, agent, window, kept, strategy.name, tail=rest, briefing=restated(world, agent))
-    shown = (
-        next((entry for entry in reversed(old) if entry.kind == LESSONS), None) if lessons and turn.current else None
-    )
+        book(turn, Reply("\n".join(entry.text for entry in kept)), "compaction")
+    compact(state.world, turn.agent, window, kept, strategy.name, tail=rest, briefing=state.briefing(turn.agent))
+    shown = next((one for one in reversed(old) if one.kind == LESSONS), None) if lessons and turn.current else None
     kept_it = shown is not None and any(entry.text == shown.text for entry in window.entries)
     if shown is not None and not kept_it and window.room() >= needed + shown.tokens:
-        append(turn.state.world, turn.agent, window, Entry(shown.role, shown.text, shown.kind))
-    return window.room() >= needed
+        append(state.world, turn.agent, window, Entry(shown.role, shown.text, shown.kind))
+    return "" if window.room() >= needed else "too long"
 
 
 def begin_call(turn: Turn) -> None:
@@ -114,11 +113,12 @@ def booked_in_any_case(turn: Turn) -> Iterator[None]:
 
 def book(turn: Turn, reply: Reply, purpose: str) -> None:
     """Book a reply, and what killed processes may have paid for the same."""
-    world = turn.state.world
-    with world.step():
+    state, mail = turn.state, turn.mail
+    with state.world.step():
         lost = max(0, turn.begun - 1)
-        charge(world, turn.agent, turn.window, turn.mail, reply=reply, purpose=purpose, lost=lost)
+        calls, tokens = charge(state.world, turn.agent, turn.window, mail, reply=reply, purpose=purpose, lost=lost)
         _unmark(turn)
+    state.spend(mail.first, calls, tokens)
 
 
 def _unmark(turn: Turn, keep: int = 0) -> None:
@@ -141,7 +141,7 @@ def end(turn: Turn, text: str) -> None:
     if current is None or awaited(world, agent.name, current.id):
         return
     send(
-        world, key=f"answer/{current.id}", kind="answer", sender=agent.name, recipient=current.sender, body=text,
+        world, key=key_of("answer", current.key), kind="answer", sender=agent.name, recipient=current.sender, body=text,
         about=About(current.subject, thread=current.origin or current.id),
     )  # fmt: skip
     if agent.fork_of is not None:
@@ -166,14 +166,12 @@ def _bring_back(turn: Turn, name: str, current: Mail, text: str) -> None:
         body = f"I was asked: {current.body}\nI answered: {text}"
         limit = 4 * turn.state.limits.digest_tokens
         body = body if len(body) <= limit else body[: limit - 1] + "…"
-        subjects = [(current.subject, "")] if current.subject else []
     else:
         own = [one for one in turn.window.entries if one.row > turn.agent.fork_row and one.kind != LESSONS]
         body = "\n".join(entry.text for entry in own)
-        subjects = world.rows("SELECT subject, version FROM reads WHERE agent = ?", turn.agent.name)
-    for subject, version in subjects:
-        credit(world, origin.name, origin.incarnation, subject, version)
-    send(world, key=f"digest/{current.id}", kind="digest", sender=turn.agent.name, recipient=origin.name, body=body)
+    about = About(current.subject, root=current.first)
+    key = key_of("digest", current.key)
+    send(world, key=key, kind="digest", sender=turn.agent.name, recipient=origin.name, body=body, about=about)
 
 
 def relay(turn: Turn, current: Mail) -> None:
@@ -184,22 +182,22 @@ def relay(turn: Turn, current: Mail) -> None:
         finish(state.world, mail.id, "done")
         if mail.kind == "ask":
             about = About(mail.subject, cause=mail.id)
-            key = f"relay/{mail.id}"
+            key = key_of("relay", mail.key)
             sent = ask_towards(state, current.target, key=key, sender=name, body=mail.body, about=about)
             if sent.refused:
                 report(state, mail, f"{current.target} cannot be reached: {sent.refused}")
             return
         send(
-            state.world, key=f"answer/{current.id}", kind=mail.kind, sender=name, recipient=current.sender,
+            state.world, key=key_of("answer", current.key), kind=mail.kind, sender=name, recipient=current.sender,
             body=mail.body, about=About(mail.subject, thread=current.origin or current.id),
         )  # fmt: skip
 
 
-def fail(turn: Turn, why: str, *, outside: bool = False) -> None:
+def fail(turn: Turn, why: str, *, outside: bool = False, kind: str = "failed") -> None:
     """Report that no answer will come; `outside`: for a reason that says nothing about the agent."""
     with turn.state.world.step():
         turn.state.world.record(
-            "failed", turn.agent.name, why=why, mail=turn.mail.id, outside=outside,
+            kind, turn.agent.name, why=why, mail=turn.mail.id, outside=outside,
             ask=turn.current.id if turn.current is not None else None,
         )  # fmt: skip
         finish(turn.state.world, turn.mail.id, "done")
@@ -208,7 +206,16 @@ def fail(turn: Turn, why: str, *, outside: bool = False) -> None:
         _leave(turn, "failed")
 
 
-def full(turn: Turn) -> None:
+def no_room(turn: Turn, why: NoRoom, tokens: int, what: str) -> None:
+    """End a message for which there is no room: refused by itself, or because its agent takes nothing more."""
+    if why == "too long":
+        most = turn.window.limit - turn.state.limits.reserve
+        fail(turn, f"{what} of {tokens:,} tokens is too long for {turn.agent.origin}, who has {most:,}", kind="refused")
+    else:
+        _full(turn)
+
+
+def _full(turn: Turn) -> None:
     """Report the agent as full and send the question elsewhere. A copy that is full says so of its origin."""
     world, name = turn.state.world, turn.agent.origin
     with world.step():

@@ -37,7 +37,10 @@ class NoWorldError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """An agent as the world knows it; `state` is live, full or dead; `incarnation` counts from 1."""
+    """An agent as the world knows it; `state` is live, full or dead; `incarnation` counts from 1.
+
+    One that another made has the question for whose sake (`root`), and how many made each other before it (`depth`).
+    """
 
     name: str
     role: str
@@ -50,6 +53,8 @@ class AgentRow:
     fork_of: str | None = None
     fork_row: int = 0
     fork_mark: int = 0
+    root: int | None = None
+    depth: int = 0
 
     @property
     def origin(self) -> str:
@@ -67,7 +72,7 @@ class WorldEvent:
     data: dict[str, Any]
 
 
-_AGENT = "name, role, parent, mode, returns, window, state, incarnation, fork_of, fork_row, fork_mark"
+_AGENT = "name, role, parent, mode, returns, window, state, incarnation, fork_of, fork_row, fork_mark, root, depth"
 
 
 def row_number(text: str) -> int:
@@ -80,6 +85,10 @@ def _to_look_at(path: Path) -> sqlite3.Connection:
     try:
         if is_current(connection, path, WORLD):
             return connection
+        if connection.execute("SELECT 1 FROM sqlite_schema").fetchone():  # of an older version
+            connection.close()
+            World.open(path).close()
+            return connect_read_only(path)
         raise NoWorldError(f"nothing is in {path} yet", hint="Start a world with `combee swarm run FILE`.")
     except BaseException:
         connection.close()
@@ -215,6 +224,8 @@ class World:
         window: int = 100_000,
         key: str | None = None,
         fork: tuple[str, int, int] | None = None,
+        root: int | None = None,
+        depth: int = 0,
     ) -> AgentRow:
         """Make an agent, live, with an empty context. The same `key` (default: the name) gives the agent made first.
 
@@ -230,10 +241,10 @@ class World:
                 raise UsageError(f"there is an agent {name!r} already", hint="Choose another name.")
             origin, at_row, mark = fork or (None, 0, 0)
             now = time.time()
-            values = (name, role, parent, key, mode, returns, window, "live", 1, origin, at_row, mark, now)
+            values = (name, role, parent, key, mode, returns, window, "live", 1, origin, at_row, mark, now, root, depth)
             self.run(f"INSERT INTO agents VALUES ({','.join('?' * len(values))})", *values)  # noqa: S608 - only marks
             self.run("INSERT INTO incarnations VALUES (?, 1, ?, NULL, NULL)", name, now)
-        return AgentRow(name, role, parent, mode, returns, window, "live", 1, origin, at_row, mark)
+        return AgentRow(name, role, parent, mode, returns, window, "live", 1, origin, at_row, mark, root, depth)
 
     def agent(self, name: str) -> AgentRow | None:
         """Return an agent, or None."""
@@ -257,6 +268,8 @@ class World:
                 )
                 self.run(sql, time.time(), reason, name, name)
                 self.run("DELETE FROM members WHERE agent = ?", name)
+                self.run("DELETE FROM leases WHERE agent = ?", name)
+                self.run("UPDATE issues SET owner = NULL, until = NULL WHERE owner = ? AND state = 'open'", name)
 
     def revive(self, name: str) -> int:
         """Start the next incarnation of an agent: its name, and an empty context. Mail of the last one is not its."""
@@ -361,6 +374,26 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
             "CREATE TABLE structures (version INTEGER PRIMARY KEY, parent INTEGER, data TEXT NOT NULL,"
             " author TEXT NOT NULL, why TEXT NOT NULL, state TEXT NOT NULL, score REAL, at REAL NOT NULL)"
         ),
+    ),
+    (
+        # `root`: the first message of a chain of causes. `lessons`: what goes with a question, kept when it is sent.
+        "ALTER TABLE mail ADD COLUMN root INTEGER",
+        "ALTER TABLE mail ADD COLUMN lessons TEXT NOT NULL DEFAULT ''",
+        "CREATE TABLE lessons (id TEXT PRIMARY KEY, data TEXT NOT NULL) WITHOUT ROWID",
+        "ALTER TABLE spend ADD COLUMN root INTEGER",
+        "CREATE INDEX spend_root ON spend (root)",
+        "ALTER TABLE agents ADD COLUMN root INTEGER",
+        "ALTER TABLE agents ADD COLUMN depth INTEGER NOT NULL DEFAULT 0",
+        "CREATE INDEX agents_root ON agents (root) WHERE root IS NOT NULL",
+        # `until`: when what is held falls back, in seconds since 1970; NULL: held until it is let go.
+        "ALTER TABLE issues ADD COLUMN until REAL",
+        (
+            "CREATE TABLE leases (path TEXT PRIMARY KEY, agent TEXT NOT NULL, incarnation INTEGER NOT NULL,"
+            " until REAL NOT NULL) WITHOUT ROWID"
+        ),
+        # Who may read: names or roles, one a line; a document that no pattern names is read by all.
+        "ALTER TABLE notes ADD COLUMN readers TEXT NOT NULL DEFAULT ''",
+        "CREATE TABLE readers (pattern TEXT PRIMARY KEY, names TEXT NOT NULL) WITHOUT ROWID",
     ),
 )
 

@@ -27,11 +27,11 @@ USERS: tuple[Users, ...] = get_args(Users)
 
 _WORKSHOP = re.compile(
     r"(?:.*[._/-])?(?:bash|shell|terminal|exec\w*|run_\w*|command\w*|cmd|computer_terminal|apply_patch|str_replace\w*|edit\w*|write\w*|"
-    r"create_file|read_?file|view|open|grep|glob|ls|search_(?:dir|file)|notebook\w*|multiedit|cell|python|ipython\w*|git\w*|pytest|"
+    r"create_file|read(?:_?file)?|view|open|grep|glob|ls|search_(?:dir|file)|notebook\w*|multiedit|cell|python|ipython\w*|git\w*|pytest|"
     r"swe_agent_action|submit|todo\w*|local_shell)(?:[._/-].*)?\Z",
     re.IGNORECASE,
 )
-_GRADED = frozenset({"harbor", "terminal_bench", "swe_agent", "mini_swe_agent", "inspect_ai"})
+_GRADED = frozenset({"harbor", "terminal_bench", "swe_agent", "mini_swe_agent", "inspect_ai", "swarm"})
 _SERVICE = re.compile(
     r"\b(?:customer (?:service|support|care)|support agent|service agent|call cent(?:er|re)|help ?desk agent|concierge|"
     r"human agent|transfer to (?:a )?human|loyalty|refunds?|reservations?|bookings?|orders? (?:id|number)|membership|"
