@@ -1,7 +1,7 @@
 """The limiter against limits that it does not know, over real HTTP: calls, seconds, share of the ideal, 429s, lost.
 
 A server in a process of its own plays each rule; the ideal is what its rule allows. Beside Combee: the openai SDK with
-its own back-off (20 tries, all calls at once), and Inspect AI with adaptive connections where it is installed.
+its own back-off (20 retries, 100 calls at once), and Inspect AI with adaptive connections where it is installed.
 """
 
 from __future__ import annotations
@@ -173,7 +173,13 @@ async def with_openai(url: str, work: Callable[[Ask], Awaitable[None]]) -> None:
 
     client = openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=20)
     messages: list[Any] = [{"role": "user", "content": "question"}]
-    await work(lambda: client.chat.completions.create(model="m", messages=messages, max_tokens=64))
+    at_once = asyncio.Semaphore(100)
+
+    async def ask() -> object:
+        async with at_once:
+            return await client.chat.completions.create(model="m", messages=messages, max_tokens=64)
+
+    await work(ask)
     await client.close()
 
 

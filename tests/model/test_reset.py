@@ -66,9 +66,12 @@ async def test_a_window_that_says_in_its_fields_when_it_ends_is_not_asked_before
     engine = Engine(limiter=Limiter(2), retry=RetryPolicy(backoff=0, max_tries=4))
     async with OpenAIModel(model="any", endpoint=endpoint, engine=engine) as model:
         task = asyncio.ensure_future(model.complete(Request((Message("user", "x"),))))
-        while not engine.limiter.is_blocked:
+        for _ in range(2000):
+            if engine.limiter.is_blocked:
+                break
             await asyncio.sleep(0.01)
         asked = len(server.requests)
         await asyncio.sleep(0.3)  # a probe would come after a tenth of a second
         task.cancel()
+    assert engine.limiter.is_blocked
     assert len(server.requests) == asked
