@@ -144,8 +144,11 @@ class Engine:
 
     async def _slot(self, tokens: int, *, again: bool) -> Ticket:
         """Wait for a slot, no longer than the run may last."""
+        left = self.budget.seconds_left()
+        if left is None:
+            return await self.limiter.acquire(tokens, again=again, check=self._check_stopped)
         try:
-            async with asyncio.timeout(self.budget.seconds_left()):
+            async with asyncio.timeout(left):
                 return await self.limiter.acquire(tokens, again=again, check=self._check_stopped)
         except TimeoutError:
             raise BudgetError(
