@@ -88,14 +88,7 @@ async def learn(
     runner = runner if runner is not None else LocalRunner(config.concurrency)
     book = start if start is not None else Playbook()
     judge = judge if judge is not None else Judge(enabled=bool(config.guard), watch=config.guard == "watch")
-    refuse_another_run(
-        journal,
-        samples,
-        config,
-        parts=(sample_map, curator),
-        start=book,
-        find_secrets=judge.limits.find_secrets,
-    )
+    refuse_another_run(journal, samples, config, (sample_map, curator), book, find_secrets=judge.limits.find_secrets)
     judge.begin(book)
     recorder = Recorder(config, journal, observe)
     run = "" if journal is None else journal.path.parent.name
@@ -248,7 +241,7 @@ class _Loop(Generic[S]):
             await collector.enough()
         if not self.reducer.leafwise:
             return None
-        async with aclosing(collector.stream() if early else collector.taken_in()) as source:
+        async with aclosing(collector.stream(early=early)) as source:
             quorum = collector.quorum if early else 1.0
             return await self.reducer.read_early(source, collector.names, self.book, scope, quorum=quorum)
 

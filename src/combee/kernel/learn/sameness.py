@@ -32,9 +32,9 @@ def refuse_another_run(
     journal: Journal | None,
     samples: Sequence[Sample],
     config: LearnConfig,
-    *,
     parts: tuple[object, Curator],
     start: Playbook,
+    *,
     find_secrets: FindSecrets = no_secrets,
 ) -> None:
     """Note in a journal what its run begins with, or compare it with what it began with. `parts`: the map, the curator.
