@@ -14,7 +14,7 @@ from combee.kernel.playbook import Playbook, from_json, load, save, tokens
 from combee.run.findings import Findings, findings_of
 from combee.run.folders import JOURNAL, has_results
 from combee.run.mending import how_to_go_on
-from combee.run.methods import Display, method_of
+from combee.run.methods import RunDisplay, method_of
 from combee.run.spec import SPEC_KEY, Prepared
 from combee.run.spent import maybe_paid, spent
 from combee.run.words import typed
@@ -46,7 +46,7 @@ class Interrupted(KeyboardInterrupt):
         """How it goes on."""
 
 
-def execute(prepared: Prepared, folder: Path, display: Display) -> Finished:
+def execute(prepared: Prepared, folder: Path, display: RunDisplay) -> Finished:
     """Learn in `folder`; the same call on a folder that holds a part of the run goes on with it.
 
     Raises:
