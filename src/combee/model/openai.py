@@ -132,7 +132,9 @@ class OpenAIModel:
 
     async def complete(self, request: Request) -> Response:
         """Return a usable reply; see `Engine.complete` for what it raises."""
-        return await self.engine.complete(request, self._send, model=self._model, price=self.price)
+        return await self.engine.complete(
+            request, self._send, model=self._model, price=self.price, where=self.endpoint.host
+        )
 
     async def _send(self, request: Request) -> Response | Fault:
         """Make one attempt."""
