@@ -56,7 +56,7 @@ def test_a_module_imports_only_its_own_package_and_lower_floors(path: Path) -> N
 SATELLITES = {"traces", "gepa", "swarm"}
 
 
-@pytest.mark.parametrize("room", ["kernel", "run", "cli"])
+@pytest.mark.parametrize("room", ["kernel", "run", "terminal", "cli"])
 def test_satellites_are_known_by_their_entry_points_only(room: str) -> None:
     modules = [path for path in MODULES if package_of(path) == room]
     assert modules
