@@ -13,7 +13,7 @@ import pytest
 
 from combee.cli import run
 from combee.cli.learn import learn_command
-from combee.run.methods import Method
+from combee.run.methods import LearningMethod
 from combee.run.settings import Settings
 
 MODEL = "--model m --base-url http://127.0.0.1:9/v1"
@@ -99,11 +99,14 @@ def test_a_setting_of_the_file_that_does_nothing_is_said_and_the_run_goes_on(
     Path("combee.toml").write_text("[learn]\nmax_items = 8\n", encoding="utf-8")
     assert run([*FEW, "--aggregate", "naive"]) == 0
     assert "note: learn.max_items (combee.toml:2) does nothing with aggregate naive" in capsys.readouterr().err
+    Path("combee.toml").write_text('[learn]\nmax_items = 8\naggregate = "naive"\n', encoding="utf-8")
+    assert run([*FEW]) == 2
+    assert "learn.max_items (combee.toml:2) does nothing with aggregate naive" in capsys.readouterr().err
 
 
 def test_what_is_said_to_do_nothing_is_a_setting() -> None:
     naive = Settings().over({"learn": {"aggregate": "naive", "guard": False}})
-    for key in Method().unused(naive):
+    for key in LearningMethod().unused(naive):
         table, _, name = key.partition(".")
         assert name in Settings.model_fields[table].default.__class__.model_fields, key
 

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from typing import Any
 
 import pytest
 
 from combee.errors import BudgetError, CallError, CallErrorKind
-from combee.model import Budget, Engine, Limiter, Message, OpenAIModel, Price, Request, RetryPolicy, find_json
+from combee.model import (
+    Budget,
+    Engine,
+    Limiter,
+    Message,
+    OpenAIModel,
+    Price,
+    Request,
+    RetryPolicy,
+    StoppedError,
+    find_json,
+)
 from combee.model.doctor import check_endpoint
 from combee.model.mock import PROVIDERS, MockConfig, MockServer
 from combee.model.mock.providers import THOUGHT
@@ -202,6 +214,18 @@ async def test_a_wait_beyond_the_minutes_that_are_left_ends_the_calls_at_once(wa
     assert len(server.requests) <= 8
 
 
+async def test_a_wait_of_years_stops_the_run_at_once(serve: Any) -> None:
+    said = b'{"error": {"message": "slow down"}}'
+    head = f"HTTP/1.1 429 No\r\nRetry-After: 99999999\r\nContent-Length: {len(said)}\r\n\r\n".encode()
+    server = await serve(lambda _: [head + said])
+    engine = Engine(limiter=Limiter(4))
+    async with OpenAIModel(f"http://127.0.0.1:{server.port}/v1", "m", None, engine=engine) as model:
+        calls = (model.complete(request(item)) for item in range(30))
+        ended = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 10)
+    assert all(isinstance(error, StoppedError) and "1,157 days" in str(error) for error in ended)
+    assert len(server.requests) <= 8
+
+
 async def test_a_long_wait_is_said_once_when_it_begins(serve: Any, caplog: pytest.LogCaptureFixture) -> None:
     said = b'{"error": {"message": "slow down"}}'
     head = f"HTTP/1.1 429 No\r\nRetry-After: 120\r\nContent-Length: {len(said)}\r\n\r\n".encode()
@@ -213,3 +237,18 @@ async def test_a_long_wait_is_said_once_when_it_begins(serve: Any, caplog: pytes
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
     assert [record.getMessage().count("waiting 2 min") for record in caplog.records] == [1]
+
+
+async def test_a_limit_in_money_holds_where_thinking_is_billed_beside_what_was_asked_for(serve: Any) -> None:
+    usage = {"prompt_tokens": 1_000, "completion_tokens": 100, "total_tokens": 21_100}
+    body = {"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}], "usage": usage}
+    raw = json.dumps(body).encode()
+    server = await serve(lambda _: [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(raw), raw)])
+    engine = Engine(limiter=Limiter(2), budget=Budget(max_cost=0.1))
+    url = f"http://127.0.0.1:{server.port}/v1"
+    async with OpenAIModel(url, "m", None, engine=engine, price=Price(0, 1)) as model:
+        calls = (model.complete(Request((Message("user", "hi"),), max_tokens=256)) for _ in range(30))
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(isinstance(error, BudgetError) for error in ended) >= 25
+    assert engine.ledger.total.completion == 20_100 * len(server.requests)
+    assert engine.budget.cost <= 0.1

@@ -27,7 +27,7 @@ from combee.kernel.playbook import (
     says,
     tokens,
 )
-from combee.model import Model
+from combee.model import ChatModel
 from combee.model.answer_text import why_unusable
 from combee.model.asking import as_text, ask, model_print
 from combee.model.settings import CallOptions
@@ -51,7 +51,7 @@ class AceCurator:
 
     def __init__(
         self,
-        model: Model,
+        model: ChatModel,
         *,
         prompts: Prompts | None = None,
         options: CallOptions | None = None,

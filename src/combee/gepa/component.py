@@ -30,7 +30,7 @@ from combee.kernel.learn.codec import delta_to_json
 from combee.kernel.learn.judge import guard_event
 from combee.kernel.playbook import Add, Applied, Delta, Playbook, apply, count_tokens, distinct_terms, to_text, tokens
 from combee.kernel.runner import LocalRunner
-from combee.model import Model, StoppedError
+from combee.model import ChatModel, StoppedError
 
 __all__ = ["AttemptScope", "ComponentWork", "Judged", "Learned", "judge_text", "learn_component"]
 
@@ -117,7 +117,9 @@ class Learned(Generic[D]):
         }
 
 
-async def learn_component(work: ComponentWork, model: Model, options: ReflectionOptions, judge: Judge) -> Learned[Any]:
+async def learn_component(
+    work: ComponentWork, model: ChatModel, options: ReflectionOptions, judge: Judge
+) -> Learned[Any]:
     """Return the new text of one component. Where the guard refuses it, the old text stands in it.
 
     Raises:

@@ -16,11 +16,11 @@ from combee.model.limiter import Limiter, LimiterState
 from combee.model.outcome import RULES, Fault, Rule, StoppedError
 from combee.model.prices import Price, find_price, parse_price
 from combee.model.structured import complete_json, find_json, parse_json
-from combee.model.types import FinishReason, Message, Model, Request, Response, Timing, Usage
+from combee.model.types import ChatModel, FinishReason, Message, Request, Response, Timing, Usage
 
 if TYPE_CHECKING:
     from combee.model.clients import Client, Models, RoleModel, open_models
-    from combee.model.doctor import Check, EndpointReport, check_endpoint
+    from combee.model.doctor import EndpointCheck, EndpointReport, check_endpoint
     from combee.model.endpoint import Endpoint
     from combee.model.estimate import Estimate, Phase, Workload, estimate_learning, estimate_phases
     from combee.model.http import Timeouts
@@ -35,9 +35,10 @@ __all__ = [
     "CallRow",
     "CallableModel",
     "Capabilities",
-    "Check",
+    "ChatModel",
     "Client",
     "Endpoint",
+    "EndpointCheck",
     "EndpointReport",
     "Engine",
     "Estimate",
@@ -48,7 +49,6 @@ __all__ = [
     "LimiterState",
     "LocalModel",
     "Message",
-    "Model",
     "ModelSettings",
     "Models",
     "OpenAIModel",
@@ -81,7 +81,7 @@ _LAZY = {
     **dict.fromkeys(("Client", "Models", "RoleModel", "open_models"), "combee.model.clients"),
     **dict.fromkeys(("CallOptions", "ModelSettings"), "combee.model.settings"),
     **dict.fromkeys(("Estimate", "Phase", "Workload", "estimate_phases", "estimate_learning"), "combee.model.estimate"),
-    "Check": "combee.model.doctor",
+    "EndpointCheck": "combee.model.doctor",
     "EndpointReport": "combee.model.doctor",
     "LocalModel": "combee.model.local",
     "check_endpoint": "combee.model.doctor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import ClassVar, Protocol, cast
@@ -9,7 +10,7 @@ from typing import ClassVar, Protocol, cast
 from combee.errors import CombeeError, UsageError, did_you_mean
 from combee.kernel.aggregate import UNUSED
 from combee.kernel.journal import Journal
-from combee.kernel.learn import Event, LearnResult, LiveTasks, learn
+from combee.kernel.learn import Event, LearnResult, learn
 from combee.kernel.learn.trace import Trace
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import run_sync
@@ -18,12 +19,12 @@ from combee.run.estimates import Forecast, check_budget, forecast_run, work_on
 from combee.run.folders import JOURNAL
 from combee.run.plugins import METHODS, load, offered
 from combee.run.settings import Settings
-from combee.run.spec import Prepared, held_out, judge_of, load_tasks, make_agent
+from combee.run.spec import Prepared, connect, load_tasks
 
 __all__ = [
     "RECORDED",
-    "Display",
-    "Method",
+    "LearningMethod",
+    "RunDisplay",
     "Say",
     "forecast",
     "introduce",
@@ -42,7 +43,7 @@ RECORDED = "recorded"
 """The method for settings that name recorded runs (`tasks.traces`) in place of tasks."""
 
 
-class Display(Protocol):
+class RunDisplay(Protocol):
     """Shows a run while it is at work."""
 
     def observe(self, event: Event) -> None:
@@ -55,7 +56,7 @@ class Display(Protocol):
         """Leave the screen tidy."""
 
 
-class Method:
+class LearningMethod:
     """A way of learning. This one is the kernel's loop over tasks: answer, reflect, aggregate, curate.
 
     Others are subclasses that packages offer under the entry point group `combee.methods`; each is made without
@@ -91,12 +92,12 @@ class Method:
         """Return what the run would take; nothing is called. Raises `UsageError` for what cannot be used."""
         return forecast_run(spec, work_on(spec, load_tasks(spec)))
 
-    def prepare(self, spec: Settings, folder: Path | None, say: Say) -> Prepared:
+    def prepare(self, spec: Settings, folder: Path, say: Say) -> Prepared:
         """Load, check and connect all parts of a run; nothing is paid, and nothing written but into its folder.
 
         Args:
             spec: The settings.
-            folder: Where the run lies: a new one holds no journal yet (`is_new`). None: its tasks are only scored.
+            folder: Where the run lies: a new one holds no journal yet (`is_new`).
             say: Takes sentences for whoever waits.
 
         Raises:
@@ -108,7 +109,7 @@ class Method:
             introduce(prepared, say)
         return prepared
 
-    def learn(self, prepared: Prepared, start: Playbook | None, journal: Journal, display: Display) -> LearnResult:
+    def learn(self, prepared: Prepared, start: Playbook | None, journal: Journal, display: RunDisplay) -> LearnResult:
         """Learn; with a journal that holds a part of the run, go on with it.
 
         Args:
@@ -120,7 +121,15 @@ class Method:
         Raises:
             RunError: Nothing could be worked on, or going on is pointless; what was learned is kept.
         """
-        return run_loop(prepared, start, journal, display)
+        return run_sync(run_loop(prepared, start, journal, display))
+
+    async def alearn(
+        self, prepared: Prepared, start: Playbook | None, journal: Journal, display: RunDisplay
+    ) -> LearnResult:
+        """Learn in the event loop that runs; see `learn`. Where only that is a method's own, it runs in a thread."""
+        if type(self).learn is not LearningMethod.learn:
+            return await asyncio.to_thread(self.learn, prepared, start, journal, display)
+        return await run_loop(prepared, start, journal, display)
 
     def recorded(self, folder: Path, names: Collection[str]) -> Mapping[str, Trace]:
         """Return those of the named recorded runs that a run keeps in its folder; one on tasks keeps none."""
@@ -129,41 +138,33 @@ class Method:
 
 def prepare_tasks(spec: Settings) -> Prepared:
     """Load the tasks of a run, make its agent and its guard. Raises `UsageError` for what cannot be used."""
-    config = spec.learn_config()
     tasks = load_tasks(spec)
     if not tasks.train:
         raise UsageError(f"{tasks.name} has no training tasks.", hint="Give more rows, or another split.")
-    agent = make_agent(spec)
-    sample_map = LiveTasks(agent.generator, agent.reflector, tasks.scorer, config.view_tokens)
-    judge = judge_of(spec, config, held_out(tasks))
-    prepared = Prepared(spec, tasks, agent, config, sample_map, judge, tasks.train, tasks.digest())
-    if config.guard_validate:
+    prepared = connect(spec, tasks)
+    if prepared.config.guard_validate:
         if not tasks.val:
             raise UsageError("guard_validate needs validation tasks.", hint="Give --val, or a folder with a val file.")
-        judge.validate = prepared.validate
+        prepared.judge.validate = prepared.validate
     return prepared
 
 
-def run_loop(prepared: Prepared, start: Playbook | None, journal: Journal, display: Display) -> LearnResult:
+async def run_loop(prepared: Prepared, start: Playbook | None, journal: Journal, display: RunDisplay) -> LearnResult:
     """Run the kernel's loop over what was prepared. Raises what `combee.kernel.learn.learn` raises."""
-
-    async def work() -> LearnResult:
-        try:
-            return await learn(
-                prepared.samples,
-                prepared.sample_map,
-                prepared.agent.curator,
-                config=prepared.config,
-                start=start,
-                validate=prepared.validate if prepared.tasks.val else None,
-                judge=prepared.judge,
-                journal=journal,
-                observe=display.observe,
-            )
-        finally:
-            await prepared.agent.aclose()
-
-    return run_sync(work())
+    try:
+        return await learn(
+            prepared.samples,
+            prepared.sample_map,
+            prepared.agent.curator,
+            config=prepared.config,
+            start=start,
+            validate=prepared.validate if prepared.tasks.val else None,
+            judge=prepared.judge,
+            journal=journal,
+            observe=display.observe,
+        )
+    finally:
+        await prepared.agent.aclose()
 
 
 def methods() -> list[str]:
@@ -171,7 +172,7 @@ def methods() -> list[str]:
     return ["ace", *(name for name in offered(METHODS) if name != RECORDED)]
 
 
-def method_of(spec: Settings) -> Method:
+def method_of(spec: Settings) -> LearningMethod:
     """Return the method that the settings name.
 
     Raises:
@@ -181,18 +182,20 @@ def method_of(spec: Settings) -> Method:
     offers = offered(METHODS)
     if name != "ace" and name not in offers:
         raise UsageError(f"There is no method {name!r}.", hint=did_you_mean(name, methods()))
-    return Method() if name == "ace" else cast("type[Method]", load(offers[name]))()
+    return LearningMethod() if name == "ace" else cast("type[LearningMethod]", load(offers[name]))()
 
 
-def _refuse_unused(spec: Settings, method: Method, say: Say) -> None:
+def _refuse_unused(spec: Settings, method: LearningMethod, say: Say) -> None:
     """Refuse a setting that was given for this run and does nothing in it; of one that a file holds, say so."""
     for key, why in method.unused(spec).items():
         place = tuple(key.split("."))
         layer = spec.layer_of(*place)
         if layer is None or not layer.origin or layer.origin.startswith("$"):
             continue
-        if layer.text is None:
-            name = layer.origin if layer.origin.startswith("--") else f"{layer.origin}: {key}"
+        # A baseline that is tried by an option leaves the file as it is; a file that says both is a mistake.
+        both = layer is spec.layer_of("learn", "aggregate") and place[0] == "learn"
+        if layer.text is None or (both and place[1] in UNUSED[spec.learn_config().aggregate]):
+            name = layer.origin if layer.origin.startswith("--") else f"{key} ({spec.origin(*place)})"
             raise UsageError(f"{name} does nothing {why}.", hint="Leave it out, or change the other setting.")
         if place[0] not in {"model", "budget"}:  # a file may describe a model that this run does without
             say(f"note: {key} ({spec.origin(*place)}) does nothing {why}")
@@ -205,8 +208,8 @@ def forecast(spec: Settings, say: Say = lambda sentence: None) -> Forecast:
     return method.forecast(with_calibration(spec, method.least_items)[0])
 
 
-def prepare(spec: Settings, folder: Path | None = None, say: Say = lambda sentence: None) -> Prepared:
-    """Load, check and connect all parts of a run, by its method. See `Method.prepare`.
+def prepare(spec: Settings, folder: Path, say: Say = lambda sentence: None) -> Prepared:
+    """Load, check and connect all parts of a run, by its method. See `LearningMethod.prepare`.
 
     A new run takes `max_items` from the calibration in this folder, unless it was given.
 
@@ -222,9 +225,9 @@ def prepare(spec: Settings, folder: Path | None = None, say: Say = lambda senten
     return method.prepare(spec, folder, say)
 
 
-def is_new(folder: Path | None) -> bool:
+def is_new(folder: Path) -> bool:
     """Say whether a run is to begin in that folder: it holds no journal yet."""
-    return folder is not None and not (folder / JOURNAL).exists()
+    return not (folder / JOURNAL).exists()
 
 
 def introduce(prepared: Prepared, say: Say) -> None:

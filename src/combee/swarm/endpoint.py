@@ -5,17 +5,16 @@ Tools are called in JSON of the reply, which any model can be asked for.
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from combee.errors import CallError, CallErrorKind, UsageError
 from combee.model import (
     Budget,
+    ChatModel,
     Message,
-    Model,
     Request,
     Response,
     StoppedError,
@@ -27,7 +26,6 @@ from combee.run.settings import settings_of
 from combee.swarm.agents import (
     AgentModel,
     FailedReplyError,
-    Policy,
     PolicyModel,
     Reply,
     ToolSpec,
@@ -41,6 +39,7 @@ from combee.swarm.context import Call, Entry, WriteSummary
 from combee.swarm.mail import Mail
 from combee.swarm.settings import OUTPUT, SwarmSettings
 from combee.swarm.world import AgentRow
+from combee.tasks.scorers import import_function
 
 __all__ = ["EndpointModel", "model_of", "summary_by"]
 
@@ -88,7 +87,7 @@ class EndpointModel:
         max_tokens: Most that one reply may have.
     """
 
-    model: Model
+    model: ChatModel
     instructions: Mapping[str, str] = field(default_factory=dict)
     max_tokens: int = 2048
     slow: bool = field(default=True, init=False)
@@ -129,7 +128,7 @@ class EndpointModel:
 class _Metered:
     """A model that adds up what its replies took: a reply may need a second call to be in form."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: ChatModel) -> None:
         self._model = model
         self.usage: Usage | None = None
 
@@ -190,7 +189,7 @@ def model_of(settings: SwarmSettings, instructions: Mapping[str, str]) -> tuple[
     if not table.get("name"):
         raise UsageError(f"[model] of the kind {kind!r} has no name", hint="Say which model.")
     if kind == "script":
-        return PolicyModel(_policy(table["name"])), first_words
+        return PolicyModel(import_function(table["name"], "script")), first_words
     if kind == "endpoint":
         one = settings_of({"max_output_tokens": OUTPUT, **table}, settings.prices)
         model: AgentModel = EndpointModel(_client(one, settings.budget.given()), instructions, one.max_output_tokens)
@@ -203,7 +202,7 @@ def model_of(settings: SwarmSettings, instructions: Mapping[str, str]) -> tuple[
     return model, summary_by(model)
 
 
-def _client(one: ModelSettings, limits: Mapping[str, Any]) -> Model:
+def _client(one: ModelSettings, limits: Mapping[str, Any]) -> ChatModel:
     from combee.model.clients import open_model
 
     if limits.get("max_cost") is not None and one.known_price() is None:
@@ -211,16 +210,3 @@ def _client(one: ModelSettings, limits: Mapping[str, Any]) -> Model:
         hint = f"Write it below [prices], in dollars per million tokens: {line}; 0 and 0 for one that is free."
         raise UsageError(f"the price of {one.name!r} is not known, so max_cost cannot be held", hint=hint)
     return open_model(one, budget=Budget(**limits))
-
-
-def _policy(name: str) -> Policy:
-    module, _, function = name.partition(":")
-    hint = 'Give name = "package.module:function".'
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except Exception as error:  # importing runs the user's module: anything may come out of it
-        what = f"{type(error).__name__}: {error}"
-        raise UsageError(f"the script {name!r} cannot be had: {what}", hint=hint) from error
-    if not callable(found):
-        raise UsageError(f"the script {name!r} is {type(found).__name__}, not a function", hint=hint)
-    return cast("Policy", found)
