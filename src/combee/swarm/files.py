@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from combee.errors import CombeeError, UsageError, did_you_mean
+from combee.errors import CombeeError, StorageError, UsageError, did_you_mean
 from combee.kernel.journal import JOURNAL_NAME, clean_text
 from combee.swarm.repository import Repository
 from combee.swarm.world import World
@@ -52,6 +52,8 @@ def worlds_in(folder: Path) -> list[Path]:
     def is_world(path: Path) -> bool:
         try:
             World.open(path, read_only=True).close()
+        except StorageError:  # one that is damaged is said to be, when it is looked at
+            return not no_database(path) or path.with_name(f"{path.name}.lock").is_dir()
         except CombeeError:
             return False
         return True
@@ -67,7 +69,8 @@ def check_places(described: SwarmFile) -> None:
     """
     world = described.world
     if world.is_dir() or no_database(world):
-        raise UsageError(f"{world} cannot be a world", hint='Name a file of its own: world = "swarm.sqlite".')
+        hint = 'It is damaged, or something else. Put back a copy, or name a file of its own: world = "swarm.sqlite".'
+        raise UsageError(f"{world} cannot be a world", hint=hint)
     other = run_by(world)
     if "world" not in described.data and other not in {None, described.file.name}:
         raise UsageError(
