@@ -351,11 +351,11 @@ def retry(state: SwarmState) -> tuple[int, int]:
                     world.run("UPDATE mail SET answered = ? WHERE id = ?", ask.answered, ask.id)
                 again += not sent.refused
         read = 0
-        for number in sorted(lost - {None}):
-            sql = (
-                "UPDATE mail SET state = 'queued', incarnation = (SELECT incarnation FROM agents WHERE name = recipient)"
-                " WHERE id = ? AND kind = 'tell' AND state IN ('done', 'bounced')"
-            )
+        sql = (
+            "UPDATE mail SET state = 'queued', incarnation = coalesce((SELECT incarnation FROM agents"
+            " WHERE name = recipient), 0) WHERE id = ? AND kind = 'tell' AND state IN ('done', 'bounced')"
+        )
+        for number in lost:
             read += world.run(sql, number).rowcount
         world.record("retried", USER, questions=again, messages=read)
     return again, read
