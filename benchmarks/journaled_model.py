@@ -13,7 +13,7 @@ from typing import Any, cast
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.journal.values import Spelled, atom, canonical_json
 from combee.model.asking import response_from_json, response_to_json
-from combee.model.types import Model, Request, Response
+from combee.model.types import ChatModel, Request, Response
 
 __all__ = ["JournaledModel", "inputs_of"]
 
@@ -30,7 +30,7 @@ def _digest(text: str) -> str:
     return hasher.hexdigest()
 
 
-def inputs_of(request: Request, model: Model) -> Spelled:
+def inputs_of(request: Request, model: ChatModel) -> Spelled:
     """Return all that a reply depends on, with its text."""
     name, stop, schema = model.name, list(request.stop), request.schema
     most, heat, seed = request.max_tokens, request.temperature, request.seed
@@ -58,7 +58,7 @@ def inputs_of(request: Request, model: Model) -> Spelled:
 class JournaledModel:
     """`model`, with each reply kept under `scope`."""
 
-    def __init__(self, model: Model, scope: Scope) -> None:
+    def __init__(self, model: ChatModel, scope: Scope) -> None:
         self._model = model
         self._scope = scope
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from combee.errors import CallError, CallErrorKind, UsageError
-from combee.model import Model, Request, Response, Usage
+from combee.model import ChatModel, Request, Response, Usage
 
 __all__ = ["FaultyModel", "ScriptedModel"]
 
@@ -74,7 +74,7 @@ class FaultyModel:
         UsageError: The rates add up to more than 1.
     """
 
-    def __init__(self, model: Model, rates: Mapping[CallErrorKind, float], *, seed: int = 0) -> None:
+    def __init__(self, model: ChatModel, rates: Mapping[CallErrorKind, float], *, seed: int = 0) -> None:
         if min(rates.values(), default=0) < 0 or sum(rates.values()) > 1 + 1e-9:
             raise UsageError("the rates of the faults must be 0 or more and add up to 1 at most")
         self._model = model

@@ -50,7 +50,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("tasks", 'question = ["a"]', "must be text"),
         ("tasks", "answer = true", "must be text"),
         ("tasks", "scorer = 1", "must be text"),
-        ("tasks", 'scorer = ""', "must be text"),
+        ("tasks", 'scorer = ""', "Say something there"),
         ("tasks", 'train = "5"', "whole number of at least 1"),
         ("tasks", "val = 1.5", "whole number of at least 0"),
         ("tasks", "seed = nan", "whole number"),

@@ -80,7 +80,7 @@ def test_the_schema_names_every_key_of_the_file_that_init_writes(capsys: pytest.
     schema: dict[str, Any] = json.loads(told(capsys, "schema"))
     assert schema["$schema"].endswith("2020-12/schema")
     assert schema["additionalProperties"] is False
-    quorum = schema["$defs"]["Learn"]["properties"]["quorum"]
+    quorum = schema["$defs"]["LearnTable"]["properties"]["quorum"]
     assert (quorum["type"], quorum["exclusiveMinimum"], quorum["maximum"], quorum["default"]) == ("number", 0, 1, 1.0)
     assert quorum["description"].startswith("Share of a step's samples")
     assert set(schema["properties"]) == {"tasks", "agent", "model", "learn", "budget", "prices", "guard", "start"}

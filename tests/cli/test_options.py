@@ -99,6 +99,9 @@ def test_a_setting_of_the_file_that_does_nothing_is_said_and_the_run_goes_on(
     Path("combee.toml").write_text("[learn]\nmax_items = 8\n", encoding="utf-8")
     assert run([*FEW, "--aggregate", "naive"]) == 0
     assert "note: learn.max_items (combee.toml:2) does nothing with aggregate naive" in capsys.readouterr().err
+    Path("combee.toml").write_text('[learn]\nmax_items = 8\naggregate = "naive"\n', encoding="utf-8")
+    assert run([*FEW]) == 2
+    assert "learn.max_items (combee.toml:2) does nothing with aggregate naive" in capsys.readouterr().err
 
 
 def test_what_is_said_to_do_nothing_is_a_setting() -> None:

@@ -119,3 +119,20 @@ async def test_minutes_of_earlier_processes_count_against_the_budgets(
                     await curator.complete(PLAIN)
             await models.aclose()
     assert server.stats.requests == int(fits)
+
+
+@pytest.mark.parametrize("like", ["mistral", "vllm", "openai"])
+async def test_a_resumed_run_leaves_out_at_once_what_a_provider_does_not_take(tmp_path: Path, like: str) -> None:
+    refused = []
+    asked = Request((Message("system", "s"), Message("user", "u")), max_tokens=8, seed=1, role="curator", item="t")
+    async with MockServer(MockConfig(like=like)) as server:
+        for _ in range(2):
+            with Journal.open(tmp_path) as journal:
+                models = open_models(at(server.url))
+                models.attach(journal)
+                before = server.stats.by_outcome.get("bad_request", 0)
+                await models.by_role["curator"].complete(asked)
+                refused.append(server.stats.by_outcome.get("bad_request", 0) - before)
+                await models.aclose()
+    assert refused[0] >= 1
+    assert refused[1] == 0

@@ -16,12 +16,12 @@ from combee.kernel.journal import Journal, MemoryScope
 from combee.model import (
     Budget,
     CallableModel,
+    ChatModel,
     Endpoint,
     Engine,
     Ledger,
     Limiter,
     Message,
-    Model,
     OpenAIModel,
     Price,
     Request,
@@ -39,7 +39,7 @@ def ask(text: str = "hello", **options: Any) -> Request:
 
 async def test_a_scripted_model_answers_in_order_or_by_a_function() -> None:
     model = ScriptedModel(["a", CallError("no", kind=CallErrorKind.SERVER), Response("c")])
-    assert isinstance(model, Model)
+    assert isinstance(model, ChatModel)
     assert (await model.complete(ask())).text == "a"
     with pytest.raises(CallError):
         await model.complete(ask())

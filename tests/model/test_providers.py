@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from typing import Any
 
@@ -213,3 +214,18 @@ async def test_a_long_wait_is_said_once_when_it_begins(serve: Any, caplog: pytes
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
     assert [record.getMessage().count("waiting 2 min") for record in caplog.records] == [1]
+
+
+async def test_a_limit_in_money_holds_where_thinking_is_billed_beside_what_was_asked_for(serve: Any) -> None:
+    usage = {"prompt_tokens": 1_000, "completion_tokens": 100, "total_tokens": 21_100}
+    body = {"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}], "usage": usage}
+    raw = json.dumps(body).encode()
+    server = await serve(lambda _: [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(raw), raw)])
+    engine = Engine(limiter=Limiter(2), budget=Budget(max_cost=0.1))
+    url = f"http://127.0.0.1:{server.port}/v1"
+    async with OpenAIModel(url, "m", None, engine=engine, price=Price(0, 1)) as model:
+        calls = (model.complete(Request((Message("user", "hi"),), max_tokens=256)) for _ in range(30))
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(isinstance(error, BudgetError) for error in ended) >= 25
+    assert engine.ledger.total.completion == 20_100 * len(server.requests)
+    assert engine.budget.cost <= 0.1

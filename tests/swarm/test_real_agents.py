@@ -384,4 +384,4 @@ def test_settings_that_do_nothing_or_lack_something_are_refused(
     assert "has no name" in capsys.readouterr().err
     file.write_text(OFFICE.format(model='kind = "endpoint"\nname = "m"\n[budget]\nmax_cost = 1'), encoding="utf-8")
     assert run(["swarm", "run", str(file)]) == 2
-    assert 'Write it below [model], in dollars per million tokens: price = "' in capsys.readouterr().err
+    assert 'Write it below [prices], in dollars per million tokens: "m" = {' in capsys.readouterr().err

@@ -97,22 +97,22 @@ def test_graph_and_traces_are_written(office_file: Path, capsys: pytest.CaptureF
         ('name = "ann"', 'nam = "ann"', "Did you mean 'name'"),
         ('to = "wes"', 'to = "will"', "who is not described"),
         ('mode = "serial"', 'mode = "cereal"', "Did you mean 'serial'"),
-        ("[model]", "[model", "cannot be read"),
-        ('reads = ["http.md"]', 'reads = "http.md"', "Give a list of texts"),
+        ("[model]", "[model", "is not TOML"),
+        ('reads = ["http.md"]', 'reads = "http.md"', "It must be a list of text"),
         ('name = "wes"', 'name = "ann"', "several agents 'ann'"),
-        ('name = "wes"', "", "[[agents]] without a name"),
-        ('role = "worker"', "role = 7", "Give a text in quotes"),
-        ("[documents]", "[[channels]]\nmembers = []\n[documents]", "[[channels]] without a name"),
+        ('name = "wes"', "", "[[agents]] has no 'name'"),
+        ('role = "worker"', "role = 7", "It must be text"),
+        ("[documents]", "[[channels]]\nmembers = []\n[documents]", "[[channels]] has no 'name'"),
         ("[documents]", "[channels]\n[documents]", "Write [[channels]]"),
         ('folder = "docs"', 'foler = "docs"', "Did you mean 'folder'"),
-        ('question = "', 'subject = "', "[task] asks nothing"),
+        ('question = "', 'subject = "', "[task] has no 'question'"),
     ],
 )
 def test_a_wrong_description_says_what_to_do(
     office_file: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, says: str
 ) -> None:
     text = FILE.replace(old, new, 1)
-    if "asks nothing" in says:
+    if "no 'question'" in says:
         text = text.replace('subject = "http.md"\n', "")
     office_file.write_text(text, encoding="utf-8")
     assert run(["swarm", "run", str(office_file)]) == 2

@@ -8,16 +8,20 @@ import sqlite3
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from combee.cli.main import run
+from combee.errors import UsageError
 from combee.model.mock import MockConfig, MockServer
+from combee.model.settings import ModelSettings
 from combee.swarm import World
 from combee.swarm.config import populate, read_swarm_file
 from combee.swarm.example import DESKS, write_rehearsal
 from combee.swarm.opening import running, starting
+from combee.swarm.settings import SwarmSettings
 
 from .test_swarm_cli import FILE
 
@@ -41,18 +45,18 @@ LEARN = "[learn]\ntasks = 'tasks.jsonl'\n{}\n[documents]"
     ("old", "new", "says"),
     [
         (TOP, "channels = 'x'\n[model]", "Write [[channels]]"),
-        ("[documents]", "[[channels]]\n[documents]", "[[channels]] without a name"),
-        ("[documents]", CHANNEL.format("members = 5"), "Give a list of texts"),
+        ("[documents]", "[[channels]]\n[documents]", "[[channels]] has no 'name'"),
+        ("[documents]", CHANNEL.format("members = 5"), "It must be a list of text"),
         ("[documents]", CHANNEL.format("members = ['bob']"), "has the member 'bob', who is not described"),
-        ('reads = ["http.md"]', "reads = 5", "Give a list of texts"),
-        ('reads = ["http.md"]', 'reads = "http.md"', "Give a list of texts"),
+        ('reads = ["http.md"]', "reads = 5", "It must be a list of text"),
+        ('reads = ["http.md"]', 'reads = "http.md"', "It must be a list of text"),
         ('reads = ["http.md"]', 'reads = ["htp.md"]', "Did you mean 'http.md'"),
-        ('question = "What is the retry limit of the HTTP client?"', "", "[task] asks nothing"),
-        ('to = "wes"', 'to = ["wes"]', "Give a text in quotes"),
-        ('role = "worker"', 'role = ["x"]', "Give a text in quotes"),
-        ('role = "worker"', f"window = {10**23}", "Give a whole number from 1 to 1,000,000,000,000,000"),
+        ('question = "What is the retry limit of the HTTP client?"', "", "[task] has no 'question'"),
+        ('to = "wes"', 'to = ["wes"]', "It must be text"),
+        ('role = "worker"', 'role = ["x"]', "It must be text"),
+        ('role = "worker"', f"window = {10**23}", "of at least 1 and up to 1,000,000,000,000,000"),
         ('[documents]\nfolder = "docs"', "", "ann reads 'http.md', which is not in [documents]"),
-        (TOP, 'learn = "docs"\n[model]', "is not a table"),
+        (TOP, 'learn = "docs"\n[model]', "learn must be a table"),
         ('folder = "docs"', 'folder = "docs"\nglob = ""', "Say something there"),
         ('folder = "docs"', 'folder = "docs"\nglob = "/etc/*"', "Give a pattern inside the folder"),
         ('folder = "docs"', 'folder = "docs"\nglob = "../*"', "Give a pattern inside the folder"),
@@ -61,12 +65,12 @@ LEARN = "[learn]\ntasks = 'tasks.jsonl'\n{}\n[documents]"
         ('folder = "docs"', 'folder = "docs"\nglob = "."', "Give a pattern inside the folder"),
         ('folder = "docs"', f'folder = "{"y" * 300}"', "so long a name"),
         (TOP, f'world = "{"y" * 300}"\n[model]', "so long a name"),
-        (MODEL, 'kind = "endpoint"\nname = "m"\nbase_url = 5', "Give a text in quotes"),
+        (MODEL, 'kind = "endpoint"\nname = "m"\nbase_url = 5', "It must be text"),
         (MODEL, 'kind = "script"\nname = "os:sep"', "is str, not a function"),
         (MODEL, 'kind = "script"\nname = ".os:x"', 'Give name = "package.module:function"'),
         (MODEL, 'kind = "pydantic-ai"\nname = "cohere:x"', "Please install the `cohere` package"),
         (MODEL, 'kind = "pydantic-ai"\nname = "nonsense"', "Unknown model"),
-        (MODEL, 'kind = "endpoint"\nname = "m"\n[budget]\nmax_minutes = inf', "Give a number above 0"),
+        (MODEL, 'kind = "endpoint"\nname = "m"\n[budget]\nmax_minutes = inf', "It must be a number above 0"),
         (TOP, 'world = "a\\u0000b"\n[model]', "zero byte"),
         (TOP, 'world = ""\n[model]', "Say something there"),
         (TOP, 'world = "docs"\n[model]', "cannot be a world"),
@@ -75,7 +79,7 @@ LEARN = "[learn]\ntasks = 'tasks.jsonl'\n{}\n[documents]"
         (TOP, 'world = "office.toml/w"\n[model]', "Name a place that you may write to"),
         (TOP, 'playbook = "none.json"\n[model]', "none.json"),
         ('name = "wes"', 'name = "ann"', "several agents 'ann'"),
-        ("[documents]", LEARN.format("scorer = 5"), "Give a text in quotes"),
+        ("[documents]", LEARN.format("scorer = 5"), "It must be text"),
         ("[documents]", LEARN.format("scorer = 'exat'"), "exat"),
         ("[documents]", LEARN.format("to = 'bob'"), "go to 'bob', who is not described"),
         ("[documents]", LEARN.format("").replace("tasks.jsonl", "none.jsonl"), "from the folder of its file"),
@@ -221,7 +225,7 @@ def test_an_example_that_cannot_be_written_is_said(tmp_path: Path, capsys: pytes
 
 def test_a_batch_larger_than_the_tasks_is_all_of_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write_rehearsal(tmp_path / "r", desks=DESKS[:1])
-    text = file.read_text(encoding="utf-8").replace("rounds = 4", "rounds = 2\nbatch = 1000")
+    text = file.read_text(encoding="utf-8").replace("epochs = 4", "epochs = 2\nbatch = 1000")
     file.write_text(text, encoding="utf-8")
     assert run(["swarm", "learn", str(file), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rounds"]
@@ -300,3 +304,28 @@ def test_a_used_up_budget_is_a_reason_to_end_and_no_failure_for_run_and_ask(
     told, said = limited("max_calls = 9", "run", file)  # takes up what is left
     assert (told["reason"], told["detail"], told["handled"]) == ("completed", "", 4)
     assert "budget" not in said
+
+
+def test_the_words_of_older_versions_still_say_the_same(folder: Path) -> None:
+    old = FILE.replace(
+        MODEL, 'kind = "endpoint"\nname = "m"\nmax_tokens = 99\nprice = "0.5/2"\nbase_url = "http://h/v1"'
+    )
+    old += '[learn]\ntasks = "tasks.jsonl"\nrounds = 5\nscorer = "exact"\nview_tokens = 7\n'
+    new = FILE.replace(MODEL, 'kind = "endpoint"\nname = "m"\nmax_output_tokens = 99\nbase_url = "http://h/v1"')
+    new += '[prices]\nm = { input = 0.5, output = 2 }\n[tasks]\nsource = "tasks.jsonl"\nscorer = "exact"\n'
+    new += "[learn]\nepochs = 5\nview_tokens = 7\n"
+    read = []
+    for number, text in enumerate((old, new)):
+        (folder / f"{number}.toml").write_text(text, encoding="utf-8")
+        settings = read_swarm_file(folder / f"{number}.toml").settings.model_dump()
+        settings["prices"] = {name: (one["input"], one["output"]) for name, one in settings["prices"].items()}
+        read.append(settings)
+    assert read[0] == read[1]
+    (folder / "0.toml").write_text(old.replace("rounds = 5", "rounds = 0"), encoding="utf-8")
+    with pytest.raises(UsageError, match=rf"0\.toml:{old[: old.index('rounds')].count(chr(10)) + 1}: epochs in"):
+        read_swarm_file(folder / "0.toml")
+
+
+def test_a_model_has_the_settings_that_it_has_in_combee_toml(folder: Path) -> None:
+    known = set(SwarmSettings.model_json_schema()["$defs"]["SwarmModelTable"]["properties"])
+    assert known == {"kind", *(item.name for item in fields(ModelSettings))} - {"price"}

@@ -198,7 +198,7 @@ def test_it_goes_on_only_with_the_tasks_and_rounds_it_began_with(
     copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["swarm", "learn", str(copied / "swarm.toml"), "--rounds", "2"]) == 2
-    assert "rounds changed since" in capsys.readouterr().err
+    assert "epochs changed since" in capsys.readouterr().err
     assert run(["swarm", "learn", str(copied / "swarm.toml"), "--max-calls", "5"]) == 2
     assert "--max-calls does nothing without a model that reflects" in capsys.readouterr().err
     file = copied / "tasks" / "train.jsonl"
@@ -210,12 +210,12 @@ def test_it_goes_on_only_with_the_tasks_and_rounds_it_began_with(
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ('tasks = "tasks"', 'taks = "tasks"', "Did you mean 'tasks'"),
-        ("[learn]", "[options]", "has no 'tasks'"),
+        ('source = "tasks"', 'sorce = "tasks"', "Did you mean 'source'"),
+        ("[learn]", "[options]", "[options] has no key 'view_tokens'"),
         ('name = "billing"', 'name = "bill"', "is for 'billing', who is not described"),
-        ("rounds = 4", 'rounds = "four"', "rounds = 'four'"),
-        ("window = 2000", "window = 0", "window = 0"),
-        ("view_tokens = 160", "view_tokens = true", "view_tokens = True"),
+        ("epochs = 4", 'epochs = "four"', 'swarm.toml:15: epochs in [learn] cannot be "four"'),
+        ("window = 2000", "window = 0", "window in [[agents]] cannot be 0"),
+        ("view_tokens = 160", "view_tokens = true", "view_tokens in [learn] cannot be true"),
     ],
 )
 def test_a_wrong_description_is_said_before_anything_is_made(
@@ -234,7 +234,7 @@ def test_lessons_come_within_a_round_where_the_batch_is_smaller(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write_rehearsal(tmp_path / "r", desks=DESKS[:1])
-    text = file.read_text(encoding="utf-8").replace("rounds = 4", "rounds = 1\nbatch = 5")
+    text = file.read_text(encoding="utf-8").replace("epochs = 4", "epochs = 1\nbatch = 5")
     file.write_text(text, encoding="utf-8")
     assert run(["swarm", "learn", str(file), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rounds"]

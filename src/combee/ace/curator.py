@@ -26,7 +26,7 @@ from combee.kernel.playbook import (
     merge,
     tokens,
 )
-from combee.model import Model
+from combee.model import ChatModel
 from combee.model.answer_text import why_unusable
 from combee.model.asking import as_text, ask, model_print
 from combee.model.settings import CallOptions
@@ -50,7 +50,7 @@ class AceCurator:
 
     def __init__(
         self,
-        model: Model,
+        model: ChatModel,
         *,
         prompts: Prompts | None = None,
         options: CallOptions | None = None,

@@ -32,7 +32,7 @@ from combee.kernel.playbook import (
     tokens,
 )
 from combee.kernel.runner import LocalRunner, Runner
-from combee.model import Model
+from combee.model import ChatModel
 from combee.model.asking import as_text, ask_and_keep
 from combee.model.settings import CallOptions
 
@@ -92,7 +92,7 @@ def clusters_of(book: Playbook, *, threshold: float = THRESHOLD, most: int = MOS
 
 async def refine(
     book: Playbook,
-    model: Model,
+    model: ChatModel,
     *,
     prompts: Prompts | None = None,
     options: CallOptions | None = None,
@@ -140,7 +140,7 @@ async def refine(
 
 
 async def _rewritten(
-    group: Sequence[Bullet], model: Model, prompts: Prompts, options: CallOptions, scope: Scope
+    group: Sequence[Bullet], model: ChatModel, prompts: Prompts, options: CallOptions, scope: Scope
 ) -> tuple[Delta, str]:
     """Return the operations of one cluster, and what to say of it.
 

@@ -17,7 +17,7 @@ from combee.errors import CallError, CallErrorKind, UsageError
 from combee.kernel.journal import Scope
 from combee.kernel.learn.roles import Reflection, Rollout, Score, Task
 from combee.kernel.playbook import Playbook, find_ids
-from combee.model import Model
+from combee.model import ChatModel
 from combee.model.answer_text import why_unusable
 from combee.model.asking import as_text, ask, ask_and_keep
 from combee.model.settings import CallOptions
@@ -35,7 +35,7 @@ class AceGenerator:
         options: Length, temperature and seed of the replies.
     """
 
-    def __init__(self, model: Model, *, prompts: Prompts | None = None, options: CallOptions | None = None) -> None:
+    def __init__(self, model: ChatModel, *, prompts: Prompts | None = None, options: CallOptions | None = None) -> None:
         self._model = model
         self._prompts = prompts or Prompts.load()
         self._options = options or CallOptions()
@@ -122,7 +122,7 @@ class AceReflector:
 
     def __init__(
         self,
-        model: Model,
+        model: ChatModel,
         *,
         prompts: Prompts | None = None,
         options: CallOptions | None = None,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from combee.model.settings import ROLES
-from combee.run.settings import Settings, Table, read_settings
+from combee.run.settings import Settings, SettingsTable, read_settings
 from combee.terminal.options import PathType, print_json
 
 __all__ = ["command"]
@@ -82,7 +82,7 @@ def _rows(spec: Settings, name: str) -> Iterator[tuple[str, Any, str]]:
             yield key, f"{parts.scheme}://{parts.hostname}{parts.path}", "$OPENAI_BASE_URL"
             continue
         remark = f", a variable that is {'' if value in os.environ else 'not '}set" if key == "api_key_env" else ""
-        plain = value.model_dump() if isinstance(value, Table) else value
+        plain = value.model_dump() if isinstance(value, SettingsTable) else value
         yield key, plain, (origin or "default") + remark
 
 

@@ -24,10 +24,9 @@ from combee.run.estimates import check_scoring, forecast_scoring
 from combee.run.folders import all_runs, find_run, open_book
 from combee.run.gate import Gate, GateLimits, Metrics, gate
 from combee.run.mending import for_scoring, mended
-from combee.run.methods import prepare
 from combee.run.options import over_options
 from combee.run.settings import Settings, read_settings
-from combee.run.spec import Prepared, held_out, kept_spec, load_tasks
+from combee.run.spec import Prepared, connect, held_out, kept_spec, load_tasks, tasks_to_score
 from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import scores_kept
 from combee.run.words import counted, typed, with_program
@@ -51,13 +50,13 @@ __all__ = ["eval_command", "gate_command"]
 @click.argument("what", required=False)
 @click.argument("source", required=False)
 @task_options
-@click.option("--split", type=click.Choice(["train", "val", "test"]), default="test", show_default=True)
+@click.option("--split", type=click.Choice(["train", "val", "test"]), help="Part of the tasks. [test; a file: all]")
 @click.option("--version", default="best", show_default=True, help="A label (best, last, stable) or a digest.")
 @mend_options
 @budget_options
 @click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def eval_command(what: str | None, source: str | None, split: str, version: str, **options: Any) -> int:
+def eval_command(what: str | None, source: str | None, split: str | None, version: str, **options: Any) -> int:
     """Score the playbook of WHAT (a run or a file) on SOURCE (default: the run's own tasks), learning nothing.
 
     Every task is answered twice: with the playbook and without one. Limits count this command, not the run; without an
@@ -68,17 +67,17 @@ def eval_command(what: str | None, source: str | None, split: str, version: str,
             f"{what} is a file of tasks; eval takes RUN [TASKS].", hint=f"Write: {typed('eval', 'RUN', what)}"
         )
     book, name = open_book(what, version)
-    spec = _spec(what, source, options)
-    found = load_tasks(spec)
-    tasks = {"train": found.train, "val": found.val, "test": found.test}[split]
-    if not any(task.target is not None for task in tasks):
-        raise UsageError(f"{found.name} has no {split} tasks with an answer.", hint="Choose another --split.")
+    spec, seen = _spec(what, source, options)
+    found, split = tasks_to_score(spec, split, seen=seen)
+    tasks = found.test if split == "all" else getattr(found, split)
+    if source is not None and spec.tasks.source == seen:
+        say_aside(f"note: {source} is what was learned from: only its {split} tasks are scored")
     books = {"with it": book, "without": Playbook()}
     if options["dry_run"]:
         print_forecast(forecast_scoring(spec, tasks, books), as_json=options["as_json"])
         return 0
     check_scoring(spec, tasks, books)
-    prepared = prepare(spec)
+    prepared = connect(spec, found)
 
     async def both(scope: Scope) -> tuple[Evaluation, Evaluation]:
         try:
@@ -97,14 +96,22 @@ def eval_command(what: str | None, source: str | None, split: str, version: str,
     return 0
 
 
-def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> Settings:
+def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> tuple[Settings, str | None]:
+    """Return the settings: those of the run, or of this folder; and the file that the run learned from."""
     given = {"tasks__source": source} | {name: options[name] for name in options if name.startswith("tasks__")}
-    if source is None and (what is None or not Path(what).is_file()):
+    if what is None or not Path(what).is_file():
         folder = find_run(what.rsplit("@", 1)[0] if what else None)
         with Journal.open(folder, create=False, read_only=True) as journal:
             kept = kept_spec(journal, folder)
-        return for_scoring(over_options(kept, given), options)
-    return mended(over_options(read_settings(options["config_path"]), given), {**options, "config_path": None})
+        if source is None or kept.tasks.traces is None:
+            spec, seen = over_options(kept, given), kept.tasks.source
+            if spec.tasks.source != seen:  # the sizes were those of another file
+                tasks = kept.given().get("tasks", {})
+                others = {key: value for key, value in tasks.items() if key not in {"train", "val", "test"}}
+                spec = over_options(kept.instead(tasks=others), given)
+            return for_scoring(spec, options), seen
+    spec = over_options(read_settings(options["config_path"]), given)
+    return mended(spec, {**options, "config_path": None}), None
 
 
 def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without: Evaluation, *, as_json: bool) -> None:
@@ -196,7 +203,7 @@ def gate_command(run: str | None, *, baseline: str, version: str, split: str, as
         print_forecast(forecast_scoring(spec, tasks, books), as_json=as_json)
         return 0
     check_scoring(spec, tasks, books)
-    prepared = prepare(spec)
+    prepared = connect(spec, found)
     with scores_kept("gate", prepared, tasks, new.book, old.book, say=say_aside) as answers:
         try:
             new_scored, old_scored = run_sync(_both(prepared, tuple(tasks), (new, old), answers.scope))

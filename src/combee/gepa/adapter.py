@@ -21,7 +21,7 @@ from combee.gepa.language import FunctionModel, LanguageModel, as_model
 from combee.kernel.journal import JSON, MemoryScope, Scope, hash_json
 from combee.kernel.learn.roles import Rollout, Score, Scorer, Task
 from combee.kernel.runner import LocalRunner
-from combee.model import Message, Model, Request
+from combee.model import ChatModel, Message, Request
 from combee.model.answer_text import strip_thinking, why_unusable
 from combee.model.asking import model_print
 
@@ -81,7 +81,7 @@ class TaskAdapter(Closing):
     ) -> None:
         self._scorer = cast("Scorer", getattr(tasks, "scorer", tasks))
         self._model = None if isinstance(agent, CandidateAgent) else as_model(agent, concurrency=concurrency)
-        self._agent = agent if isinstance(agent, CandidateAgent) else PromptAgent(cast("Model", self._model))
+        self._agent = agent if isinstance(agent, CandidateAgent) else PromptAgent(cast("ChatModel", self._model))
         self._scope = scope or MemoryScope()
         self._own = background is None
         self.background = background or Background()
@@ -260,7 +260,7 @@ class PromptAgent:
     last line `Answer:`, or else the whole reply.
     """
 
-    model: Model
+    model: ChatModel
     max_tokens: int = 4096
     temperature: float = 0.0
     seed: int | None = None

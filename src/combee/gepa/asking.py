@@ -19,7 +19,7 @@ from combee.errors import CallError, CallErrorKind
 from combee.gepa.records import Record, shown, shown_records
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.playbook import SECTIONS
-from combee.model import Message, Model, Request, Response, complete_json, find_json
+from combee.model import ChatModel, Message, Request, Response, complete_json, find_json
 from combee.model.answer_text import strip_thinking, why_unusable
 from combee.model.asking import model_print, request_hash, response_from_json, response_to_json
 
@@ -59,7 +59,7 @@ class _UsableError(Exception):
 class Asker:
     """How the calls of one component are made. Replies of no use are kept in the scope, for a replay."""
 
-    model: Model
+    model: ChatModel
     scope: Scope | None
     max_tokens: int
     temperature: float

@@ -30,7 +30,7 @@ from combee.kernel.learn.codec import delta_to_json
 from combee.kernel.learn.judge import guard_event
 from combee.kernel.playbook import Add, Applied, Delta, Playbook, apply, count_tokens, distinct_terms, to_text, tokens
 from combee.kernel.runner import LocalRunner
-from combee.model import Model, StoppedError
+from combee.model import ChatModel, StoppedError
 
 __all__ = ["AttemptScope", "ComponentWork", "Judged", "Learned", "judge_text", "learn_component"]
 
@@ -117,7 +117,9 @@ class Learned(Generic[D]):
         }
 
 
-async def learn_component(work: ComponentWork, model: Model, options: ReflectionOptions, judge: Judge) -> Learned[Any]:
+async def learn_component(
+    work: ComponentWork, model: ChatModel, options: ReflectionOptions, judge: Judge
+) -> Learned[Any]:
     """Return the new text of one component. Where the guard refuses it, the old text stands in it.
 
     Raises:
@@ -134,7 +136,8 @@ async def learn_component(work: ComponentWork, model: Model, options: Reflection
         else:
             found = await _rewrite(work, asker, options, judge)
         final = found.judged[-1]
-        told = await judge.alert(final.verdict, final.evidence, work.scope or MemoryScope(), "")
+        healed = [one.verdict for one in found.judged[:-1]]
+        told = await judge.alert(final.verdict, final.evidence, work.scope or MemoryScope(), "", healed=healed)
         judged = (*found.judged[:-1], replace(final, alerted=told))
         return replace(found, judged=judged, seconds=time.monotonic() - begun, notes=(*found.notes, *_unseen(work)))
     except (BudgetError, StoppedError, StorageError):

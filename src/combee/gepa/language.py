@@ -13,14 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 from combee.errors import CallError, CallErrorKind, CombeeError, UsageError
-from combee.model import CallRow, Fault, Ledger, Model, Price, Request, Response, StoppedError, Timing, Usage
+from combee.model import CallRow, ChatModel, Fault, Ledger, Price, Request, Response, StoppedError, Timing, Usage
 from combee.model.asking import request_hash
 from combee.model.ledger import prompt_characters
 from combee.model.reply import read_reply
 
 __all__ = ["Booked", "FunctionModel", "LanguageModel", "as_model"]
 
-LanguageModel = Model | Callable[[str], str] | Callable[[str], Awaitable[str]] | str
+LanguageModel = ChatModel | Callable[[str], str] | Callable[[str], Awaitable[str]] | str
 
 _STOP_AFTER = 20
 # Failures that say something of this one call, not of the endpoint.
@@ -112,7 +112,7 @@ class FunctionModel:
 
 def as_model(
     given: object, *, concurrency: int, price: Price | None = None, settings: Mapping[str, Any] | None = None
-) -> Model:
+) -> ChatModel:
     """Return a model for what a user gives: a Combee model as it is, a function, or a name that gepa's `LM` knows.
 
     Raises:
@@ -122,7 +122,7 @@ def as_model(
         from gepa.lm import LM
 
         return FunctionModel(LM(given, **dict(settings or {})), name=given, concurrency=concurrency, price=price)
-    if isinstance(given, Model):
+    if isinstance(given, ChatModel):
         return given
     if callable(given):
         return FunctionModel(given, concurrency=concurrency, price=price)
@@ -140,7 +140,7 @@ class Booked:
     twice; where there is a journal, that does it.
     """
 
-    def __init__(self, model: Model, ledger: Ledger | None = None, *, remember: bool = False) -> None:
+    def __init__(self, model: ChatModel, ledger: Ledger | None = None, *, remember: bool = False) -> None:
         engine = getattr(model, "engine", None)
         kept = ledger or cast("Ledger | None", getattr(engine, "ledger", None))
         self.model = model

@@ -31,7 +31,7 @@ from combee.kernel.guard import GuardLimits
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.learn import Judge
 from combee.kernel.playbook import Playbook, from_json, from_text, to_json
-from combee.model import Ledger, Model
+from combee.model import ChatModel, Ledger
 from combee.redaction import find_secrets
 
 __all__ = [
@@ -353,7 +353,7 @@ class Failed:
     hint: str | None = None
 
 
-def proposal_of(parts: Sequence[Learned[Any] | Failed], model: Model) -> ReflectionProposal:
+def proposal_of(parts: Sequence[Learned[Any] | Failed], model: ChatModel) -> ReflectionProposal:
     """Return the new texts with their figures, under names that begin with "combee:"."""
     learned = [one for one in parts if isinstance(one, Learned)]
     metadata: dict[str, Any] = {f"combee:{one.component}": one.metadata() for one in learned}

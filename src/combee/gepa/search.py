@@ -255,13 +255,12 @@ class LearnByGepa(Method):
         check_smallest_step(spec, work_on(spec, tasks))
         return _worst_case(spec.learn_config(), tasks)
 
-    def prepare(self, spec: Settings, folder: Path | None, say: Say) -> Prepared:
+    def prepare(self, spec: Settings, folder: Path, say: Say) -> Prepared:
         """Prepare the tasks. Raises `UsageError` where no model is named, or a setting has no meaning here."""
         prepared = prepare_tasks(spec)
-        if folder is not None:
-            if prepared.agent.models is None:
-                raise UsageError("The method gepa needs a model.", hint="Give --model NAME and, if needed, --base-url.")
-            _options(prepared)
+        if prepared.agent.models is None:
+            raise UsageError("The method gepa needs a model.", hint="Give --model NAME and, if needed, --base-url.")
+        _options(prepared)
         if is_new(folder):
             check_smallest_step(spec, work_on(spec, prepared.tasks))
             introduce(prepared, say)

@@ -16,7 +16,7 @@ from combee.model.limiter import Limiter, LimiterState
 from combee.model.outcome import RULES, Fault, Rule, StoppedError
 from combee.model.prices import Price, find_price, parse_price
 from combee.model.structured import complete_json, find_json, parse_json
-from combee.model.types import FinishReason, Message, Model, Request, Response, Timing, Usage
+from combee.model.types import ChatModel, FinishReason, Message, Request, Response, Timing, Usage
 
 if TYPE_CHECKING:
     from combee.model.clients import Client, Models, RoleModel, open_models
@@ -35,6 +35,7 @@ __all__ = [
     "CallRow",
     "CallableModel",
     "Capabilities",
+    "ChatModel",
     "Check",
     "Client",
     "Endpoint",
@@ -48,7 +49,6 @@ __all__ = [
     "LimiterState",
     "LocalModel",
     "Message",
-    "Model",
     "ModelSettings",
     "Models",
     "OpenAIModel",

@@ -23,9 +23,7 @@ _END = rf"</{_NAME}\s*>|\[/THINK(?:ING)?\]|◁/think▷|<unused95>|<\|end_(?:of_
 _OPEN = re.compile(_TAG, re.IGNORECASE)
 _CLOSE = re.compile(rf"(?<!['\"])(?:(?<!`)|(?<=```))(?:{_END})", re.IGNORECASE)
 _LATER = re.compile(rf"(?<=\n)[ \t]*(?:{_TAG}).*?(?:{_END}|\Z)\s*", re.IGNORECASE | re.DOTALL)
-_ANY = re.compile(
-    r"think|thought|reasoning|scratchpad|monologue|cot>|<unused9|<\|?channel|\A\s*analysis", re.IGNORECASE
-)
+_MARKS = ("think", "thought", "reasoning", "scratchpad", "monologue", "cot>", "<unused9", "channel")
 _CHANNEL = re.compile(
     r"<\|channel\|>\s*(\w+)[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>(.*?)"
     r"(?=<\|(?:end|return|call|start|channel)\|>|\Z)",
@@ -40,7 +38,7 @@ def strip_thinking(text: str) -> str:
 
     A tag inside a sentence is part of the answer, which may speak of tags.
     """
-    if not _ANY.search(text):
+    if not _may_think(text):  # the usual case, and quick
         return text
     if "<|channel|>" in text:
         return "".join(said for name, said in _CHANNEL.findall(text) if name == "final").strip()
@@ -50,6 +48,21 @@ def strip_thinking(text: str) -> str:
         if text.count("```", 0, block.start()) % 2 == 0:  # not an example of such a tag
             text = text[: block.start()] + text[block.end() :]
     return text
+
+
+def _may_think(text: str) -> bool:
+    """Whether a text may hold thinking: looked for without patterns, since this is done for each reply."""
+    if "<" in text:
+        lowered = text.lower()
+        if any(mark in lowered for mark in _MARKS):
+            return True
+    return (
+        "[THINK" in text
+        or "[/THINK" in text
+        or "◁" in text
+        or "[think" in text
+        or text[:40].lstrip().startswith("analysis")
+    )
 
 
 def _without_first(text: str) -> str:

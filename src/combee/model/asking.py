@@ -17,17 +17,17 @@ from combee.model.answer_text import why_unusable
 from combee.model.ledger import usage_to_json
 from combee.model.settings import CallOptions
 from combee.model.structured import complete_json, find_json
-from combee.model.types import Message, Model, Request, Response, Timing, Usage
+from combee.model.types import ChatModel, Message, Request, Response, Timing, Usage
 
 __all__ = ["as_text", "ask", "ask_and_keep", "model_print", "request_hash", "response_from_json", "response_to_json"]
 
 
-def model_print(model: Model) -> list[JSON]:
+def model_print(model: ChatModel) -> list[JSON]:
     """Return what of a model decides its replies."""
     return [model.name, cast("JSON", dict(getattr(model, "parameters", {})))]
 
 
-def request_hash(request: Request, model: Model) -> str:
+def request_hash(request: Request, model: ChatModel) -> str:
     """Return the hash of messages, settings and model; not by JSON, since prompts can be long and calls many."""
     settings = [model_print(model), request.max_tokens, request.temperature, request.seed]
     digest = hashlib.blake2b(digest_size=20)
@@ -75,7 +75,7 @@ def response_from_json(value: Mapping[str, Any]) -> Response:
 class _AfterFirst:
     """A model whose first reply is there already; the next ones are asked for."""
 
-    def __init__(self, model: Model, first: Response) -> None:
+    def __init__(self, model: ChatModel, first: Response) -> None:
         self._model = model
         self._first: Response | None = first
 
@@ -89,7 +89,7 @@ class _AfterFirst:
 
 
 async def ask(
-    model: Model,
+    model: ChatModel,
     messages: tuple[Message, ...],
     scope: Scope,
     *,
@@ -129,7 +129,7 @@ async def ask(
     return await complete_json(_AfterFirst(model, first), request, required=required, schema=schema, judge=judge)
 
 
-def _kept(scope: Scope, request: Request, model: Model) -> Response | None:
+def _kept(scope: Scope, request: Request, model: ChatModel) -> Response | None:
     """Return the reply that could not be used, if it is kept; the prompt is hashed only where there may be one."""
     name = f"unusable/{request.role}/{request.item}"
     if scope.peek(name) is None:
@@ -138,7 +138,7 @@ def _kept(scope: Scope, request: Request, model: Model) -> Response | None:
     return None if reply is None else response_from_json(cast("dict[str, Any]", reply))
 
 
-def _keep(scope: Scope, request: Request, model: Model, reply: Response) -> Response:
+def _keep(scope: Scope, request: Request, model: ChatModel, reply: Response) -> Response:
     """Keep a reply that could not be used, and note that this role has one for this item."""
     name = f"unusable/{request.role}/{request.item}"
     scope.decide(name, True)
@@ -147,7 +147,7 @@ def _keep(scope: Scope, request: Request, model: Model, reply: Response) -> Resp
 
 
 async def ask_and_keep(
-    model: Model,
+    model: ChatModel,
     messages: tuple[Message, ...],
     scope: Scope,
     *,

@@ -17,7 +17,7 @@ from combee.model.local import LocalModel
 from combee.model.openai import OpenAIModel
 from combee.model.outcome import Fault
 from combee.model.structured import find_json
-from combee.model.types import Message, Model, Request, Response
+from combee.model.types import ChatModel, Message, Request, Response
 
 __all__ = ["Check", "EndpointReport", "check_endpoint", "check_local"]
 
@@ -135,7 +135,7 @@ def _speed_check(written: Response, read: Response) -> Check:
 
 
 async def _try(
-    model: Model, request: Request, limit: float = _PATIENT
+    model: ChatModel, request: Request, limit: float = _PATIENT
 ) -> tuple[Response | CallError | RunError, float]:
     """Make one call; it may take so many seconds, but for weights of our own, which may take long to load."""
     began = time.monotonic()

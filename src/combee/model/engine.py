@@ -130,14 +130,14 @@ class Engine:
         began = time.monotonic()
         characters = prompt_characters(request)
         expected = self.ledger.expect(model, request)
-        cost = price.cost(expected) if price else None
         ticket = await self.limiter.acquire(expected.prompt + expected.completion, again=tries > 0)
         held: Reservation | None = None
         outcome: Response | Fault | None = None
         started = time.monotonic()
         try:
             self._check_stopped()  # it may have waited for long
-            held = await self.budget.reserve(expected, cost)
+            expected = self.ledger.expect(model, request)  # replies may have told more while it waited
+            held = await self.budget.reserve(expected, price.cost(expected) if price else None)
             started = time.monotonic()
             purchase = current_purchase()
             if purchase is not None:

@@ -44,6 +44,8 @@ def _finish_of(raw: object) -> FinishReason | None:
     """Return how a reply ended; None for a word that is not known. No word at all counts as "unknown"."""
     if raw is None or raw == "":
         return "unknown"
+    if raw == "stop":  # the usual case, and quick
+        return "stop"
     word = str(raw).rpartition(".")[2].strip().lower().removeprefix("finish_reason_")
     return _FINISH.get(word) or _FINISH.get(re.split(r"[:\s]", word)[0])
 

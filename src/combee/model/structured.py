@@ -19,7 +19,7 @@ from combee.model.answer_text import strip_thinking
 from combee.model.dialect import ask_in_words
 from combee.model.provider_errors import shorten
 from combee.model.tolerant import Allowance, read_value
-from combee.model.types import Message, Model, Request
+from combee.model.types import ChatModel, Message, Request
 
 __all__ = ["Found", "complete_json", "find_json", "parse_json"]
 
@@ -195,7 +195,7 @@ def _no_object(text: str, keys: Sequence[str]) -> CallError:
 
 
 async def complete_json(
-    model: Model,
+    model: ChatModel,
     request: Request,
     *,
     required: Sequence[str] = (),

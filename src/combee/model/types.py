@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
-__all__ = ["FinishReason", "Message", "Model", "Request", "Response", "Timing", "Usage"]
+__all__ = ["ChatModel", "FinishReason", "Message", "Request", "Response", "Timing", "Usage"]
 
 FinishReason = Literal["stop", "length", "content_filter", "tool_calls", "unknown"]
 
@@ -72,7 +72,7 @@ class Response:
 
 
 @runtime_checkable
-class Model(Protocol):
+class ChatModel(Protocol):
     """Anything that completes a request. Raises `CallError` after its last retry, `BudgetError` at a limit."""
 
     @property

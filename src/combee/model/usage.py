@@ -20,7 +20,7 @@ _INSIDE = ("completion_tokens_details", "output_tokens_details")
 _BESIDE = ("thoughtsTokenCount", "thoughts_token_count")
 _CACHED = ("prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens", "cachedContentTokenCount")
 _CACHED_IN = ("prompt_tokens_details", "input_tokens_details")
-_COUNTS = ("usage", "usageMetadata", "usage_metadata")
+_COUNTS = ("usageMetadata", "usage_metadata")
 _AROUND = ("error", "metadata", "x_groq", "response", "detail")
 _MOST = 1e12
 
@@ -33,19 +33,28 @@ def _count(value: object) -> int:
 
 
 def _first(raw: Mapping[str, Any], names: tuple[str, ...]) -> int:
-    return next((count for count in (_count(raw.get(name)) for name in names) if count), 0)
+    for name in names:
+        if name in raw and (count := _count(raw[name])):
+            return count
+    return 0
 
 
 def _inside(raw: Mapping[str, Any], places: tuple[str, ...], name: str) -> int:
-    parts = (raw.get(place) for place in places)
-    return max((_count(part.get(name)) for part in parts if isinstance(part, dict)), default=0)
+    most = 0
+    for place in places:
+        part = raw.get(place)
+        if isinstance(part, dict):
+            most = max(most, _count(part.get(name)))
+    return most
 
 
 def read_usage(raw: object) -> Usage | None:
     """Return the tokens that the endpoint counted, or None where it did not (all zero counts as not said)."""
     if not isinstance(raw, dict):
         return None
-    prompt, completion, total = _first(raw, _PROMPT), _first(raw, _COMPLETION), _first(raw, _TOTAL)
+    prompt = _count(raw.get("prompt_tokens")) or _first(raw, _PROMPT)
+    completion = _count(raw.get("completion_tokens")) or _first(raw, _COMPLETION)
+    total = _count(raw.get("total_tokens")) or _first(raw, _TOTAL)
     cached = _inside(raw, _CACHED_IN, "cached_tokens") or _first(raw, _CACHED)
     if "cache_read_input_tokens" in raw and cached > prompt:  # Anthropic counts what came from the cache beside
         prompt += cached + _count(raw.get("cache_creation_input_tokens"))
@@ -67,6 +76,9 @@ def find_usage(data: object, depth: int = 3) -> Usage | None:
         return next((usage for usage in (find_usage(part, depth - 1) for part in data[:8]) if usage), None)
     if not isinstance(data, dict) or depth < 0:
         return None
+    usual = read_usage(data.get("usage"))
+    if usual is not None:
+        return usual
     stated = (read_usage(data.get(name)) for name in _COUNTS)
     around = (find_usage(data.get(name), depth - 1) for name in _AROUND)
     return next((usage for found in (stated, around) for usage in found if usage is not None), None)

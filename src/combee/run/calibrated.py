@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from combee.kernel.learn.reduce import ONE_CALL
+from combee.kernel.aggregate import ONE_CALL, UNUSED
 from combee.run.settings import Settings
 from combee.tasks.calibration import CALIBRATIONS, known_calibrations
 
@@ -30,9 +30,12 @@ def with_calibration(spec: Settings, least: int = 1, folder: Path = Path()) -> t
     if "max_items" not in found:
         return spec, (f"the calibration of {model_of(spec)} in {CALIBRATIONS} kept nothing: max_items is the default",)
     size = max(least, int(found["max_items"]))
-    learn, config = {"max_items": size}, spec.learn_config()
-    said = f"max_items = {size}, measured for {model_of(spec)} (from {CALIBRATIONS}; delete the file to undo)"
+    config = spec.learn_config()
+    measured = f"max_items = {size}, measured for {model_of(spec)} (from {CALIBRATIONS}; delete the file to undo)"
+    learn, said = {"max_items": size}, measured
     if config.aggregate in ONE_CALL and config.batch == "auto":
-        learn["max_batch"] = config.max_batch or size
-        said += f"; one call reads a whole batch here, so max_batch = {learn['max_batch']}"
+        learn = {"max_batch": config.max_batch or size}
+        said = f"{measured}; one call reads a whole batch here, so max_batch = {learn['max_batch']}"
+    elif "max_items" in UNUSED[config.aggregate]:
+        return spec, ()
     return spec.over({"learn": learn}, CALIBRATIONS), (said,)

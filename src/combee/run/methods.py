@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import ClassVar, Protocol, cast
 
 from combee.errors import CombeeError, UsageError, did_you_mean
+from combee.kernel.aggregate import UNUSED
 from combee.kernel.journal import Journal
-from combee.kernel.learn import Event, LearnResult, LiveTasks, learn
+from combee.kernel.learn import Event, LearnResult, learn
 from combee.kernel.learn.trace import Trace
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import run_sync
@@ -17,7 +18,7 @@ from combee.run.estimates import Forecast, check_budget, forecast_run, work_on
 from combee.run.folders import JOURNAL
 from combee.run.plugins import METHODS, load, offered
 from combee.run.settings import Settings
-from combee.run.spec import Prepared, held_out, judge_of, load_tasks, make_agent
+from combee.run.spec import Prepared, connect, load_tasks
 
 __all__ = [
     "RECORDED",
@@ -73,9 +74,8 @@ class Method:
         else:
             keys = (f"{table}.{key}" for table in ("model", "budget") for key in spec.given().get(table, {}))
             found |= dict.fromkeys((*keys, "agent.prompts", "agent.reflection_rounds"), without_model)
-        if config.aggregate != "combee":
-            for key in ("copies", "max_items", "max_tokens", "second_chances", "pipeline"):
-                found[f"learn.{key}"] = f"with aggregate {config.aggregate}"
+        for key in sorted(UNUSED[config.aggregate]):
+            found[f"learn.{key}"] = f"with aggregate {config.aggregate}"
         if config.batch != "auto":
             found |= dict.fromkeys(("learn.candidates", "learn.max_batch"), "without batch auto")
         if not config.guard:
@@ -91,12 +91,12 @@ class Method:
         """Return what the run would take; nothing is called. Raises `UsageError` for what cannot be used."""
         return forecast_run(spec, work_on(spec, load_tasks(spec)))
 
-    def prepare(self, spec: Settings, folder: Path | None, say: Say) -> Prepared:
+    def prepare(self, spec: Settings, folder: Path, say: Say) -> Prepared:
         """Load, check and connect all parts of a run; nothing is paid, and nothing written but into its folder.
 
         Args:
             spec: The settings.
-            folder: Where the run lies: a new one holds no journal yet (`is_new`). None: its tasks are only scored.
+            folder: Where the run lies: a new one holds no journal yet (`is_new`).
             say: Takes sentences for whoever waits.
 
         Raises:
@@ -129,18 +129,14 @@ class Method:
 
 def prepare_tasks(spec: Settings) -> Prepared:
     """Load the tasks of a run, make its agent and its guard. Raises `UsageError` for what cannot be used."""
-    config = spec.learn_config()
     tasks = load_tasks(spec)
     if not tasks.train:
         raise UsageError(f"{tasks.name} has no training tasks.", hint="Give more rows, or another split.")
-    agent = make_agent(spec)
-    sample_map = LiveTasks(agent.generator, agent.reflector, tasks.scorer, config.view_tokens)
-    judge = judge_of(spec, config, held_out(tasks))
-    prepared = Prepared(spec, tasks, agent, config, sample_map, judge, tasks.train, tasks.digest())
-    if config.guard_validate:
+    prepared = connect(spec, tasks)
+    if prepared.config.guard_validate:
         if not tasks.val:
             raise UsageError("guard_validate needs validation tasks.", hint="Give --val, or a folder with a val file.")
-        judge.validate = prepared.validate
+        prepared.judge.validate = prepared.validate
     return prepared
 
 
@@ -191,8 +187,10 @@ def _refuse_unused(spec: Settings, method: Method, say: Say) -> None:
         layer = spec.layer_of(*place)
         if layer is None or not layer.origin or layer.origin.startswith("$"):
             continue
-        if layer.text is None:
-            name = layer.origin if layer.origin.startswith("--") else f"{layer.origin}: {key}"
+        # A baseline that is tried by an option leaves the file as it is; a file that says both is a mistake.
+        both = layer is spec.layer_of("learn", "aggregate") and place[0] == "learn"
+        if layer.text is None or (both and place[1] in UNUSED[spec.learn_config().aggregate]):
+            name = layer.origin if layer.origin.startswith("--") else f"{key} ({spec.origin(*place)})"
             raise UsageError(f"{name} does nothing {why}.", hint="Leave it out, or change the other setting.")
         if place[0] not in {"model", "budget"}:  # a file may describe a model that this run does without
             say(f"note: {key} ({spec.origin(*place)}) does nothing {why}")
@@ -205,7 +203,7 @@ def forecast(spec: Settings, say: Say = lambda sentence: None) -> Forecast:
     return method.forecast(with_calibration(spec, method.least_items)[0])
 
 
-def prepare(spec: Settings, folder: Path | None = None, say: Say = lambda sentence: None) -> Prepared:
+def prepare(spec: Settings, folder: Path, say: Say = lambda sentence: None) -> Prepared:
     """Load, check and connect all parts of a run, by its method. See `Method.prepare`.
 
     A new run takes `max_items` from the calibration in this folder, unless it was given.
@@ -222,9 +220,9 @@ def prepare(spec: Settings, folder: Path | None = None, say: Say = lambda senten
     return method.prepare(spec, folder, say)
 
 
-def is_new(folder: Path | None) -> bool:
+def is_new(folder: Path) -> bool:
     """Say whether a run is to begin in that folder: it holds no journal yet."""
-    return folder is not None and not (folder / JOURNAL).exists()
+    return not (folder / JOURNAL).exists()
 
 
 def introduce(prepared: Prepared, say: Say) -> None:

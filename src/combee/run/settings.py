@@ -50,24 +50,41 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
 
-__all__ = ["CONFIG_NAME", "Limits", "Settings", "Table", "read_settings", "table_of"]
+__all__ = [
+    "CONFIG_NAME",
+    "Count",
+    "LimitsTable",
+    "PriceTable",
+    "Settings",
+    "SettingsTable",
+    "TaskFileTable",
+    "Text",
+    "Words",
+    "as_whole",
+    "model_table",
+    "read_settings",
+    "settings_of",
+    "table_of",
+]
 
 CONFIG_NAME = "combee.toml"
 
 
-def _whole(value: object) -> object:
+def as_whole(value: object) -> object:
     """2e6 is a whole number to whoever writes it."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 _LARGEST = 2**63 - 1  # numbers are stored as 64-bit integers
-Whole = Annotated[int, Strict(), Field(ge=-_LARGEST - 1, le=_LARGEST), BeforeValidator(_whole)]
-Natural = Annotated[int, Strict(), Field(ge=0, le=_LARGEST), BeforeValidator(_whole)]
-Count = Annotated[int, Strict(), Field(ge=1, le=_LARGEST), BeforeValidator(_whole)]
+Whole = Annotated[int, Strict(), Field(ge=-_LARGEST - 1, le=_LARGEST), BeforeValidator(as_whole)]
+Natural = Annotated[int, Strict(), Field(ge=0, le=_LARGEST), BeforeValidator(as_whole)]
+Count = Annotated[int, Strict(), Field(ge=1, le=_LARGEST), BeforeValidator(as_whole)]
 Share = Annotated[float, Strict(), Field(gt=0, le=1)]
 Positive = Annotated[float, Strict(), Field(gt=0)]
 Amount = Annotated[float, Strict(), Field(ge=0)]
 Text = Annotated[str, Strict(), Field(pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")]
+Words = Annotated[str, Strict(), Field(pattern=r"^[^\x00]*$")]
+"""Text that may be empty."""
 
 
 def _real(text: str) -> str:
@@ -80,7 +97,7 @@ def _real(text: str) -> str:
 ExistingPath = Annotated[Text, AfterValidator(_real)]
 
 
-class Table(BaseModel):
+class SettingsTable(BaseModel):
     """A table of settings: only known keys, and no value is bent into the type that it should have had."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, protected_namespaces=())
@@ -96,7 +113,7 @@ class Table(BaseModel):
         """Describe each key by the docstring below it; read here, as only a schema needs it."""
         schema = handler.resolve_ref_schema(handler(core))
         for base in cls.__mro__:
-            if issubclass(base, Table) and base is not Table:
+            if issubclass(base, SettingsTable) and base is not SettingsTable:
                 for key, text in _docs(base.documented or base).items():
                     schema["properties"].get(key, {}).setdefault("description", text)
         for value in schema["properties"].values():
@@ -112,7 +129,7 @@ def table_of(
     without: Sequence[str] = (),
     checks: Mapping[str, Any] | None = None,
     **types: Any,
-) -> type[Table]:
+) -> type[SettingsTable]:
     """Return the table whose keys are the fields of a dataclass, with its defaults and the docstrings below them.
 
     Args:
@@ -121,7 +138,7 @@ def table_of(
         doc: What the table is for.
         without: Fields that are no keys.
         checks: Validators of pydantic's by name.
-        types: Types of fields that need another one here, and further fields, as (type, Field).
+        types: Types of fields that need another one here; as (type, default or Field) also further fields.
     """
     kinds = {"Whole": Whole, "Natural": Natural, "Count": Count, "Share": Share, "Positive": Positive}
     kinds |= {"Amount": Amount, "str": Text}
@@ -130,13 +147,16 @@ def table_of(
     for item in dataclasses.fields(source):
         if item.name in without:
             continue
+        if isinstance(types.get(item.name), tuple):
+            fields[item.name] = types.pop(item.name)
+            continue
         default = item.default_factory() if item.default_factory is not dataclasses.MISSING else item.default
         missing = default is dataclasses.MISSING
         hint = types.pop(item.name, hints[item.name])
         about = Field(None if missing else default)
         fields[item.name] = (hint | None if missing else hint, about)
     more = {**fields, **types, "documented": (ClassVar[type], source)}
-    return create_model(name, __base__=Table, __doc__=doc, __validators__=dict(checks or {}), **more)
+    return create_model(name, __base__=SettingsTable, __doc__=doc, __validators__=dict(checks or {}), **more)
 
 
 @cache
@@ -151,10 +171,10 @@ def _docs(source: type) -> dict[str, str]:
     return found
 
 
-class Tasks(Table):
-    """What is learned from: tasks, or recorded traces."""
+class TaskFileTable(SettingsTable):
+    """A file of tasks, and how it is read."""
 
-    source: ExistingPath | None = None
+    source: Text | None = None
     """A .jsonl or .csv file, a folder with train, val and test files, finer or formula. [tags: built-in practice]"""
     question: Text | None = None
     """Column with the question. [found by its usual names]"""
@@ -172,6 +192,13 @@ class Tasks(Table):
     """Test rows to use."""
     seed: Whole = 0
     """Decides which rows are drawn, and how a single file is cut into train, val and test (`--seed` sets it too)."""
+
+
+class TasksTable(TaskFileTable):
+    """What is learned from: tasks, or recorded traces."""
+
+    source: ExistingPath | None = None
+    """A .jsonl or .csv file, a folder with train, val and test files, finer or formula. [tags: built-in practice]"""
     data_dir: ExistingPath | None = None
     """Folder that holds finer/ and formula/. [$COMBEE_DATA]"""
     traces: ExistingPath | None = Field(default=None, validation_alias=AliasChoices("traces", "from"))
@@ -186,7 +213,7 @@ class Tasks(Table):
     """Further secrets in traces: a regular expression for each kind. (A run keeps the names of the kinds only.)"""
 
 
-class Agent(Table):
+class AgentTable(SettingsTable):
     """Who works on the tasks, and how it learns."""
 
     kind: Literal["lexical", "ace"] = "lexical"
@@ -205,7 +232,7 @@ class Agent(Table):
     """Tokens that one call of the lexical agent's curator may write."""
 
 
-class Limits(Table):
+class LimitsTable(SettingsTable):
     """What may be spent; without a key there is no limit."""
 
     max_cost: Positive | None = None
@@ -218,18 +245,18 @@ class Limits(Table):
     """Minutes of work, over all resumes."""
 
 
-class Budget(Limits):
+class BudgetTable(LimitsTable):
     """What the whole run may spend, and single roles inside it."""
 
-    generator: Limits | None = None
+    generator: LimitsTable | None = None
     """Limits of answering alone."""
-    reflector: Limits | None = None
+    reflector: LimitsTable | None = None
     """Limits of reflecting alone."""
-    curator: Limits | None = None
+    curator: LimitsTable | None = None
     """Limits of aggregating alone."""
 
 
-class ModelPrice(Table):
+class PriceTable(SettingsTable):
     """US dollars per million tokens."""
 
     input: Amount
@@ -240,7 +267,7 @@ class ModelPrice(Table):
     """Of prompt tokens that the provider has in its cache. [as input]"""
 
 
-class Guard(Table):
+class GuardTable(SettingsTable):
     """What each update is checked against, and who is told."""
 
     alert_command: Text | Annotated[list[Text], Field(min_length=1)] | None = None
@@ -263,7 +290,7 @@ def _no_secret(value: Any, info: Any) -> Any:
     return value
 
 
-def model_table(name: str, doc: str, **more: Any) -> type[Table]:
+def model_table(name: str, doc: str, **more: Any) -> type[SettingsTable]:
     """Return a table with the keys of a model, and more."""
     checks = {"no_secret": field_validator("*")(cast("Callable[..., Any]", _no_secret))}
     return table_of(name, ModelSettings, doc, without=("price",), checks=checks, **more)
@@ -271,44 +298,44 @@ def model_table(name: str, doc: str, **more: Any) -> type[Table]:
 
 if TYPE_CHECKING:
 
-    class Learn(Table):
+    class LearnTable(SettingsTable):
         """The loop that learns; `Settings.learn_config` has its values with their types."""
 
-    class Model(Table):
+    class ModelTable(SettingsTable):
         """Models of the roles; `Settings.model_of` has their values with their types."""
 
 else:
-    Learn = table_of(
-        "Learn",
+    LearnTable = table_of(
+        "LearnTable",
         LearnConfig,
         "The loop that learns.",
         aggregate=Literal[tuple(sorted(BASELINES))],
         candidates=Annotated[tuple[Count, ...], Field(strict=False)],
     )
-    RoleModel = model_table("RoleModel", "The model of one role; what is left out is as in [model].")
-    Model = model_table(
-        "Model",
+    RoleTable = model_table("RoleTable", "The model of one role; what is left out is as in [model].")
+    ModelTable = model_table(
+        "ModelTable",
         "Models of OpenAI-compatible endpoints, or local ones.",
-        **{role: (RoleModel | None, Field(None, description=f"Model of the {role} alone.")) for role in ROLES},
+        **{role: (RoleTable | None, Field(None, description=f"Model of the {role} alone.")) for role in ROLES},
     )
 
 
-class Settings(Table):
+class Settings(SettingsTable):
     """Everything that one run can be told: the tables of combee.toml with what was given elsewhere over them."""
 
-    tasks: Tasks = Tasks()
+    tasks: TasksTable = TasksTable()
     """What is learned from."""
-    agent: Agent = Agent()
+    agent: AgentTable = AgentTable()
     """Who works on the tasks."""
-    model: Model = Model()
+    model: ModelTable = ModelTable()
     """The models behind the roles of `ace`."""
-    learn: Learn = Learn()
+    learn: LearnTable = LearnTable()
     """How a run learns."""
-    budget: Budget = Budget()
+    budget: BudgetTable = BudgetTable()
     """What may be spent."""
-    prices: dict[str, ModelPrice] = {}
+    prices: dict[str, PriceTable] = {}
     """Prices of models that no list knows, in US dollars per million tokens."""
-    guard: Guard = Guard()
+    guard: GuardTable = GuardTable()
     """What each update is checked against."""
     start: ExistingPath | None = None
     """A playbook to go on from (.json, .md, .txt)."""
@@ -395,16 +422,7 @@ class Settings(Table):
         """Return the model of a role: its own table over that of all. Raises `UsageError` where none is named."""
         table = self.given().get("model", {})
         own = table.get(role) or {} if role is not None else {}
-        merged = {key: value for key, value in {**table, **own}.items() if key not in ROLES and value is not None}
-        name = merged.get("name")
-        if not name:
-            hint = f"Give --model NAME, or name = ... under [model] in {CONFIG_NAME}."
-            raise UsageError("No model is named.", hint=hint)
-        if is_local(name):
-            merged.setdefault("max_output_tokens", LOCAL_OUTPUT)
-        given = self.prices.get(name)
-        price = None if given is None else Price(given.input, given.output, given.cached)
-        return ModelSettings(**merged, price=price)
+        return settings_of({key: value for key, value in {**table, **own}.items() if key not in ROLES}, self.prices)
 
     def models(self) -> dict[str, ModelSettings]:
         """Return the model of each role. Raises as `model_of`."""
@@ -412,8 +430,21 @@ class Settings(Table):
 
     def limits(self, role: str | None = None) -> dict[str, float]:
         """Return what the run, or one role in it, may spend; empty without a limit."""
-        table: Limits | None = self.budget if role is None else getattr(self.budget, role)
+        table: LimitsTable | None = self.budget if role is None else getattr(self.budget, role)
         return {name: value for name in LIMITS if (value := getattr(table, name, None)) is not None}
+
+
+def settings_of(table: Mapping[str, Any], prices: Mapping[str, PriceTable]) -> ModelSettings:
+    """Return the model that a table [model] and the prices of a file make. Raises `UsageError` where none is named."""
+    given = {key: value for key, value in table.items() if value is not None}
+    name = given.get("name")
+    if not name:
+        hint = f"Give --model NAME, or name = ... under [model] in {CONFIG_NAME}."
+        raise UsageError("No model is named.", hint=hint)
+    if is_local(name):
+        given.setdefault("max_output_tokens", LOCAL_OUTPUT)
+    price = prices.get(name)
+    return ModelSettings(**given, price=None if price is None else Price(price.input, price.output, price.cached))
 
 
 def _but_none(table: Any) -> Any:

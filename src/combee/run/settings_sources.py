@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -39,11 +39,14 @@ class Layer:
     origin: str
     tables: Mapping[str, Any]
     text: str | None = None
+    moved: Mapping[Place, Place] = field(default_factory=dict)
+    """Where the text has what stands elsewhere in the tables: keys of an older version."""
 
     def where(self, place: Place) -> tuple[str, int | None]:
         """Return origin and line of a place, or of the nearest thing around it that is there."""
         while place and not _has(self.tables, place):
             place = place[:-1]
+        place = self.moved.get(place, place)
         return self.origin, None if self.text is None or not place else _line_of(self.text, place)
 
 
@@ -153,8 +156,12 @@ def checked(model: type[M], layers: Sequence[Layer]) -> M:
         return model.model_validate(data)
     except ValidationError as error:
         wrong = [(_place(one["loc"], data, one["type"]), one) for one in error.errors(include_url=False)]
+    unknown = {place[:-1] for place, one in wrong if one["type"] == "extra_forbidden"}
     found: list[tuple[int, UsageError]] = []
     for place, one in wrong:
+        if one["type"] == "missing" and place[:-1] in unknown:
+            continue  # it is there, and spelled wrongly
+
         layer = next((each for each in reversed(layers) if _has(each.tables, place[:-1])), layers[-1])
         layer = next((each for each in reversed(layers) if _has(each.tables, place)), layer)
         origin, line = layer.where(place)
@@ -193,17 +200,28 @@ def _said(place: Place, error: Mapping[str, Any], data: object, schema: Mapping[
         return (f"there is no table [{key}]." if isinstance(value, dict) else f"there is no key {key!r}."), hint
     if error["type"] == "missing":
         about = _node(schema, place).get("description", "").partition(". ")[0]
-        return f"{at} has no {key!r}.", f"Add {key} = ...{f': {about}' if about else ''}"
+        return f"{at if table else 'this file'} has no {key!r}.", f"Add {key} = ...{f': {about}' if about else ''}"
     if error["type"] == "refused":  # by a check of ours, which has its own words
         return str(error["msg"]), error["ctx"]["hint"]
-    words = _words(_node(schema, place), schema)
+    node = _node(schema, place)
+    words = _words(node, schema)
     if words == "a table":
         header = f"[{_table(place)}]"
         return f"{_table(place)} must be a table.", f"Write {header} on a line of its own, or {key} = {{ ... }}."
+    if words == "a list of tables":
+        return f"{key} is no list of tables.", f"Write [[{key}]] on a line of its own before each."
     named = f"{key} in {at}" if table else str(key)
     if isinstance(key, int):
         named, at = f"item {key + 1} of {place[-2]}", ""
-    return f"{named} cannot be {shown(_at(data, place))}.", f"It must be {words}."
+    value = _at(data, place)
+    hint = f"It must be {words}."
+    if isinstance(value, str):
+        near = did_you_mean(value, map(str, node.get("enum", ())))
+        if near.startswith("Did"):
+            hint = near
+        elif error["type"] == "string_pattern_mismatch":
+            hint = "No text may hold a zero byte." if "\0" in value else "Say something there, or leave the line out."
+    return f"{named} cannot be {shown(value)}.", hint
 
 
 def _table(place: Place) -> str:
@@ -266,7 +284,7 @@ def _range(node: Mapping[str, Any], whole: bool) -> str:
     if least is not None and abs(least) < _FAR:
         words += f" of at least {least:g}"
     if most is not None and abs(most) < _FAR:
-        words += f" {'and' if least is not None or above is not None else 'of'} up to {most:,g}"
+        words += f" {'and' if least is not None or above is not None else 'of'} up to {most:,}"
     return words
 
 

@@ -23,6 +23,7 @@ from combee.kernel.learn import (
     Generator,
     Judge,
     LearnConfig,
+    LiveTasks,
     Reflector,
     Sample,
     SampleMap,
@@ -35,8 +36,8 @@ from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.redaction import find_secrets
 from combee.run.notify import notify
 from combee.run.options import refuse_unknown_prices
-from combee.run.settings import Settings
-from combee.tasks import Fields, TaskSet, load
+from combee.run.settings import Settings, TaskFileTable
+from combee.tasks import NAMES, Fields, TaskSet, load
 
 if TYPE_CHECKING:
     from combee.model import Models
@@ -45,11 +46,14 @@ __all__ = [
     "SPEC_KEY",
     "Agent",
     "Prepared",
+    "connect",
     "held_out",
     "judge_of",
     "kept_spec",
+    "load_file",
     "load_tasks",
     "make_agent",
+    "tasks_to_score",
 ]
 
 SPEC_KEY = "spec"
@@ -91,19 +95,63 @@ class Prepared:
         )
 
 
-def load_tasks(spec: Settings) -> TaskSet:
-    """Load the task set that a run names."""
-    tasks = spec.tasks
-    sizes = (tasks.train, tasks.val, tasks.test)
-    fields = Fields(tasks.question, tasks.answer, tasks.id)
+def load_tasks(spec: Settings, *, whole: bool = False) -> TaskSet:
+    """Load the task set that a run names; `whole`: a file with all of its rows as test tasks.
+
+    Raises:
+        UsageError: It cannot be used, or the run learned from recorded traces, which hold no tasks.
+    """
+    if spec.tasks.traces is not None:
+        raise UsageError(
+            "This run learned from traces: there are no tasks to score.", hint="Name tasks: a file, or finer."
+        )
+    return load_file(spec.tasks, spec.tasks.source or "tags", data_dir=spec.tasks.data_dir, whole=whole)
+
+
+def load_file(
+    table: TaskFileTable, source: str, *, data_dir: str | None = None, seed: int | None = None, whole: bool = False
+) -> TaskSet:
+    """Load tasks as a table [tasks] says; `source` and, where given, `seed` in place of its own."""
+    sizes = (table.train, table.val, table.test)
+    fields = Fields(table.question, table.answer, table.id)
     return load(
-        tasks.source or "tags",
-        data_dir=tasks.data_dir,
+        source,
+        data_dir=data_dir,
         sizes=sizes if any(size is not None for size in sizes) else None,
-        seed=tasks.seed,
+        fractions=(0, 0, 1) if whole else (0.6, 0.2, 0.2),
+        seed=table.seed if seed is None else seed,
         fields=None if fields == Fields() else fields,
-        scorer=tasks.scorer,
+        scorer=table.scorer,
     )
+
+
+def tasks_to_score(spec: Settings, split: str | None = None, *, seen: str | None = None) -> tuple[TaskSet, str]:
+    """Return the tasks to score a playbook on, and which of their splits; "all" for a whole file.
+
+    Args:
+        spec: The settings. A single file without sizes is scored whole.
+        split: train, val or test, where one was asked for.
+        seen: The file that was learned from: of that only the test split was not seen.
+
+    Raises:
+        UsageError: The tasks cannot be used, or none of these has an answer.
+    """
+    source, tasks = spec.tasks.source, spec.tasks
+    sized = any(size is not None for size in (tasks.train, tasks.val, tasks.test))
+    whole = split is None and not sized and source not in {None, *NAMES, seen} and Path(str(source)).is_file()
+    found = load_tasks(spec, whole=whole)
+    chosen = split or "test"
+    if not any(task.target is not None for task in getattr(found, chosen)):
+        raise UsageError(f"{found.name} has no {chosen} tasks with an answer.", hint="Choose another --split.")
+    return found, "all" if whole else chosen
+
+
+def connect(spec: Settings, tasks: TaskSet) -> Prepared:
+    """Return the parts of a run over tasks that are loaded. Raises `UsageError` for what cannot be used."""
+    config, agent = spec.learn_config(), make_agent(spec)
+    sample_map = LiveTasks(agent.generator, agent.reflector, tasks.scorer, config.view_tokens)
+    judge = judge_of(spec, config, held_out(tasks))
+    return Prepared(spec, tasks, agent, config, sample_map, judge, tasks.train, tasks.digest())
 
 
 def judge_of(spec: Settings, config: LearnConfig, held_out: LeakIndex | None) -> Judge:
@@ -111,7 +159,8 @@ def judge_of(spec: Settings, config: LearnConfig, held_out: LeakIndex | None) ->
     guard, command = spec.guard, spec.guard.alert_command
     words = " ".join(map(shlex.quote, command)) if isinstance(command, list) else command
     return Judge(
-        enabled=config.guard,
+        enabled=bool(config.guard),
+        watch=config.guard == "watch",
         policy=Policy(tenants=None if guard.tenants is None else frozenset(guard.tenants), clearance=guard.clearance),
         limits=GuardLimits(min_entries=guard.min_entries, allow_leaks=config.keep_leaks, find_secrets=find_secrets),
         held_out=held_out,
@@ -206,7 +255,12 @@ def kept_spec(journal: Journal, folder: Path) -> Settings:
             hint="`combee show` and `combee diff` work without; else start a new run.",
         )
     try:
-        return Settings.from_json(kept)
+        spec = Settings.from_json(kept)
+        # What was not set is as it was when the run began, also where a later version has another default.
+        begun = journal.meta("learn")
+        config = begun.get("config") if isinstance(begun, dict) else None
+        guard = config.get("guard") if isinstance(config, dict) else None
+        return spec if guard in {None, spec.learn_config().guard} else spec.over({"learn": {"guard": guard}})
     except UsageError as error:
         hint = f"{error}\n  Put back a copy, or start anew."
         raise StorageError(f"The settings that {folder} holds cannot be read.", hint=hint) from error

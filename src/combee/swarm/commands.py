@@ -31,7 +31,9 @@ def command() -> None:
 
 @command.command("learn", short_help="Let the swarm of a file learn from tasks, round by round.")
 @click.argument("file", type=PathType(exists=True, dir_okay=False))
-@click.option("--rounds", type=click.IntRange(1), help="Times all tasks are worked on. [what the file says, or 3]")
+@click.option(
+    "--epochs", "--rounds", type=click.IntRange(1), help="Times all tasks are worked on. [what the file says, or 3]"
+)
 @click.option("--controls", is_flag=True, help="At the end, show the test tasks the playbook in other ways, or none.")
 @click.option("--seed", type=int, help="Decides the rows drawn or cut, groups of reflections, and every shuffle. [0]")
 @model_options
@@ -67,6 +69,14 @@ def init_command(folder: Path, seed: int, as_json: bool) -> None:
     path = write_rehearsal(folder, seed=seed)
     following = f"next: {typed('swarm', 'learn', path, '--controls')}"
     click.echo(json.dumps({"file": str(path)}) if as_json else following)
+
+
+@command.command("schema", short_help="Print the JSON schema of a swarm's file, for editors.")
+def schema_command() -> None:
+    """Print the JSON schema of a swarm's file: every key with its type, range, default and meaning."""
+    from combee.swarm.settings import SwarmSettings
+
+    click.echo(json.dumps(SwarmSettings.model_json_schema(), indent=1))
 
 
 @command.command("status", short_help="Show agents, windows, open questions and totals.")

@@ -31,14 +31,14 @@ from combee.kernel.runner import run_sync
 from combee.report import write_report
 from combee.run.options import option_of, over_options
 from combee.run.settings import read_settings
-from combee.run.spec import Agent, held_out, judge_of, make_agent
+from combee.run.spec import Agent, held_out, judge_of, load_file, make_agent
 from combee.run.words import typed
 from combee.swarm import Swarm
 from combee.swarm.briefing import Lessons, held_back
 from combee.swarm.config import SwarmFile
 from combee.swarm.learning import HeldOutTasks, SwarmGenerator, SwarmTasks, addressed
 from combee.swarm.opening import shown
-from combee.tasks import Fields, TaskSet, load
+from combee.tasks import TaskSet
 from combee.terminal.display import make_display
 from combee.traces.mining import MiningCurator, MiningReflector
 
@@ -47,26 +47,19 @@ __all__ = ["Control", "LearningParts", "SwarmLearned", "learn_in_rounds", "parts
 _MODEL_ONLY = ("model__", "budget__", "agent__")
 
 
-def _tasks_of(described: SwarmFile, seed: int) -> TaskSet:
+def _tasks_of(described: SwarmFile, seed: int | None) -> TaskSet:
     """Return the tasks of a description."""
-    table = described.learn
-    if not table:
-        raise UsageError(
-            "the file has no [learn]", hint='Add [learn] with tasks = "tasks.jsonl"; see docs/swarm-learning.md.'
-        )
-    place = described.folder / table["tasks"]
+    table = described.settings.tasks
+    if table.source is None:
+        hint = 'Add [tasks] with source = "tasks.jsonl"; see docs/swarm-learning.md.'
+        raise UsageError("the file has no tasks to learn from", hint=hint)
+    place = described.folder / table.source
     if not place.exists():
-        raise UsageError(f"there are no tasks at {place}", hint="[learn] names them from the folder of its file.")
-    fields = Fields(table.get("question"), table.get("answer"), table.get("id"))
-    found = load(
-        str(place),
-        seed=seed,
-        fields=None if fields == Fields() else fields,
-        scorer=table.get("scorer"),
-    )
-    names = {agent["name"] for agent in described.agents}
+        raise UsageError(f"there are no tasks at {place}", hint="[tasks] names them from the folder of its file.")
+    found = load_file(table, str(place), seed=seed)
+    names = {agent.name for agent in described.settings.agents}
     for task in found:
-        to, _ = addressed(task.question, table.get("to", ""))
+        to, _ = addressed(task.question, described.settings.learn.to or "")
         if to not in names:
             hint = "Set `to` in [learn], or begin the question with @name."
             raise UsageError(f"the task {task.id} is for {to!r}, who is not described", hint=hint)
@@ -88,7 +81,7 @@ class LearningParts:
     @property
     def to(self) -> str:
         """Who is asked what does not begin with @name."""
-        return str(self.described.learn.get("to", ""))
+        return self.described.settings.learn.to or ""
 
     def exam(self, swarm: Swarm, tasks: TaskSet, split: str) -> HeldOutTasks:
         """Return the tasks of a split, to be asked in copies of the world."""
@@ -102,10 +95,10 @@ def parts_of(described: SwarmFile, options: Mapping[str, Any]) -> LearningParts:
     if idle and not spec.calls_models:
         hint = "Add --model NAME. What limits the agents stands in the file, below [budget]."
         raise UsageError(f"{option_of(idle[0])} does nothing without a model that reflects.", hint=hint)
-    tasks = _tasks_of(described, options["seed"] or 0)
-    size = min(int(described.learn.get("batch", len(tasks.train))), len(tasks.train))
-    rounds = options["rounds"] or int(described.learn.get("rounds", 3))
-    spec = spec.over({"learn": {"epochs": rounds, "batch": size, "eval_every": size, "quorum": 1.0}})
+    tasks = _tasks_of(described, options["seed"])
+    size = min(described.settings.learn.batch or len(tasks.train), len(tasks.train))
+    epochs = options["epochs"] or described.settings.learn.epochs
+    spec = spec.over({"learn": {"epochs": epochs, "batch": size, "eval_every": size, "quorum": 1.0}})
     settled = spec.learn_config()
     judge = judge_of(spec, settled, held_out(tasks))
     return LearningParts(described, tasks, settled, judge, make_agent(spec) if spec.calls_models else None)
@@ -165,7 +158,7 @@ def _differing(old: JSON, new: JSON) -> list[str]:
     """Return the settings of [learn] that are not as they were, by the names that users give."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return []
-    return [{"epochs": "rounds"}.get(key, key) for key in new if old.get(key) != new[key] and key != "eval_every"]
+    return [key for key in new if old.get(key) != new[key] and key != "eval_every"]
 
 
 def _but_sizes(learn: JSON) -> JSON:

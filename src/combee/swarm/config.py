@@ -1,82 +1,42 @@
-"""A swarm described in a TOML file: the model, the agents, the documents, the playbook and the task.
-
-world = "swarm.sqlite"            # beside this file; left out: called like this file (of office.toml: office.sqlite)
-repository = "repo"               # optional: documents are files of this git repository, which is there already
-playbook = "playbook.json"        # optional: with each question its part for the one who is asked goes along
-playbook_tokens = 2000            # at most so many
+"""A swarm described in a TOML file, made ready: its world, its model, its agents, documents and task.
 
 [model]
-kind = "lookup"                   # no model; or endpoint (Combee's client), pydantic-ai, script
-name = "deepseek-chat"            # local/smollm2: in this process; script: "package.module:function"
-base_url = "..."                  # any OpenAI-compatible endpoint; pydantic-ai: or a name like "openai:gpt-5" alone
-api_key_env = "OPENAI_API_KEY"    # the NAME of the variable
-max_tokens = 2048                 # of one reply
-price = "0.28/0.42"               # dollars per million tokens, in and out (endpoint)
-
-[budget]                          # of one process, for kind = "endpoint": max_cost, max_calls, max_tokens, max_minutes
-max_calls = 500
-
+kind = "endpoint"                 # without a model: lookup; or pydantic-ai, script
+name = "deepseek-chat"
 [documents]
-folder = "docs"                   # text files to publish
-glob = "**/*"                     # which of them
-
+folder = "docs"
 [[agents]]
 name = "ann"
-role = "reader"
-mode = "fork"                     # fork, serial, once
-returns = "digest"                # none, digest, full
-window = 100000                   # tokens
-instructions = "You know the HTTP client."
-reads = ["src/http/client.py"]
-
-[[channels]]
-name = "front"
-members = ["ann"]
-
+reads = ["http.md"]
 [task]
 to = "ann"
 question = "What is the retry limit?"
-subject = "src/http/client.py"    # path that it is about; optional
 
-[learn]                           # for `combee swarm learn`; its playbook is used by the other commands too
-tasks = "tasks.jsonl"             # or a folder with train, val and test
-to = "ann"                        # who is asked; a question that begins with @name goes to that agent
-view_tokens = 500                 # of the playbook, with each question
-rounds = 3
-batch = 40                        # tasks between two versions of the playbook; left out: all of them
-scorer = "exact"                  # and question, answer, id: as for `combee learn`
-
-[options]                         # the fields of `combee.swarm.swarm.SwarmLimits`
-max_steps = 50                    # replies for one message
+All keys stand in `combee.swarm.settings`.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 from combee.errors import UsageError
-from combee.files import read_regular
 from combee.kernel.journal import hash_json
 from combee.kernel.playbook import Playbook
 from combee.kernel.playbook import load as load_playbook
 from combee.swarm.briefing import Lessons
-from combee.swarm.checks import check_data
 from combee.swarm.context import Summarise
 from combee.swarm.endpoint import model_of
 from combee.swarm.files import FILE, documents, own_world
 from combee.swarm.knowledge import publish
 from combee.swarm.mail import join
 from combee.swarm.repository import Repository
+from combee.swarm.settings import SwarmSettings, read_swarm_settings
 from combee.swarm.swarm import USER, Swarm
 from combee.swarm.world import World
 
 __all__ = ["SwarmFile", "build", "populate", "prepare", "put_task", "read_swarm_file"]
-
-_WINDOW = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +44,7 @@ class SwarmFile:
     """A description that was read and checked; `file` is absolute, `world` is where its world lies."""
 
     file: Path
-    data: dict[str, Any]
+    settings: SwarmSettings
     world: Path
 
     @property
@@ -101,25 +61,14 @@ class SwarmFile:
     @property
     def playbook(self) -> Path | None:
         """Where the playbook lies that the agents go by; of a swarm that learns, what it learned last."""
-        if "playbook" in self.data:
-            return self.folder / str(self.data["playbook"])
+        if self.settings.playbook is not None:
+            return self.folder / self.settings.playbook
         learned = self.learned / "playbook.json"
-        return learned if "learn" in self.data and learned.exists() else None
-
-    @property
-    def learn(self) -> dict[str, Any]:
-        """How it learns; empty where the file does not say."""
-        return cast("dict[str, Any]", self.data.get("learn", {}))
+        return learned if self.settings.tasks.source is not None and learned.exists() else None
 
     def lessons(self, book: Playbook) -> Lessons:
         """Return a playbook with the room that the file gives it."""
-        key = "view_tokens" if "view_tokens" in self.learn else "playbook_tokens"
-        return Lessons(book, self.learn.get(key, self.data.get(key, 2000)))
-
-    @property
-    def agents(self) -> list[dict[str, Any]]:
-        """The agents as described."""
-        return cast("list[dict[str, Any]]", self.data["agents"])
+        return Lessons(book, self.settings.learn.view_tokens or self.settings.playbook_tokens)
 
 
 def read_swarm_file(path: Path) -> SwarmFile:
@@ -128,13 +77,8 @@ def read_swarm_file(path: Path) -> SwarmFile:
     Raises:
         UsageError: It cannot be read, or says something that is not understood.
     """
-    try:
-        data = tomllib.loads(read_regular(path).decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", hint="See docs/swarm.md for an example.") from error
-    check_data(path, data)
-    file = path.resolve()
-    return SwarmFile(file, data, file.parent / data["world"] if "world" in data else own_world(file))
+    settings, file = read_swarm_settings(path), path.resolve()
+    return SwarmFile(file, settings, own_world(file) if settings.world is None else file.parent / settings.world)
 
 
 def prepare(described: SwarmFile) -> Callable[[World], Swarm]:
@@ -143,12 +87,12 @@ def prepare(described: SwarmFile) -> Callable[[World], Swarm]:
     Raises:
         UsageError: The model, the playbook or the repository cannot be used.
     """
-    data = described.data
-    model, summarise = model_of(data.get("model", {}), data.get("budget", {}), _instructions(described))
-    smallest = min(agent.get("window", _WINDOW) for agent in described.agents)
-    repository = Repository.at(described.folder / data["repository"]) if "repository" in data else None
+    settings = described.settings
+    model, summarise = model_of(settings, _instructions(settings))
+    smallest = min(agent.window for agent in settings.agents)
+    repository = Repository.at(described.folder / settings.repository) if settings.repository is not None else None
     lessons = described.lessons(load_playbook(described.playbook)) if described.playbook else None
-    options = {"reserve": smallest // 8, **data.get("options", {})}
+    options = {"reserve": smallest // 8, **settings.options.given()}
 
     def on(world: World) -> Swarm:
         return Swarm(
@@ -164,13 +108,12 @@ def build(described: SwarmFile, world: World) -> Swarm:
     return prepare(described)(world)
 
 
-def _instructions(described: SwarmFile) -> dict[str, str]:
+def _instructions(settings: SwarmSettings) -> dict[str, str]:
     """Return the system prompts by role: what those of its agents say."""
     texts: dict[str, str] = {}
-    for agent in described.agents:
-        role = agent.get("role", "peer")
-        said = agent.get("instructions", "")
-        texts[role] = "\n".join(dict.fromkeys(part for part in (texts.get(role, ""), said) if part))
+    for agent in settings.agents:
+        parts = (texts.get(agent.role, ""), agent.instructions)
+        texts[agent.role] = "\n".join(dict.fromkeys(part for part in parts if part))
     return texts
 
 
@@ -184,17 +127,13 @@ def populate(described: SwarmFile, swarm: Swarm) -> None:
             sql = "SELECT body FROM artefacts WHERE path = ? AND author = ? ORDER BY version DESC LIMIT 1"
             if world.one(sql, path, USER) != (text,):
                 publish(world, path, text, USER)
-        for agent in described.agents:
-            name = agent["name"]
-            world.spawn(
-                name, role=agent.get("role", "peer"), mode=agent.get("mode", "fork"),
-                returns=agent.get("returns", "digest"), window=agent.get("window", _WINDOW),
-            )  # fmt: skip
-            for path in agent.get("reads", ()):
-                swarm.tell(name, path, key=f"read/{name}/{path}")
-        for channel in described.data.get("channels", ()):
-            for member in channel.get("members", ()):
-                join(world, channel["name"], member)
+        for agent in described.settings.agents:
+            world.spawn(agent.name, role=agent.role, mode=agent.mode, returns=agent.returns, window=agent.window)
+            for path in agent.reads:
+                swarm.tell(agent.name, path, key=f"read/{agent.name}/{path}")
+        for channel in described.settings.channels:
+            for member in channel.members:
+                join(world, channel.name, member)
 
 
 def put_task(described: SwarmFile, swarm: Swarm) -> int | None:
@@ -202,11 +141,11 @@ def put_task(described: SwarmFile, swarm: Swarm) -> int | None:
 
     A task that was changed in the file is another one.
     """
-    task = described.data.get("task")
-    if not task:
+    task = described.settings.task
+    if task is None:
         return None
-    key = f"task/{hash_json(task)[:16]}"
-    sent = swarm.put(USER, task["question"], to=task["to"], subject=task.get("subject", ""), key=key)
+    key = f"task/{hash_json(task.given())[:16]}"
+    sent = swarm.put(USER, task.question, to=task.to, subject=task.subject, key=key)
     if not sent.id:
         hint = "Ask less at once, or give the agent a larger window; `combee swarm revive` mends one that is dead."
         raise UsageError(f"nobody can take the task: {sent.refused}", hint=hint)

@@ -11,18 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from combee.errors import CallError, CallErrorKind, UsageError, did_you_mean
+from combee.errors import CallError, CallErrorKind, UsageError
 from combee.model import (
     Budget,
+    ChatModel,
     Message,
-    Model,
     Request,
     Response,
     StoppedError,
     Usage,
     complete_json,
-    parse_price,
 )
+from combee.model.settings import ModelSettings
+from combee.run.settings import settings_of
 from combee.swarm.agents import (
     AgentModel,
     FailedReplyError,
@@ -38,9 +39,10 @@ from combee.swarm.agents import (
 from combee.swarm.briefing import indented
 from combee.swarm.context import Call, Entry, WriteSummary
 from combee.swarm.mail import Mail
+from combee.swarm.settings import OUTPUT, SwarmSettings
 from combee.swarm.world import AgentRow
 
-__all__ = ["BUDGET", "MODEL", "EndpointModel", "model_of", "summary_by"]
+__all__ = ["EndpointModel", "model_of", "summary_by"]
 
 _SCHEMA = {
     "type": "object",
@@ -86,7 +88,7 @@ class EndpointModel:
         max_tokens: Most that one reply may have.
     """
 
-    model: Model
+    model: ChatModel
     instructions: Mapping[str, str] = field(default_factory=dict)
     max_tokens: int = 2048
     slow: bool = field(default=True, init=False)
@@ -127,7 +129,7 @@ class EndpointModel:
 class _Metered:
     """A model that adds up what its replies took: a reply may need a second call to be in form."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: ChatModel) -> None:
         self._model = model
         self.usage: Usage | None = None
 
@@ -173,57 +175,42 @@ def _calls(raw: list[object]) -> tuple[Call, ...]:
     return tuple(made)
 
 
-MODEL = frozenset({"kind", "name", "base_url", "api_key_env", "max_tokens", "price"})
-BUDGET = frozenset({"max_cost", "max_calls", "max_tokens", "max_minutes"})
-_KINDS = ("endpoint", "lookup", "pydantic-ai", "script")
-
-
-def model_of(
-    settings: Mapping[str, Any], budget: Mapping[str, Any], instructions: Mapping[str, str]
-) -> tuple[AgentModel, WriteSummary]:
-    """Return the model of the tables [model] and [budget], and who writes summaries when a window is full.
+def model_of(settings: SwarmSettings, instructions: Mapping[str, str]) -> tuple[AgentModel, WriteSummary]:
+    """Return the model of a description, and who writes summaries when a window is full.
 
     Raises:
-        UsageError: There is no such kind, a setting of it is missing or cannot be used, or a limit in money meets a
-            model without a price.
+        UsageError: A setting of it is missing or cannot be used, or a limit in money meets a model without a price.
     """
-    kind, name = settings.get("kind", "lookup"), settings.get("name", "")
-    if budget and kind != "endpoint":
+    table = settings.model.given()
+    kind = table.pop("kind", "lookup")
+    if kind != "endpoint" and settings.budget.given():
         raise UsageError(f"[budget] does nothing for a model of the kind {kind!r}", hint='It holds for "endpoint".')
     if kind == "lookup":
         return PolicyModel(lookup), first_words
-    if kind == "script":
-        return PolicyModel(_policy(name)), first_words
-    if kind not in _KINDS:
-        raise UsageError(f"a model of the kind {kind!r}", hint=did_you_mean(kind, _KINDS))
-    if not name:
+    if not table.get("name"):
         raise UsageError(f"[model] of the kind {kind!r} has no name", hint="Say which model.")
+    if kind == "script":
+        return PolicyModel(_policy(table["name"])), first_words
     if kind == "endpoint":
-        model: AgentModel = EndpointModel(_client(settings, budget), instructions, settings.get("max_tokens", 2048))
+        one = settings_of({"max_output_tokens": OUTPUT, **table}, settings.prices)
+        model: AgentModel = EndpointModel(_client(one, settings.budget.given()), instructions, one.max_output_tokens)
     else:
         from combee.swarm.pydantic_agents import PydanticModel, at_endpoint, known_name
 
-        url = settings.get("base_url")
-        known = known_name(name) if url is None else at_endpoint(name, url, _key(settings))
-        model = PydanticModel(known, instructions, settings.get("max_tokens"))
+        one, url = settings_of(table, settings.prices), table.get("base_url")
+        known = known_name(one.name) if url is None else at_endpoint(one.name, url, os.environ.get(one.api_key_env))
+        model = PydanticModel(known, instructions, table.get("max_output_tokens"))
     return model, summary_by(model)
 
 
-def _key(model: Mapping[str, Any]) -> str | None:
-    return os.environ.get(model.get("api_key_env", "OPENAI_API_KEY"))
-
-
-def _client(settings: Mapping[str, Any], budget: Mapping[str, Any]) -> Model:
+def _client(one: ModelSettings, limits: Mapping[str, Any]) -> ChatModel:
     from combee.model.clients import open_model
-    from combee.model.settings import ModelSettings
 
-    name, price = settings["name"], parse_price(settings["price"]) if "price" in settings else None
-    key = settings.get("api_key_env", "OPENAI_API_KEY")
-    one = ModelSettings(name=name, base_url=settings.get("base_url"), api_key_env=key, price=price)
-    if budget.get("max_cost") is not None and one.known_price() is None:
-        hint = 'Write it below [model], in dollars per million tokens: price = "0.27/1.10"; "0/0" for one that is free.'
-        raise UsageError(f"the price of {name!r} is not known, so max_cost cannot be held", hint=hint)
-    return open_model(one, budget=Budget(**budget))
+    if limits.get("max_cost") is not None and one.known_price() is None:
+        line = f'"{one.name}" = {{ input = 0.27, output = 1.10 }}'
+        hint = f"Write it below [prices], in dollars per million tokens: {line}; 0 and 0 for one that is free."
+        raise UsageError(f"the price of {one.name!r} is not known, so max_cost cannot be held", hint=hint)
+    return open_model(one, budget=Budget(**limits))
 
 
 def _policy(name: str) -> Policy:

@@ -109,10 +109,12 @@ name = "{_SELF}"
 [documents]
 folder = "docs"
 
+[tasks]
+source = "tasks"                # a folder with train, val and test, or one file; @name says who is asked
+
 [learn]
-tasks = "tasks"                 # a folder with train, val and test, or one file; @name says who is asked
 view_tokens = {VIEW}               # of the playbook, with each question
-rounds = 4
+epochs = 4
 
 """
 _AGENT = """\

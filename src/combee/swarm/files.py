@@ -72,19 +72,20 @@ def check_places(described: SwarmFile) -> None:
         hint = 'It is damaged, or something else. Put back a copy, or name a file of its own: world = "swarm.sqlite".'
         raise UsageError(f"{world} cannot be a world", hint=hint)
     other = run_by(world)
-    if "world" not in described.data and other not in {None, described.file.name}:
+    if described.settings.world is None and other not in {None, described.file.name}:
         raise UsageError(
             f"{world} is the world of {other}",
             hint=f'Write world = "NAME.sqlite" into {described.file.name} for one of its own, or world = "{world.name}"'
             " to go on in that one.",
         )
     files = dict(_files(described))
-    for agent in described.agents:
-        for path in agent.get("reads", ()):
+    repository = described.settings.repository
+    for agent in described.settings.agents:
+        for path in agent.reads:
             if not _can_be_read(described, path, files):
-                where = "the repository" if "repository" in described.data else "[documents]"
+                where = "[documents]" if repository is None else "the repository"
                 raise UsageError(
-                    f"{agent['name']} reads {path!r}, which is not in {where}", hint=did_you_mean(path, files)
+                    f"{agent.name} reads {path!r}, which is not in {where}", hint=did_you_mean(path, files)
                 )
 
 
@@ -99,8 +100,8 @@ def _head(path: Path) -> bytes:
 
 
 def _can_be_read(described: SwarmFile, path: str, files: Mapping[str, Path]) -> bool:
-    if "repository" in described.data:
-        return Repository.at(described.folder / described.data["repository"]).read(path) is not None
+    if described.settings.repository is not None:
+        return Repository.at(described.folder / described.settings.repository).read(path) is not None
     if path in files or not described.world.exists():
         return path in files
     with World.open(described.world, read_only=True) as world:  # what an agent wrote can be read too
@@ -122,10 +123,10 @@ def documents(described: SwarmFile) -> Iterator[tuple[str, str]]:
 
 def _files(described: SwarmFile) -> list[tuple[str, Path]]:
     """Return the documents of the file by the path that agents know them by; what swarms keep there is none."""
-    table = described.data.get("documents")
+    table = described.settings.documents
     if table is None:
         return []
-    folder, pattern = described.folder / table.get("folder", "."), table.get("glob", "**/*")
+    folder, pattern = described.folder / table.folder, table.glob
     if not folder.is_dir():
         hint = f"Make it: mkdir -p {quote(str(folder))}"
         raise UsageError(f"the folder of [documents] is not there: {folder}", hint=hint)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from combee.errors import UsageError
+from combee.kernel.learn.config import Count, Natural
 from combee.swarm.agents import AgentModel
 from combee.swarm.briefing import Lessons, briefing, kept_lessons
 from combee.swarm.context import Compaction, Entry, Newest, Window, load
@@ -37,25 +38,25 @@ _RULES = (
 class SwarmLimits:
     """What agents may take."""
 
-    reserve: int = 0
+    reserve: Natural = 0
     """Tokens of a window that are kept free for the next reply."""
-    digest_tokens: int = 200
+    digest_tokens: Count = 200
     """Most that a copy's digest may bring back."""
-    hop_limit: int = HOP_LIMIT
+    hop_limit: Count = HOP_LIMIT
     """Longest chain of messages caused by messages."""
-    max_steps: int = 50
+    max_steps: Count = 50
     """Most replies for one message."""
-    max_asks: int = 100
+    max_asks: Count = 100
     """Most questions that an agent may ask for the sake of one."""
-    max_depth: int = 3
+    max_depth: Count = 3
     """How many agents may make each other, one the next: the depth of delegation."""
-    max_agents: int = 100
+    max_agents: Count = 100
     """Most agents that are made for the sake of one question."""
-    max_calls: int = 1_000
+    max_calls: Count = 1_000
     """Most calls of a model for the sake of one question of a user, by everyone who works on it."""
-    max_tokens: int = 10_000_000
+    max_tokens: Count = 10_000_000
     """Most prompt and reply tokens that these calls may take."""
-    concurrency: int = 16
+    concurrency: Count = 16
     """Most slow replies at a time."""
 
 

@@ -55,17 +55,13 @@ class LearnFromTraces(Method):
         more = {"traces": len(sizes), "trace_tokens": sum(sizes), "formats": dict(result.report.formats)}
         return Forecast((head, *found.lines), {**found.data, **more})
 
-    def prepare(self, spec: Settings, folder: Path | None, say: Say) -> Prepared:
+    def prepare(self, spec: Settings, folder: Path, say: Say) -> Prepared:
         """Read and keep the traces of a new run; connect the parts.
 
         Raises:
-            UsageError: Without a folder, as there is nothing to score; or something cannot be used.
+            UsageError: Something cannot be used.
             RunError: Not one trace could be read.
         """
-        if folder is None:
-            raise UsageError(
-                "This run learned from traces: there are no tasks to score.", hint="Name tasks: a file, or finer."
-            )
         agent = make_agent(spec)  # what is wrong with the settings is said before anything is read or written
         facts: dict[str, JSON] = {}
         if is_new(folder):

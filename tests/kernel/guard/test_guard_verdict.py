@@ -75,9 +75,18 @@ def test_few_lessons_that_hold_all_reflections_are_no_collapse(world: ModuleType
         Add("OTHERS", f"The tag for note {k} is DebtInstrumentTerm{k}.", [i for i in items if int(i[1:]) % 2 == k])  # type: ignore[arg-type]  # any iterable
         for k in range(2)
     ]
-    verdict = judge(Evidence(0, items, Delta(tuple(ops)), covered=frozenset(items)), USUAL)
+    seen = Evidence(0, items, Delta(tuple(ops)), covered=frozenset(items))
+    verdict = judge(seen, USUAL)
     assert verdict.action == "accept"
     assert "verified to be in them" in verdict.findings[0].message
+    verdict = judge(seen, USUAL, GuardLimits(min_entries=5))  # a floor that somebody set holds all the same
+    assert verdict.action == "retry_smaller"
+    assert "2 lessons from 40 reflections, under the floor of 5" in verdict.reasons[0]
+
+
+def test_a_floor_of_entries_asks_no_more_of_a_small_step_than_a_lesson_for_each_reflection(world: ModuleType) -> None:
+    assert judge(step(world, 12, 12), GuardState(), GuardLimits(min_entries=60)).action == "accept"
+    assert judge(step(world, 12, 11), GuardState(), GuardLimits(min_entries=60)).action == "retry_smaller"
 
 
 @pytest.mark.parametrize("history", [GuardState(), USUAL])

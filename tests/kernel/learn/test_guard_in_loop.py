@@ -8,11 +8,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from combee.kernel.aggregate import Method
-from combee.kernel.guard import HeldOut, LeakIndex, Policy, check_book
+from combee.kernel.guard import HeldOut, LeakIndex, Notified, Policy, check_book
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import (
     Alerted,
@@ -153,6 +154,49 @@ async def test_a_collapse_is_caught_at_its_step_and_mended_without_a_new_rollout
     assert agent.calls == len(tags.train)
     clean, _, _ = await run(tags, Altered(lambda delta, items, at: delta), LearnConfig(batch=40, second_chances=0))
     assert len(result.last) >= 0.9 * len(clean.last)
+
+
+@pytest.mark.parametrize("how", ["naive", "summarize", "top_k"])
+async def test_a_baseline_shows_what_it_does_and_its_collapse_is_alerted(tags: TaskSet, how: str) -> None:
+    def collapse(delta: Delta, items: Sequence[Reflection], at: int) -> Delta:
+        return Delta(delta.operations[:1])
+
+    heard: list[Mapping[str, object]] = []
+
+    def tell(payload: Mapping[str, object]) -> Notified:
+        heard.append(payload)
+        return Notified(ok=True, code=0, detail="")
+
+    config = LearnConfig(batch=80, aggregate=how)
+    watched = Judge(enabled=bool(config.guard), watch=config.guard == "watch", alert_command=tell)
+    result, events, _ = await run(tags, Altered(collapse), config, judge=watched)
+    off = Judge(enabled=False)
+    raw, silent, _ = await run(tags, Altered(collapse), LearnConfig(batch=80, aggregate=how, guard=False), judge=off)
+    assert digest(result.last) == digest(raw.last)
+    assert [event.verdict for event in spoken(events)] == ["alert"] * len(result.steps)
+    assert [payload["verdict"] for payload in heard] == ["alert"] * len(result.steps)
+    assert {event.verdict for event in spoken(silent)} == {"accept"}
+    _, events, _ = await run(tags, Altered(collapse), LearnConfig(batch=80, aggregate=how, guard=True))
+    assert "retry_smaller" in {event.verdict for event in spoken(events)}
+
+
+async def test_a_collapse_that_a_retry_healed_is_told_too(tags: TaskSet, caplog: pytest.LogCaptureFixture) -> None:
+    def collapse(delta: Delta, items: Sequence[Reflection], at: int) -> Delta:
+        return Delta(delta.operations[:1]) if at == 1 and len(items) > 4 else delta
+
+    heard: list[Mapping[str, object]] = []
+
+    def tell(payload: Mapping[str, object]) -> Notified:
+        heard.append(payload)
+        return Notified(ok=True, code=0, detail="")
+
+    config = LearnConfig(batch=40, second_chances=0)
+    _, events, _ = await run(tags, Altered(collapse), config, judge=Judge(alert_command=tell))
+    first = next(event for event in spoken(events) if event.verdict == "retry_smaller")
+    assert [(one["step"], one["verdict"]) for one in heard] == [(1, "healed")]
+    assert set(first.reasons) <= set(cast("list[str]", heard[0]["reasons"]))
+    assert [event.step for event in events if isinstance(event, Alerted)] == [1]
+    assert "guard, step 1: healed: " in caplog.text
 
 
 async def test_the_next_steps_keep_the_size_that_worked_until_they_are_calm(tags: TaskSet) -> None:

@@ -216,7 +216,7 @@ async def test_a_collapsing_aggregation_is_tried_again_in_smaller_groups_without
         tags.train,
         LiveTasks(generator, LexicalReflector(), tags.scorer),
         LexicalCurator(forget=8),
-        config=LearnConfig(batch=60, aggregate="naive"),
+        config=LearnConfig(batch=60, aggregate="naive", guard=True),
     )
     assert len(generator.calls) == len(tags.train)
     assert result.steps[0].depth > 1

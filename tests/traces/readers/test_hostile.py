@@ -53,7 +53,7 @@ def listing(path: Path) -> list[tuple[str, int]]:
         ("scalar.json", b"42", ("not JSON", None)),
         ("other.json", b'{"a": 1}', ("no reader knows this format", None)),
         ("list.json", b"[1, 2]", ("no reader knows this format", None)),
-        ("fake.eval", b"PK\x03\x04 not a zip", ("no reader knows this format", None)),
+        ("fake.eval", b"PK\x03\x04 not a zip", ("not a whole zip archive", None)),
     ],
 )
 def test_an_unusable_file_is_named_with_its_line(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from combee.kernel.aggregate.baselines import BASELINES, aggregate
+from combee.kernel.aggregate.baselines import BASELINES, ONE_CALL, UNUSED, aggregate
 from combee.kernel.aggregate.calibrate import (
     SIZES,
     Calibration,
@@ -19,7 +19,9 @@ from combee.kernel.aggregate.tree import Node, Scan
 
 __all__ = [
     "BASELINES",
+    "ONE_CALL",
     "SIZES",
+    "UNUSED",
     "Absent",
     "Calibration",
     "CalibrationPrice",

@@ -19,7 +19,7 @@ from combee.kernel.aggregate.tree import Node, Scan
 from combee.kernel.journal import Scope
 from combee.kernel.runner import LocalRunner, Runner
 
-__all__ = ["BASELINES", "aggregate"]
+__all__ = ["BASELINES", "ONE_CALL", "UNUSED", "aggregate"]
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -37,6 +37,7 @@ class _Setting(Generic[T, D]):
     runner: Runner | None
     seed: int
     shape: Plan | None
+    copies: int | None
     output_limit: int
 
     async def scan(self, keys: Iterable[str], shape: Plan, method: Method[T, D] | None = None) -> Scan[D]:
@@ -54,6 +55,7 @@ async def aggregate(
     runner: Runner | None = None,
     seed: int = 0,
     shape: Plan | None = None,
+    copies: int | None = None,
     output_limit: int = LONG_OUTPUT,
 ) -> Scan[D]:
     """Aggregate in one of the ways of `BASELINES`.
@@ -66,6 +68,7 @@ async def aggregate(
         runner: Runs the calls; default `LocalRunner()`.
         seed: What shuffles depend on.
         shape: The plan of "combee" (default `plan(n)`).
+        copies: How often "paper" reads each item (default 2).
         output_limit: Tokens that one call of "naive_long" may write.
 
     Raises:
@@ -78,7 +81,7 @@ async def aggregate(
     by_key = unique(items, method)
     ordered = {key: by_key[key] for key in sorted(by_key)}
     inside = scope.sub(how) if scope else None
-    return await BASELINES[how](_Setting(ordered, method, inside, runner, seed, shape, output_limit))
+    return await BASELINES[how](_Setting(ordered, method, inside, runner, seed, shape, copies, output_limit))
 
 
 async def _combee(setting: _Setting[T, D]) -> Scan[D]:
@@ -87,7 +90,7 @@ async def _combee(setting: _Setting[T, D]) -> Scan[D]:
 
 
 async def _paper(setting: _Setting[T, D]) -> Scan[D]:
-    return await setting.scan(setting.items, plan(len(setting.items), preset="paper"))
+    return await setting.scan(setting.items, plan(len(setting.items), preset="paper", copies=setting.copies))
 
 
 async def _naive(setting: _Setting[T, D], method: Method[T, D] | None = None) -> Scan[D]:
@@ -205,3 +208,14 @@ BASELINES: Mapping[str, Callable[[_Setting[Any, Any]], Coroutine[Any, Any, Scan[
     "summarize": _summarize,
     "top_k": _top_k,
 }
+
+ONE_CALL = frozenset({"naive", "naive_long", "top_k", "summarize"})
+"""Ways in which one call answers for the whole minibatch."""
+
+_OF_LEAVES = frozenset({"max_items", "max_tokens", "second_chances", "copies", "pipeline"})
+UNUSED: Mapping[str, frozenset[str]] = {
+    "combee": frozenset(),
+    "paper": _OF_LEAVES - {"copies"},
+    **dict.fromkeys(sorted(ONE_CALL), _OF_LEAVES),
+}
+"""Settings of a run that do nothing in a way to aggregate."""

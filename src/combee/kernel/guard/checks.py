@@ -132,7 +132,8 @@ def check(evidence: Evidence, usual: Sequence[Yield], limits: GuardLimits) -> tu
 def _entries(got: Yield, usual: Sequence[Yield], limits: GuardLimits) -> list[GuardFinding]:
     if got.items < FEW:
         return []
-    floor = max(limits.min_entries, math.ceil(limits.min_rate * got.items))
+    least = min(limits.min_entries, got.items)
+    floor = max(least, math.ceil(limits.min_rate * got.items))
     expected = lowest_usual([(each.entries, each.items) for each in usual], got.items)
     lessons = f"{got.entries} lesson{'' if got.entries == 1 else 's'}"
     if got.entries < floor:
@@ -144,7 +145,8 @@ def _entries(got: Yield, usual: Sequence[Yield], limits: GuardLimits) -> list[Gu
     else:
         return []
     # Reflections that say the same make few lessons: then most of them are in those, which is verified.
-    whole = got.covered is not None and got.covered >= 0.8 * got.items and got.entries > 0
+    # The floor that somebody has set holds all the same.
+    whole = got.covered is not None and got.covered >= 0.8 * got.items and got.entries >= max(1, least)
     if whole:
         message += f"; but {got.covered} of {got.items} reflections are verified to be in them"
     return [GuardFinding("entries", "note" if whole else "retry", message, float(got.entries), wanted)]

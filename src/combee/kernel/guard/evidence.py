@@ -64,7 +64,7 @@ class GuardLimits:
     """What is allowed. The defaults are far from what a sound step gives, so a clean run hardly ever trips them."""
 
     min_entries: int = 1
-    """Fewest lessons of a step with three or more reflections."""
+    """Fewest lessons of a step with three or more reflections (of a step with fewer than this many: one for each)."""
     min_rate: float = 0.1
     """Fewest lessons per reflection (naive aggregation of 125 gives 0.09)."""
     min_coverage: float = 0.5

@@ -143,19 +143,26 @@ def after(state: GuardState, evidence: Evidence, verdict: Verdict) -> GuardState
     return GuardState(usual, spending)
 
 
-def alert_payload(verdict: Verdict, evidence: Evidence, *, run: str = "") -> dict[str, object]:
-    """Return what an alert says, as JSON data: no lesson, answer or secret is in it."""
+def alert_payload(
+    verdict: Verdict, evidence: Evidence, *, run: str = "", healed: Sequence[Verdict] = ()
+) -> dict[str, object]:
+    """Return what an alert says, as JSON data: no lesson, answer or secret is in it.
+
+    `healed` are the verdicts on earlier attempts; where the last one accepts, the verdict reads "healed".
+    """
     return {
         "run": run,
         "step": evidence.step,
         "attempt": evidence.attempt,
-        "verdict": verdict.action,
-        "reasons": list(verdict.reasons),
+        "verdict": "healed" if healed and verdict.action == "accept" else verdict.action,
+        "reasons": list(dict.fromkeys(reason for one in (*healed, verdict) for reason in one.reasons)),
         "reflections": len(evidence.items),
         "operations": len(evidence.delta),
         "max_items": verdict.max_items,
         "rollback": verdict.rollback,
-        "findings": [asdict(finding) for finding in verdict.findings if finding.level != "note"],
+        "findings": [
+            asdict(finding) for one in (*healed, verdict) for finding in one.findings if finding.level != "note"
+        ],
     }
 
 

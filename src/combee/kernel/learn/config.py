@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from combee.errors import UsageError, did_you_mean
-from combee.kernel.aggregate import BASELINES
+from combee.kernel.aggregate import BASELINES, ONE_CALL
 from combee.kernel.journal import JSON
 
 __all__ = ["Amount", "Count", "LearnConfig", "Natural", "Positive", "Share", "Whole"]
@@ -71,8 +71,9 @@ class LearnConfig:
     """Samples worked on at once."""
     attempts: Count = 3
     """Times a sample is tried when it fails for a reason outside the task."""
-    guard: bool = True
-    """Check each update, retry it in smaller groups, or refuse it."""
+    guard: bool | Literal["watch"] | None = None
+    """Check each update, retry it in smaller groups, or refuse it; "watch" only tells what it sees. [true; of naive,
+    naive_long, top_k and summarize "watch", for a baseline shows what it does]"""
     guard_validate: bool = False
     """Let the guard score each new version on the validation samples before it is accepted."""
     keep_leaks: bool = False
@@ -102,7 +103,8 @@ class LearnConfig:
             raise UsageError(f"candidates must be a list of sizes, not {candidates!r}.")
         for size in self.candidates:
             _at_least("candidates", size, 1)
-        for name in ("guard", "guard_validate", "keep_leaks", "shuffle", "pipeline"):
+        object.__setattr__(self, "guard", _guard(self.guard, self.aggregate))
+        for name in ("guard_validate", "keep_leaks", "shuffle", "pipeline"):
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(f"{name} must be true or false, not {getattr(self, name)!r}.")
         seed: object = self.seed
@@ -131,6 +133,14 @@ class LearnConfig:
 def _one_of(name: str, value: object, known: Collection[str]) -> None:
     if str(value) not in known:
         raise UsageError(f"{name}: there is no {value!r}.", hint=did_you_mean(str(value), known))
+
+
+def _guard(value: object, aggregate: str) -> bool | Literal["watch"]:
+    if value is None:
+        return "watch" if aggregate in ONE_CALL else True
+    if value != "watch" and not isinstance(value, bool):
+        raise UsageError(f'guard must be true, false or "watch", not {value!r}.')
+    return "watch" if value == "watch" else value
 
 
 def _at_least(name: str, value: object, least: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -30,6 +30,7 @@ from combee.kernel.guard import (
     check_delta,
     from_json,
     judge,
+    screen,
     to_json,
 )
 from combee.kernel.journal import JSON, Scope
@@ -54,6 +55,8 @@ class Judge:
     """Decides for one run. Without `validate` no scores are compared; not `enabled`, it refuses secrets only."""
 
     enabled: bool = True
+    watch: bool = False
+    """Tell what is seen, but change nothing: no retry, no refusal but of secrets."""
     policy: Policy = field(default_factory=Policy)
     limits: GuardLimits = field(default_factory=GuardLimits)
     held_out: LeakIndex | None = None
@@ -89,7 +92,7 @@ class Judge:
         """Judge an update by what went in and came out; operations with a source that is not allowed are left out."""
         if not self.enabled:
             return self._isolated(self._screened(evidence))
-        return self._isolated(judge(evidence, self.state, self.limits, index=self.held_out))
+        return self._isolated(self._judged(evidence))
 
     def on_book(self, verdict: Verdict, new: Playbook) -> Verdict:
         """Refuse a book in which a bullet rests on a source that is not allowed, however it came there."""
@@ -121,7 +124,7 @@ class Judge:
             trials = [paired("stable", rows, before)]  # one book: one look, and its name is the one that can promote
         else:
             trials = [paired("old", rows, before), paired("stable", rows, await self._score(self.stable, scope))]
-        return self._isolated(judge(evidence, self.state, self.limits, index=self.held_out, trials=trials))
+        return self._isolated(self._judged(evidence, trials))
 
     def remember(self, evidence: Evidence, verdict: Verdict, new: Playbook, *, leafwise: bool) -> None:
         """Remember a final verdict; `leafwise` when calls are capped by leaves, so that the minibatch need not be."""
@@ -162,26 +165,44 @@ class Judge:
         self.state, self.stable = from_json(state["guard"]), book_from_json(state["stable"])
         self.ceiling, self._alarm, self._calm = state["ceiling"], state["alarm"], state["calm"]
 
-    async def alert(self, verdict: Verdict, evidence: Evidence, scope: Scope, run: str) -> Alerted | None:
-        """Log a verdict that somebody should know of, and run the user's command for it, once in the life of a run."""
-        if verdict.action not in {"alert", "reject"} and not verdict.rollback:
+    async def alert(
+        self, verdict: Verdict, evidence: Evidence, scope: Scope, run: str, *, healed: Sequence[Verdict] = ()
+    ) -> Alerted | None:
+        """Log a verdict that somebody should know of, and run the user's command for it, once in the life of a run.
+
+        Args:
+            verdict: The final one.
+            evidence: What it is of.
+            scope: The step's place in the journal.
+            run: Its name.
+            healed: The verdicts on earlier attempts at the step: a loss that a retry has mended is told too.
+        """
+        if verdict.action not in {"alert", "reject"} and not verdict.rollback and not healed:
             return None
         answer = cast("dict[str, JSON] | None", scope.peek("alerted"))
         if answer is None:
-            reasons = "; ".join(guard_event(evidence.step, evidence, verdict).reasons)
-            _LOG.warning("guard, step %d: %s: %s", evidence.step, verdict.action, reasons)
+            action = "healed" if healed and verdict.action == "accept" else verdict.action
+            events = [guard_event(evidence.step, evidence, one) for one in (*healed, verdict)]
+            reasons = "; ".join(dict.fromkeys(reason for event in events for reason in event.reasons))
+            _LOG.warning("guard, step %d: %s: %s", evidence.step, action, reasons)
             answer = {"ok": True, "detail": "", "ran": False}
             if self.alert_command is not None:
-                ended = await asyncio.to_thread(self.alert_command, alert_payload(verdict, evidence, run=run))
+                payload = alert_payload(verdict, evidence, run=run, healed=healed)
+                ended = await asyncio.to_thread(self.alert_command, payload)
                 answer = {"ok": ended.ok, "detail": ended.detail, "ran": True}
             scope.decide("alerted", answer)
         return Alerted(evidence.step, bool(answer["ok"]), str(answer["detail"])) if answer["ran"] else None
 
+    def _judged(self, evidence: Evidence, trials: Sequence[Trial] = ()) -> Verdict:
+        if not self.watch:
+            return judge(evidence, self.state, self.limits, index=self.held_out, trials=trials)
+        seen, raw = judge(evidence, self.state, self.limits, trials=trials), self._screened(evidence)
+        action = raw.action if seen.action == "accept" else "alert"
+        return replace(seen, action=action, delta=raw.delta, refused=raw.refused, max_items=None, rollback=False)
+
     def _screened(self, evidence: Evidence) -> Verdict:
-        verdict = judge(evidence, GuardState(), self.limits, index=None)
-        refused = {operation for operation, _ in verdict.refused}
-        kept = tuple(operation for operation in evidence.delta if operation not in refused)
-        return Verdict("accept", Delta(kept), refused=verdict.refused)
+        kept, refused = screen(evidence.delta, None, find_secrets=self.limits.find_secrets)
+        return Verdict("accept", kept, refused=refused)
 
     def _isolated(self, verdict: Verdict) -> Verdict:
         if self.policy.open:

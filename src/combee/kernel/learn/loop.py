@@ -87,7 +87,7 @@ async def learn(
         raise UsageError("Two samples have the same id.", hint="Give every row an id of its own.")
     runner = runner if runner is not None else LocalRunner(config.concurrency)
     book = start if start is not None else Playbook()
-    judge = judge if judge is not None else Judge(enabled=config.guard)
+    judge = judge if judge is not None else Judge(enabled=bool(config.guard), watch=config.guard == "watch")
     refuse_another_run(
         journal,
         samples,

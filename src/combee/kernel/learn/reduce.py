@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any
 
 from combee.errors import NothingReadError, RunError
-from combee.kernel.aggregate import Absent, Method, Plan, Scan, aggregate, output_limit, plan, scan_stream
+from combee.kernel.aggregate import ONE_CALL, Absent, Method, Plan, Scan, aggregate, output_limit, plan, scan_stream
 from combee.kernel.guard import Evidence, Verdict
 from combee.kernel.journal import Scope
 from combee.kernel.learn.collect import Collected
@@ -24,10 +24,7 @@ from combee.kernel.learn.roles import Curator, Reflection
 from combee.kernel.playbook import Applied, Delta, Playbook, Vote, apply, tokens
 from combee.kernel.runner import Runner
 
-__all__ = ["ONE_CALL", "Reduced", "Reducer"]
-
-ONE_CALL = frozenset({"naive", "naive_long", "top_k", "summarize"})
-"""Ways to aggregate in which one call answers for the whole minibatch."""
+__all__ = ["Reduced", "Reducer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +160,7 @@ class Reducer:
     async def _judged(self, work: _Work, first: Scan[Delta] | None) -> AsyncGenerator[Event | Reduced, None]:
         """Aggregate, apply and judge; once more in smaller groups as long as the guard asks for it."""
         scans: list[Scan[Delta]] = []
+        healed: list[Verdict] = []
         size = self._leaf_size() if self.leafwise else self.config.max_items
         while True:
             inner = work.scope if not scans else work.scope.sub(f"retry{len(scans)}")
@@ -183,7 +181,9 @@ class Reducer:
             if verdict.action != "retry_smaller" or verdict.max_items is None:
                 break
             size = verdict.max_items
-        if (alerted := await self.judge.alert(verdict, evidence, work.scope, self.run)) is not None:
+            healed.append(verdict)
+        alerted = await self.judge.alert(verdict, evidence, work.scope, self.run, healed=healed)
+        if alerted is not None:
             yield alerted
         self.judge.remember(evidence, verdict, applied.playbook, leafwise=self.leafwise)
         if verdict.applies:
@@ -240,6 +240,7 @@ class Reducer:
             runner=self.runner,
             seed=self.config.seed,
             shape=self._shape(len(work.items), size, weights, method),
+            copies=self.config.copies,
         )
 
     def _apply(self, work: _Work, base: Playbook, delta: Delta) -> Applied:

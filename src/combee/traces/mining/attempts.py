@@ -16,7 +16,7 @@ from posixpath import basename
 from combee.redaction import Step, ToolCall, Trace, failed
 from combee.traces.mining.faults import ErrorLine, fault_of, last_line, own_fault, printed, reply_error, unwrapped
 from combee.traces.mining.programs import CARRIERS, READERS
-from combee.traces.mining.quoting import error_form, own_words, quoted
+from combee.traces.mining.quoting import error_form, is_identifier, own_words, quoted
 from combee.traces.mining.shell import SimpleCommand, core, parts, same_call, without_heredocs, written_files
 
 __all__ = [
@@ -45,8 +45,9 @@ LOOKS = re.compile(
 """Tools that are no shell and only show something, by the beginning of their names (after a server's: `mcp__fs__`)."""
 
 _SHELL = re.compile(
-    r"bash|shell|terminal|exec|execute_bash|run_command|run_shell_command|local_shell|swe_agent_action|command|"
-    r"container\.exec|run_terminal_cmd|computer_terminal|cmd",
+    r"(?:[\w-]{1,40}(?:__|[./:])){0,3}(?:bash|shell|terminal|exec|execute_bash|run_command|run_shell_command|local_shell|"
+    r"swe_agent_action|command|run_terminal_cmd|run_in_terminal|computer_terminal|cmd|exec_command|shell_command|"
+    r"execute_command|run_bash_command|bash_tool|execute_shell_command|unified_exec|run_shell|bash_command)",
     re.IGNORECASE,
 )
 _KEYS = ("command", "cmd", "raw_action", "script", "code_block")
@@ -123,7 +124,12 @@ class Attempt:
     @property
     def form(self) -> str:
         """What of the error may be quoted."""
-        return error_form(self.fault.line, self.own) if self.fault else ""
+        if self.fault is None:
+            return ""
+        about = self.fault.about
+        return error_form(
+            self.fault.line, self.own | {about.casefold()} if about and is_identifier(about) else self.own
+        )
 
     def said(self, limit: int = 160) -> str:
         """Return what of the error may be quoted, as inline code."""
@@ -180,7 +186,7 @@ def _command(call: ToolCall) -> str | None:
         if isinstance(found, list) and all(isinstance(word, str) for word in found):
             found = found[-1] if found[:2] in (["bash", "-lc"], ["bash", "-c"], ["sh", "-c"]) else " ".join(found)
         known = _SHELL.fullmatch(call.name) is not None
-        wanted = known or (isinstance(value, dict) and "command" in value and "path" not in value)
+        wanted = known or (isinstance(value, dict) and not {"command", "cmd"}.isdisjoint(value) and "path" not in value)
         return found if isinstance(found, str) and wanted and not _EDIT.match(found) else None
     return text if _SHELL.fullmatch(call.name) else None
 

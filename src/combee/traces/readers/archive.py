@@ -1,4 +1,4 @@
-"""Members of a zip archive, read in memory within bounds: nothing is unpacked to disk, whatever the names say.
+"""Archives within bounds, whatever names they hold: members of a zip in memory, or all files in a folder for a while.
 
 Zstandard (method 93) is read where Python has it: 3.14 and later, or with `backports.zstd` or `zstandard` installed.
 """
@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import importlib
 import struct
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import BufferedReader
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
 from combee.traces.readers.shape import open_regular
 from combee.traces.readers.source import Source
 
-__all__ = ["members"]
+__all__ = ["is_tar", "members", "unpacked"]
 
 _STORED, _DEFLATED, _ZSTD = 0, 8, 93
 _DIRECTORY_BYTES = 64 << 20
@@ -39,6 +42,55 @@ def members(source: Source, wanted: Callable[[str], bool]) -> Iterator[tuple[str
     except zipfile.BadZipFile as error:
         source.skip(f"not a whole zip archive: {error}")
     except (OSError, ValueError, NotImplementedError, struct.error) as error:
+        source.skip(f"an archive that cannot be read: {error}")
+
+
+@contextmanager
+def unpacked(source: Source) -> Iterator[Path]:
+    """Unpack a zip or tar archive into a folder that is gone afterwards; what cannot be unpacked is named."""
+    with TemporaryDirectory(prefix="combee-") as name:
+        folder = Path(name)
+        for member, data in _tar(source) if is_tar(source.path) else members(source, _is_below):
+            target = folder.joinpath(*PurePosixPath(member).parts)
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(data)
+            except OSError as error:
+                source.skip(f"member {member[:200]!r}: cannot be unpacked: {error.strerror or error}")
+        yield folder
+
+
+def _is_below(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return bool(parts) and not name.startswith("/") and ".." not in parts and "\\" not in name and ":" not in name
+
+
+def is_tar(path: Path) -> bool:
+    """Whether a file is a tar archive, also one packed with gzip."""
+    try:
+        with open_regular(path) as file:
+            return file.read(512)[257:262] == b"ustar"
+    except (OSError, EOFError, zlib.error):
+        return False
+
+
+def _tar(source: Source) -> Iterator[tuple[str, bytes]]:
+    left = source.path.stat().st_size * _MOST_GROWTH + (64 << 20)
+    try:
+        with open_regular(source.path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
+            for member in archive:
+                limit = min(source.limits.record, left)
+                if not member.isfile():
+                    continue
+                if not _is_below(member.name) or member.size > limit:
+                    why = "larger than is read" if _is_below(member.name) else "a name that leads out of the archive"
+                    source.skip(f"member {member.name[:200]!r}: {why}")
+                    continue
+                opened = archive.extractfile(member)
+                data = b"" if opened is None else opened.read(limit + 1)
+                left -= len(data)
+                yield member.name, data
+    except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
         source.skip(f"an archive that cannot be read: {error}")
 
 

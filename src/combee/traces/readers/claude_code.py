@@ -1,5 +1,7 @@
 """Claude Code sessions: JSON lines that form a graph by `parentUuid`, with side chains, sub-agents and summaries.
 
+Also what `claude -p --output-format stream-json` prints. A record that a fork or a resumed copy shares with a session
+that was read counts once.
 The main chain is the way from the last message up to the first; what was given up (an edited prompt) is marked
 `abandoned`, sub-agents by their id. A sub-agent's own file is read with its session where that is there, else alone.
 """
@@ -9,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from combee.redaction import Trace
-from combee.traces.readers.draft import TraceDraft
+from combee.redaction import Outcome, Trace
+from combee.traces.readers.draft import TraceDraft, claim
 from combee.traces.readers.messages import Piece, content_text, pieces
 from combee.traces.readers.source import Source
-from combee.traces.readers.values import objects, table, text
+from combee.traces.readers.values import flag, objects, rows, table, text
 
-__all__ = ["ClaudeCodeReader"]
+__all__ = ["ClaudeCodeReader", "ClaudeStreamReader"]
 
 _TURNS = frozenset({"user", "assistant"})
 _OTHER = frozenset(
@@ -35,6 +37,7 @@ class ClaudeCodeReader:
     """Reads one session a file, or several that stand one after the other."""
 
     name = "claude_code"
+    fields = ("type", "sessionId", "uuid", "parentUuid", "message")
 
     def sniff(self, source: Source) -> float:
         """Look for turns with a uuid and a session, or for a summary with its leaf."""
@@ -109,6 +112,7 @@ def _finish(source: Source, session: _Session) -> Iterator[Trace]:
     known = {text(record.get("uuid")) for _, record in session.records}
     seen: set[str] = set()
     task: str | None = None
+    copied = 0
     for line, record in session.records:
         name = text(record.get("uuid"))
         if name and name in seen:
@@ -120,8 +124,17 @@ def _finish(source: Source, session: _Session) -> Iterator[Trace]:
         if task is None and agent is None and record.get("type") == "user":
             asked = (piece.text for piece in found if piece.role == "user")
             task = next((said for said in asked if not said.lstrip().startswith(_NOT_A_TASK)), None)
+        if name and not source.report.is_new(f"{session.id} {source.name}", f"claude {name}"):
+            copied += 1
+            continue
         draft.pieces(found, timestamp=text(record.get("timestamp")) or None, agent=agent, line=line)
         _identify(draft, record)
+    if copied:
+        source.note(f"{copied} records of another session that this one repeats are read once")
+        if not draft.steps:
+            source.report.twice += 1
+            source.belongs = True
+            return
     for entry in _sub_agents(source, session.id):
         label = entry.path.stem
         for line, value in entry.records():
@@ -232,3 +245,57 @@ def _raw_result(value: object) -> str:
     result = table(value)
     streams = (text(result.get("stdout")), text(result.get("stderr")))
     return "\n".join(part for part in streams if part) or content_text(result.get("content") or "")
+
+
+class ClaudeStreamReader:
+    """Reads what `claude -p --output-format stream-json` prints, or `json` with `--verbose`: one run."""
+
+    name = "claude_stream"
+    fields = ("type", "session_id", "message", "parent_tool_use_id")
+
+    def sniff(self, source: Source) -> float:
+        """Look for the head of a stream, or for turns with a `session_id`."""
+        best = 0.0
+        for value in source.first:
+            for record in map(table, rows(value)[:3] or [value]):
+                kind = text(record.get("type"))
+                if "session_id" not in record or "sessionId" in record:
+                    continue
+                if kind == "system" and text(record.get("subtype")) == "init":
+                    return 1.0
+                if (kind in _TURNS and isinstance(record.get("message"), dict)) or (
+                    kind == "result" and "num_turns" in record
+                ):
+                    best = 0.95
+        return best
+
+    def read(self, source: Source) -> Iterator[Trace]:
+        """Yield the run."""
+        draft = TraceDraft(source)
+        draft.meta["agent"] = "claude-code"
+        outcome: Outcome | None = None
+        seen: set[str] = set()
+        for line, value in source.records():
+            for record in map(table, rows(value) or [value]):
+                kind = text(record.get("type"))
+                draft.meta.setdefault("session", text(record.get("session_id")))
+                if kind == "system":
+                    draft.meta.setdefault("model", text(record.get("model")))
+                elif kind in _TURNS:
+                    name = text(record.get("uuid"))
+                    if not name or name not in seen:
+                        agent = text(record.get("parent_tool_use_id")) or None
+                        draft.pieces(_pieces(record, set()), agent=agent, line=line)
+                    seen.add(name)
+                elif kind == "result":
+                    outcome = _stream_outcome(record)
+                elif kind not in {"stream_event", "rate_limit_event", "tool_progress", "keep_alive"}:
+                    source.skip(f"not an event of a stream (type {kind or 'missing'})"[:120], line)
+        yield from draft.trace(outcome=outcome)
+
+
+def _stream_outcome(record: dict[str, object]) -> Outcome:
+    """Return how the run ended: that it came to an end is no more than the agent's own word."""
+    why = text(record.get("subtype"))
+    failed = flag(record.get("is_error")) or why.startswith("error")
+    return claim(not failed, why if failed else "")

@@ -28,6 +28,7 @@ class ClawTeamReader:
     """Reads every team of a data folder."""
 
     name = "clawteam"
+    fields = ("leadAgentId", "members", "name")
 
     def sniff(self, source: Source) -> float:
         """Look for teams that have a configuration with a lead."""

@@ -45,6 +45,7 @@ class AtifReader:
     """Reads one trajectory a record."""
 
     name = "atif"
+    fields = ("schema_version", "session_id", "agent", "steps", "source")
 
     def sniff(self, source: Source) -> float:
         """Look for the schema version, or for steps that have a source and a message."""
@@ -152,6 +153,7 @@ class HarborReader:
     """Reads one trial a folder; the whole folder is the trial's."""
 
     name = "harbor"
+    fields = ("task_name", "trial_name", "verifier_result", "agent_info")
 
     def sniff(self, source: Source) -> float:
         """Look for a result that names its trial and its verifier."""

@@ -31,6 +31,7 @@ class InspectReader:
     """Reads every sample of a log."""
 
     name = "inspect_ai"
+    fields = ("eval", "samples", "plan", "results")
 
     def sniff(self, source: Source) -> float:
         """Look for an eval with its plan or samples, or for the members of an `.eval` archive."""

@@ -34,6 +34,7 @@ class LangSmithReader:
     """Reads one trace a root run."""
 
     name = "langsmith"
+    fields = ("run_type", "id", "trace_id", "inputs", "outputs")
 
     def sniff(self, source: Source) -> float:
         """Look for a run type."""

@@ -54,6 +54,7 @@ class OpenAIChatReader:
     """Reads chat messages as used for fine-tuning and as logged by proxies."""
 
     name = "openai_chat"
+    fields = ("messages", "role", "content")
 
     def sniff(self, source: Source) -> float:
         """Look for messages or a request; other formats that hold messages are surer of theirs."""

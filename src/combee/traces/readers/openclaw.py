@@ -17,6 +17,7 @@ class OpenClawReader:
     """Reads one session a file; a branch that was given up is marked as a side chain."""
 
     name = "openclaw"
+    fields = ("type", "id", "parentId", "timestamp", "message")
 
     def sniff(self, source: Source) -> float:
         """Look for the session line, or for messages with a parentId."""

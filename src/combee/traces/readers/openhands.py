@@ -49,6 +49,7 @@ class OpenHandsReader:
     """Reads one conversation a folder of events, a list or a row."""
 
     name = "openhands"
+    fields = ("id", "source", "timestamp", "action", "args", "observation")
 
     def sniff(self, source: Source) -> float:
         """Look for events that name their source and their kind, action or observation."""

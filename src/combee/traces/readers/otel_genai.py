@@ -105,6 +105,7 @@ class OtelReader:
     """Reads one trace a trace id."""
 
     name = "otel_genai"
+    fields = ("trace_id", "span_id", "attributes", "context")
 
     def sniff(self, source: Source) -> float:
         """Look for spans; those without `gen_ai` attributes are named when read."""

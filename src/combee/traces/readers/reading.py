@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -17,9 +17,10 @@ from typing import Protocol, runtime_checkable
 
 from combee.errors import UsageError, did_you_mean
 from combee.redaction import Trace, trace_from_data
-from combee.traces.readers.claude_code import ClaudeCodeReader
+from combee.traces.readers.archive import unpacked
+from combee.traces.readers.claude_code import ClaudeCodeReader, ClaudeStreamReader
 from combee.traces.readers.clawteam import ClawTeamReader
-from combee.traces.readers.codex import CodexReader
+from combee.traces.readers.codex import CodexReader, CodexStreamReader
 from combee.traces.readers.harbor import AtifReader, HarborReader
 from combee.traces.readers.inspect_ai import InspectReader
 from combee.traces.readers.langsmith import LangSmithReader
@@ -30,8 +31,9 @@ from combee.traces.readers.otel_genai import OtelReader
 from combee.traces.readers.source import ReadLimits, Report, Source
 from combee.traces.readers.swe_agent import MiniSweAgentReader, SweAgentReader
 from combee.traces.readers.terminal_bench import TerminalBenchReader
+from combee.traces.readers.values import rows, table
 
-__all__ = ["GROUP", "OwnReader", "ReadResult", "TraceReader", "read", "reader", "readers", "traces_of"]
+__all__ = ["GROUP", "OwnReader", "ReadResult", "TraceReader", "read", "reader", "readers"]
 
 
 @runtime_checkable
@@ -39,7 +41,8 @@ class TraceReader(Protocol):
     """Reads the traces of one format.
 
     A reader is given every file and folder (`source.folder`) that no other reader took; it looks at `source.first`,
-    `source.kind` or `source.names`, never at the name of the file alone.
+    `source.kind` or `source.names`, never at the name of the file alone. An attribute `fields` may name what stands in
+    its records: of a file that nobody reads it tells which format the file nearly is.
     """
 
     name: str
@@ -57,6 +60,7 @@ class OwnReader:
     """Reads `{"combee_trace": 1, ...}` lines."""
 
     name = "combee"
+    fields = ("combee_trace", "id", "task", "steps")
 
     def sniff(self, source: Source) -> float:
         """Look for the version field."""
@@ -81,7 +85,9 @@ _BUILT_IN: tuple[TraceReader, ...] = (
     MiniSweAgentReader(),
     OpenHandsReader(),
     ClaudeCodeReader(),
+    ClaudeStreamReader(),
     CodexReader(),
+    CodexStreamReader(),
     OpenClawReader(),
     InspectReader(),
     LangSmithReader(),
@@ -111,7 +117,7 @@ def readers() -> tuple[TraceReader, ...]:
         if not isinstance(offered, TraceReader):
             raise UsageError(
                 f"the trace reader {point.name!r} ({point.value}) has no name, sniff and read",
-                hint="See combee.traces.readers.Reader for what a reader must have.",
+                hint="See combee.traces.readers.TraceReader for what a reader must have.",
             )
         foreign.append(offered)
     return (*foreign, *_BUILT_IN)
@@ -130,6 +136,8 @@ def reader(name: str) -> TraceReader:
 
 
 _SURE = 0.5
+_NEARLY, _LOOKED_AT = 0.5, 5
+_DEEPEST_ARCHIVE = 3
 _DEEPEST = 100
 _NOT_SEARCHED = frozenset({".git", ".hg", ".svn", "__pycache__", "node_modules"})
 
@@ -174,32 +182,92 @@ def read(path: str | Path, format: str = "auto", *, limits: ReadLimits | None = 
         root = Path(path).resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a loop of links; ValueError: a NUL in the path
         raise UsageError(f"cannot read {path}: {error}", hint="Give a file or a folder of traces.") from error
-    chosen = readers() if format == "auto" else (reader(format),)
+    forced = None if format == "auto" else reader(format)
     report = Report()
     folder = root.is_dir()
     source = Source(root, "" if folder else root.name, report, limits or ReadLimits(), folder=folder)
-    if folder:
-        return ReadResult(_all_below(source, chosen, root), report)
-    forced = None if format == "auto" else chosen[0]
-    return ReadResult(traces_of(source, chosen, forced), report)
+    walk = _Walk(readers() if forced is None else (forced,), forced, root if folder else root.parent)
+    return ReadResult(walk.all_below(source) if folder else walk.file(source), report)
 
 
-def _all_below(source: Source, chosen: tuple[TraceReader, ...], root: Path) -> Iterator[Trace]:
-    yield from _folder(source, chosen, root, set(), 0)
-    report = source.report
-    if not (report.traces or report.lost or report.links):
-        report.skip(root.name or str(root), "there is no file in it")
+@dataclass(slots=True)
+class _Walk:
+    """One way through files and folders: `chosen` are the readers to choose from, `forced` is the one asked for."""
 
+    chosen: tuple[TraceReader, ...]
+    forced: TraceReader | None
+    root: Path
+    seen: set[tuple[int, int]] = field(default_factory=set)
+    archives: int = 0
 
-def traces_of(source: Source, chosen: tuple[TraceReader, ...], forced: TraceReader | None = None) -> Iterator[Trace]:
-    """Yield the traces of one file, read by the surest of the chosen readers (or by the forced one)."""
-    best = forced or _surest(source, chosen)
-    if best is None:
-        source.skip(source.reason or "no reader knows this format", source.reason_line)
-    elif forced is not None and source.kind == "other":
-        source.skip(source.reason, source.reason_line)
-    else:
-        yield from _run(best, source)
+    def all_below(self, source: Source) -> Iterator[Trace]:
+        yield from self.folder(source, 0)
+        report = source.report
+        if not (report.traces or report.lost or report.links):
+            report.skip(self.root.name or str(self.root), "there is no file in it")
+
+    def file(self, source: Source) -> Iterator[Trace]:
+        """Yield the traces of one file, read by the surest of the chosen readers, or by the one that was asked for."""
+        if source.kind == "archive" and _surest(source, self.chosen) is None:
+            yield from self.archive(source)
+            return
+        best = self.forced or _surest(source, self.chosen)
+        if best is None or (self.forced is not None and source.kind == "other"):
+            source.skip(source.reason or _nearly(source, self.chosen), source.reason_line)
+        else:
+            yield from _run(best, source)
+
+    def archive(self, source: Source) -> Iterator[Trace]:
+        """Yield the traces in an archive: it is unpacked for as long as it is read."""
+        if self.archives >= _DEEPEST_ARCHIVE:
+            source.skip(f"archives nested more than {_DEEPEST_ARCHIVE} deep")
+            return
+        with unpacked(source) as folder:
+            inside = _Walk(self.chosen, self.forced, folder, archives=self.archives + 1)
+            yield from inside.folder(Source(folder, source.name, source.report, source.limits, folder=True), 0)
+
+    def folder(self, source: Source, depth: int) -> Iterator[Trace]:
+        if depth > _DEEPEST:
+            source.skip(f"folders nested more than {_DEEPEST} deep")
+            return
+        taker = _surest(source, self.chosen)
+        if taker is not None:
+            yield from _run(taker, source)
+            if source.taken is None:
+                return
+        try:
+            with os.scandir(source.path) as entries:
+                names = sorted(entry.name for entry in entries)
+        except OSError as error:
+            source.skip(f"folder cannot be opened: {error.strerror or error}")
+            return
+        for name in names:
+            if source.taken is None or name not in source.taken:
+                yield from self.entry(source.child(name), name, depth)
+
+    def entry(self, source: Source, name: str, depth: int) -> Iterator[Trace]:
+        try:
+            found = source.path.lstat()
+        except OSError as error:
+            source.skip(f"cannot be opened: {error.strerror or error}")
+            return
+        if stat.S_ISLNK(found.st_mode):
+            _name_link(source, self.root)
+        elif stat.S_ISDIR(found.st_mode):
+            if name in _NOT_SEARCHED:
+                source.skip("folder not searched for traces")
+            else:
+                yield from self.folder(source, depth + 1)
+        elif not stat.S_ISREG(found.st_mode):
+            source.skip("not a regular file")
+        else:
+            if found.st_nlink > 1:
+                identity = (found.st_dev, found.st_ino)
+                if identity in self.seen:
+                    source.report.links += 1
+                    return
+                self.seen.add(identity)
+            yield from self.file(source)
 
 
 def _surest(source: Source, chosen: tuple[TraceReader, ...]) -> TraceReader | None:
@@ -214,6 +282,26 @@ def _surest(source: Source, chosen: tuple[TraceReader, ...]) -> TraceReader | No
         if sure > surest:
             best, surest = each, sure
     return best if surest >= _SURE else None
+
+
+def _nearly(source: Source, chosen: tuple[TraceReader, ...]) -> str:
+    """Return why a file of JSON is read by nobody, with the format that it is most like."""
+    keys: set[str] = set()
+    for value in source.first[:_LOOKED_AT]:
+        for record in [value] if isinstance(value, dict) else rows(value)[:_LOOKED_AT]:
+            keys |= table(record).keys()
+            inner = [item for each in table(record).values() for item in (rows(each)[:2] or [each])]
+            keys |= {key for each in inner for key in table(each)}
+    best, shared, lacks = "", 0.0, set[str]()
+    for each in chosen:
+        fields = set(getattr(each, "fields", ()))
+        share = len(fields & keys) / len(fields) if fields else 0.0
+        if share > shared:
+            best, shared, lacks = each.name, share, fields - keys
+    if shared < _NEARLY:
+        return "no reader knows this format"
+    without = f", but has no {' and no '.join(sorted(lacks))}" if lacks else ""
+    return f"no reader knows this format: it is most like {best}{without}"
 
 
 def _run(chosen: TraceReader, source: Source) -> Iterator[Trace]:
@@ -234,56 +322,6 @@ def _run(chosen: TraceReader, source: Source) -> Iterator[Trace]:
         source.skip(f"the {chosen.name} reader failed: {type(error).__name__}: {error}")
     if not found and not source.belongs and report.lost == before:
         source.skip(f"{chosen.name}: no trace in it")
-
-
-def _folder(
-    source: Source, chosen: tuple[TraceReader, ...], root: Path, seen: set[tuple[int, int]], depth: int
-) -> Iterator[Trace]:
-    if depth > _DEEPEST:
-        source.skip(f"folders nested more than {_DEEPEST} deep")
-        return
-    taker = _surest(source, chosen)
-    if taker is not None:
-        yield from _run(taker, source)
-        if source.taken is None:
-            return
-    try:
-        with os.scandir(source.path) as entries:
-            names = sorted(entry.name for entry in entries)
-    except OSError as error:
-        source.skip(f"folder cannot be opened: {error.strerror or error}")
-        return
-    for name in names:
-        if source.taken is None or name not in source.taken:
-            yield from _entry(source, name, chosen, root, seen, depth)
-
-
-def _entry(  # noqa: PLR0917 - the state of the walk, passed by one caller
-    parent: Source, name: str, chosen: tuple[TraceReader, ...], root: Path, seen: set[tuple[int, int]], depth: int
-) -> Iterator[Trace]:
-    source = parent.child(name)
-    try:
-        found = source.path.lstat()
-    except OSError as error:
-        source.skip(f"cannot be opened: {error.strerror or error}")
-        return
-    if stat.S_ISLNK(found.st_mode):
-        _name_link(source, root)
-    elif stat.S_ISDIR(found.st_mode):
-        if name in _NOT_SEARCHED:
-            source.skip("folder not searched for traces")
-        else:
-            yield from _folder(source, chosen, root, seen, depth + 1)
-    elif not stat.S_ISREG(found.st_mode):
-        source.skip("not a regular file")
-    else:
-        if found.st_nlink > 1:
-            identity = (found.st_dev, found.st_ino)
-            if identity in seen:
-                source.report.links += 1
-                return
-            seen.add(identity)
-        yield from traces_of(source, chosen)
 
 
 def _name_link(source: Source, root: Path) -> None:

@@ -1,26 +1,30 @@
 """What kind of file it is, by its first bytes and records; bounded lines; JSON with errors that say what is wrong.
 
-A file is one JSON document (over one line or many), lines of JSON (also documents written one after the other), a zip
-archive, or something else, with the reason.
+A file is one JSON document (over one line or many), lines of JSON (also documents written one after the other), an
+archive (zip, tar), or something else, with the reason. What is packed with gzip is read as what it holds.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
-from io import BufferedReader, FileIO
+from io import BufferedReader, FileIO, RawIOBase
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
-__all__ = ["Kind", "Shape", "bounded_lines", "open_regular", "parse_json", "read_bounded", "shape_of"]
+__all__ = ["Kind", "Shape", "bounded_lines", "open_regular", "parse_json", "read_bounded", "shape_of", "whole_records"]
 
 Kind = Literal["folder", "document", "lines", "archive", "other"]
 SPACE = b" \t\r\n"
 _HEAD_BYTES = 1 << 16
 _HEAD_RECORDS = 20
+_RECORD = re.compile(r"\{\s*\"\w+\"\s*:")
+_HAS_RECORDS = re.compile(rb"[\[{][\s\0]*\"\w+\"")
 
 
 def open_regular(path: Path) -> BufferedReader:
@@ -30,15 +34,23 @@ def open_regular(path: Path) -> BufferedReader:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError("not a regular file")
-    return BufferedReader(FileIO(descriptor, "rb"), 1 << 18)
+    file: BufferedReader = BufferedReader(FileIO(descriptor, "rb"), 1 << 18)
+    if file.peek(2)[:2] == b"\x1f\x8b":
+        packed = gzip.GzipFile(fileobj=file, mode="rb")
+        packed.myfileobj = cast("FileIO", file)  # closed together
+        return BufferedReader(cast("RawIOBase", packed), 1 << 18)
+    return file
 
 
 def read_bounded(file: BufferedReader, limit: int) -> bytes | None:
     """Return the whole file, or None where it is larger than `limit` bytes."""
-    size = os.fstat(file.fileno()).st_size
     # A read of n bytes takes n bytes of memory at once, whatever the size of the file.
-    data = file.read(min(size, limit) + 1)
-    return None if len(data) > limit else data
+    parts: list[bytes] = []
+    left = limit + 1
+    while left and (data := file.read(min(left, 1 << 20))):
+        parts.append(data)
+        left -= len(data)
+    return b"".join(parts) if left else None
 
 
 def parse_json(data: bytes) -> object:
@@ -97,7 +109,7 @@ def shape_of(file: BufferedReader, limit: int) -> Shape:
     known = _head_shape(head)
     if known is not None:
         return known
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip(SPACE)[:1]
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip(SPACE + b"\0")[:1]
     first: list[object] = []
     broken: Shape | None = None
     for line, data in bounded_lines(file, limit):
@@ -122,21 +134,23 @@ def shape_of(file: BufferedReader, limit: int) -> Shape:
 def _head_shape(head: bytes) -> Shape | None:
     if not head.strip(SPACE) and len(head) < _HEAD_BYTES:
         return Shape("other", reason="empty file")
-    if head.startswith(b"PK\x03\x04"):
+    if head.startswith(b"PK\x03\x04") or head[257:262] == b"ustar":
         return Shape("archive")
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return Shape("other", reason="UTF-16 text; save it as UTF-8")
-    return Shape("other", reason="binary file") if b"\0" in head[:4096] else None
+    holes = head[:4096].count(0)  # a crash leaves some in a file of lines
+    binary = holes and not (_HAS_RECORDS.search(head) and head.replace(b"\0", b"").isascii())
+    return Shape("other", reason="binary file") if binary else None
 
 
 def _try_line(data: bytes | None, limit: int) -> tuple[object, str]:
     """Return the value of a line, or what is wrong with it; a blank line is neither."""
     if data is None:
         return None, f"line longer than {limit >> 20} MiB"
-    if not data.strip(SPACE):
+    if not data.strip(SPACE + b"\0"):
         return None, ""
     try:
-        return parse_json(data.removeprefix(b"\xef\xbb\xbf")), ""
+        return parse_json(data.removeprefix(b"\xef\xbb\xbf").replace(b"\0", b"")), ""
     except ValueError as error:
         return None, str(error)
 
@@ -156,6 +170,26 @@ def _whole(file: BufferedReader, limit: int) -> Shape | None:
             return _one_after_another(data)
         return Shape("other", reason=str(error), line=getattr(error, "line", 1))
     return Shape("document", (value,), ((1, value),)) if isinstance(value, dict | list) else None
+
+
+def whole_records(data: bytes, depth: int = 0) -> list[object]:
+    """Return the whole objects of a damaged line: one that was torn may have the next one on its heels.
+
+    Only what reaches to the end of the line, or to another such object, counts: what lies inside a torn one does not.
+    """
+    text = data.decode("utf-8", "replace")
+    decoder = json.JSONDecoder()
+    for match in list(_RECORD.finditer(text))[: 50 if depth < 20 else 0]:
+        try:
+            value, end = decoder.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            continue
+        rest = text[end:].strip()
+        if not rest:
+            return [value]
+        if rest.startswith("{") and (more := whole_records(rest.encode(), depth + 1)):
+            return [value, *more]
+    return []
 
 
 def _one_after_another(data: bytes) -> Shape | None:

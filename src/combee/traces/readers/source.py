@@ -8,6 +8,7 @@ with one reason are joined (first line, how many), so a file of a million bad li
 from __future__ import annotations
 
 import os
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from combee.traces.readers.shape import (
     parse_json,
     read_bounded,
     shape_of,
+    whole_records,
 )
 
 __all__ = ["Notice", "ReadLimits", "RecordGroup", "Report", "Source", "grouped"]
@@ -63,6 +65,7 @@ class Report:
     links: int = 0
     lost: int = 0
     unnamed: int = 0
+    _sessions: dict[int, str] = field(default_factory=dict)
     _skipped: dict[tuple[str, str], Notice] = field(default_factory=dict)
     _notes: dict[tuple[str, str], Notice] = field(default_factory=dict)
 
@@ -88,6 +91,10 @@ class Report:
         self.steps -= steps
         self.tool_calls -= tool_calls
         self.twice += 1
+
+    def is_new(self, session: str, record: str) -> bool:
+        """Whether a record with this unique name was met in no other session: forks and resumed copies repeat it."""
+        return self._sessions.setdefault(hash(record), session) == session if record else True
 
     def skip(self, path: str, reason: str, line: int | None = None) -> None:
         """Name something that was not read."""
@@ -210,8 +217,8 @@ class Source:
         try:
             with open_regular(self.path) as file:
                 data = read_bounded(file, bound)
-        except OSError as error:
-            self.skip(f"cannot be opened: {error.strerror or error}")
+        except (OSError, EOFError, zlib.error) as error:
+            self.skip(f"cannot be opened: {getattr(error, 'strerror', None) or error}")
             return None
         if data is None:
             self.skip(f"larger than {bound >> 20} MiB")
@@ -236,26 +243,32 @@ class Source:
                     if data is None:
                         self.skip(f"line longer than {self.limits.record >> 20} MiB", line)
                     elif data.strip(SPACE):
-                        value = self._value(data, line)
-                        if value is not None:
-                            yield line, value
-        except OSError as error:
-            self.skip(f"cannot be read to its end: {error.strerror or error}")
+                        yield from ((line, value) for value in self._values(data, line))
+        except (OSError, EOFError, zlib.error) as error:
+            self.skip(f"cannot be read to its end: {getattr(error, 'strerror', None) or error}")
 
-    def _value(self, data: bytes, line: int) -> object:
+    def _values(self, data: bytes, line: int) -> list[object]:
+        """Return the JSON values of a line: one, or those that a crash left of it."""
+        if b"\0" in data:
+            self.note("NUL bytes were left out", line)
+            data = data.replace(b"\0", b"")
+            if not data.strip(SPACE):
+                return []
         try:
-            return parse_json(data)
+            return [parse_json(data)]
         except ValueError as error:
-            if str(error) == "not UTF-8":
-                try:
-                    value = parse_json(data.decode("utf-8", "replace").encode())
-                except ValueError as second:
-                    self.skip(str(second), line)
-                    return None
+            trouble = str(error)
+        if trouble == "not UTF-8":
+            data = data.decode("utf-8", "replace").encode()
+            try:
+                found: list[object] = [parse_json(data)]
+            except ValueError as error:
+                trouble = str(error)
+            else:
                 self.note("bytes that are not UTF-8 were replaced", line)
-                return value
-            self.skip(str(error), line)
-            return None
+                return found
+        self.skip(trouble, line)
+        return whole_records(data)
 
     @cached_property
     def _shape(self) -> Shape:
@@ -264,6 +277,8 @@ class Source:
                 return shape_of(file, self.limits.record)
         except OSError as error:
             return Shape("other", reason=f"cannot be opened: {error.strerror or error}")
+        except (EOFError, zlib.error) as error:
+            return Shape("other", reason=f"a damaged gzip file: {error}")
 
 
 _MOST_CLOSED = 1_000_000

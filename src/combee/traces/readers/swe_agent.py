@@ -23,6 +23,7 @@ class SweAgentReader:
     """Reads one run a file."""
 
     name = "swe_agent"
+    fields = ("trajectory", "history", "info")
 
     def sniff(self, source: Source) -> float:
         """Look for actions with observations, or a history whose messages name their agent."""
@@ -123,6 +124,7 @@ class MiniSweAgentReader:
     """Reads one run a file."""
 
     name = "mini_swe_agent"
+    fields = ("trajectory_format", "messages", "info")
 
     def sniff(self, source: Source) -> float:
         """Look for the format's name, or for its completion signal and return codes in a bare list."""

@@ -36,6 +36,7 @@ class TerminalBenchReader:
     """Reads one trial a folder, or every trial of a run's `results.json` (outcomes without transcripts)."""
 
     name = "terminal_bench"
+    fields = ("task_id", "trial_name", "is_resolved", "parser_results")
 
     def sniff(self, source: Source) -> float:
         """Look for a trial's verdict with its parsed tests."""
