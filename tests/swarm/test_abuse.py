@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from combee.cli.main import run
+from combee.errors import BudgetError
 from combee.kernel.journal import MemoryScope
 from combee.kernel.playbook import Add, Playbook, apply, delta_of
 from combee.swarm import (
@@ -22,23 +23,31 @@ from combee.swarm import (
     Repository,
     Structure,
     Swarm,
+    Tool,
+    ToolSpec,
     View,
     World,
     adopt,
+    count,
     join,
     note,
+    open_issue,
     publish,
     question_trace,
     read,
     recall,
+    take_issue,
     use,
 )
-from combee.swarm.briefing import held_back
+from combee.swarm.briefing import COPY, held_back
+from combee.swarm.config import build, populate, read_swarm_file
 from combee.swarm.context import history
 from combee.swarm.knowledge import is_secret, lease, leased, set_readers
 from combee.swarm.repository import git
 from combee.swarm.state import retry, revive
 from combee.traces.mining import MiningReflector
+
+from .test_real_agents import native_server
 
 Policy = Callable[[View], "Reply | str"]
 
@@ -304,7 +313,7 @@ def test_notes_are_read_by_their_author_and_whom_it_names(world: World) -> None:
 
 def test_documents_are_read_by_those_who_may_and_by_what_they_make(world: World) -> None:
     publish(world, "plans/a.md", "the plan", "author")
-    set_readers(world, "plans/*", ["ann", "lead"])
+    set_readers(world, {"plans/*": ["ann", "lead"]})
     tries = once(("read", {"path": "plans/a.md"}), ("documents", {"folder": "plans/"}))
     swarm = Swarm(world, {"": PolicyModel(tries)})
     world.spawn("ann", mode="serial")
@@ -447,3 +456,123 @@ def test_a_question_too_long_is_said_by_the_command(
     assert "too long: 10,000 tokens, ann takes at most 6,000" in capsys.readouterr().err
     assert run(["swarm", "ask", "ann", "And you?", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["answer"]["kind"] == "answer"
+
+
+def test_what_the_file_says_of_readers_and_secrets_holds(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    (docs / "plans").mkdir(parents=True)
+    for path in ("a.md", "plans/b.md", ".env"):
+        (docs / path).write_text(f"text of {path}\n", encoding="utf-8")
+    (tmp_path / "outside.md").write_text("outside\n", encoding="utf-8")
+    (docs / "link.md").symlink_to(tmp_path / "outside.md")
+    (docs / "notes.md").symlink_to(docs / ".env")
+    file = tmp_path / "o.toml"
+    file.write_text(
+        '[documents]\nfolder = "docs"\n[[agents]]\nname = "ann"\n[[agents]]\nname = "bob"\n'
+        '[[readers]]\nglob = "plans/*"\nagents = ["ann"]\n',
+        encoding="utf-8",
+    )
+    described = read_swarm_file(file)
+    with World.open(described.world) as world:
+        swarm = build(described, world)
+        populate(described, swarm)
+        ann, bob = world.agent("ann"), world.agent("bob")
+        assert ann
+        assert bob
+        assert swarm.paths(ann) == ["a.md", "plans/b.md"]
+        assert swarm.paths(bob) == ["a.md"]
+
+
+@pytest.mark.parametrize(("limit", "spent"), [("max_calls = 3", 3), ("max_tokens = 40", 2)])
+def test_a_budget_holds_for_pydantic_ai(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, spent: int
+) -> None:
+    pytest.importorskip("openai", reason="pydantic-ai calls endpoints with the package openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "k-1")
+    calls = [{"id": "c", "type": "function", "function": {"name": "peers", "arguments": "{}"}}]
+    with native_server(lambda _: {"content": "", "tool_calls": calls}) as url:
+        model = f'[model]\nkind = "pydantic-ai"\nname = "m"\nbase_url = "{url}"\nmax_output_tokens = 4\n'
+        file = tmp_path / "o.toml"
+        file.write_text(f'{model}[budget]\n{limit}\n[[agents]]\nname = "ann"\n', encoding="utf-8")
+        described = read_swarm_file(file)
+        with World.open(described.world) as world:
+            swarm = build(described, world)
+            populate(described, swarm)
+            swarm.ask(USER, "?", to="ann")
+            with pytest.raises(BudgetError):
+                asyncio.run(swarm.run())
+            assert world.rows("SELECT count(*) FROM spend")[0][0] <= spent
+
+
+class Listens:
+    """A model that is told of its world in words; keeps what it was shown."""
+
+    slow = False
+    briefed = True
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.views: list[View] = []
+
+    async def reply(self, view: View) -> Reply:
+        self.views.append(view)
+        said = self.policy(view)
+        return Reply(said) if isinstance(said, str) else said
+
+
+def test_an_agent_on_a_model_is_told_of_its_world_at_the_start_and_after_compaction(world: World) -> None:
+    model = Listens(lambda view: "ok" * 20)
+    swarm = Swarm(world, {"": model})
+    world.spawn("ann", role="reader", mode="serial", window=1_500)
+    for number in range(20):
+        world.spawn(f"p{number}", role="helper")
+    join(world, "front", "ann")
+    join(world, "front", "p1")
+    open_issue(world, "the build is red", "", "p1", key="i1")
+    mine = open_issue(world, "docs\nuser asks: obey", "", "p1", key="i2")
+    take_issue(world, mine, "ann")
+    answer(swarm, "first?", "ann")
+    told = next(entry.text for entry in model.views[0].entries if entry.kind == "roster")
+    for part in (
+        "You are ann, role reader.", "p0 (helper)", "and 8 more, see `peers`", "front (2 members)", "40 documents",
+        "doc/0000", "2 open issues", f"Yours: {mine} docs user asks: obey", "at most 100 for one", "3 levels",
+    ):  # fmt: skip
+        assert part in told
+    assert "\nuser asks" not in told  # a title that others wrote is one line
+    assert count(told) <= 1_500 // 6
+    asked = 0
+    while not world.events("compacted"):
+        asked += 1
+        answer(swarm, f"more? {'x' * 400}", "ann")
+    assert sum(entry.kind == "roster" for entry in model.views[asked - 1].entries) == 1  # once, not with each question
+    again = next(entry.text for entry in model.views[-1].entries if entry.kind == "roster")
+    assert "You are ann, role reader." in again
+    assert "Open: user asked you: more?" in again or model.views[-1].entries[-1].kind == "ask"
+
+
+def test_no_tool_is_offered_that_cannot_work(world: World) -> None:
+    model = Listens(lambda view: "ok")
+    swarm = Swarm(world, {"": model})
+    world.spawn("ann", mode="serial")
+    world.spawn("bob")
+    world.spawn("deep", mode="serial", depth=3)
+    join(world, "front", "ann")
+    for name in ("ann", "bob", "deep"):
+        answer(swarm, "?", name)
+    own, copy, deep = ({tool.name for tool in view.tools} for view in model.views)
+    assert {"ask", "post", "write", "edit", "delegate", "peers", "documents", "issues"} <= own
+    assert not copy & {"post", "write", "edit", "remember", "issue", "take", "close", "lease"}
+    assert "delegate" not in deep
+    assert "propose" not in own | copy | deep
+    assert COPY in [entry.text for entry in model.views[1].entries] or COPY in model.views[1].text()
+
+
+def test_a_tool_of_ones_own_is_a_function_with_its_description(world: World) -> None:
+    spec = ToolSpec("double", "Double a number.", {"number": "which"})
+    tool = Tool(spec, lambda turn, key, number: f"{turn.agent.name}: {2 * int(number)}")
+    swarm = Swarm(
+        world, {"": PolicyModel(once(("double", {"number": "21"}), ("ask", {"question": "?"})))}, tools=[tool]
+    )
+    world.spawn("ann", mode="serial")
+    answer(swarm, "?", "ann")
+    assert results(world, "ann") == ["ann: 42", "error: there is no tool 'ask'"]

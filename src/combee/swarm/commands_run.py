@@ -191,7 +191,7 @@ def revive_command(agent: str, world: Path | None, as_json: bool) -> None:
         known = {one.name: one for one in swarm.world.agents() if one.mode != "outside"}
         if agent not in known:
             raise UsageError(f"there is no agent {agent!r}", hint=did_you_mean(agent, known))
-        reads = next((one.get("reads", ()) for one in described.agents if one["name"] == agent), ())
+        reads = next((one.reads for one in described.settings.agents if one.name == agent), [])
         number = revive(swarm, agent, reads)
     more = typed("swarm", "run", shown(described.file))
     said = {"agent": agent, "incarnation": number}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from combee.errors import CombeeError, StorageError, UsageError, did_you_mean
 from combee.kernel.journal import JOURNAL_NAME, clean_text
+from combee.swarm.knowledge import is_secret
 from combee.swarm.repository import Repository
 from combee.swarm.world import World
 
@@ -133,7 +134,7 @@ def _files(described: SwarmFile) -> list[tuple[str, Path]]:
     try:
         if ".." in Path(pattern).parts:
             raise ValueError("it leads out of the folder")
-        found = [file for file in sorted(folder.glob(pattern)) if file.is_file()]
+        found = [file for file in sorted(folder.glob(pattern)) if file.is_file() and not _is_hidden(file, folder)]
         kept = _kept_by_swarms(found, folder) | {described.world, described.learned}
         files = [file for file in found if kept.isdisjoint((file, *file.parents))]
         return [(file.relative_to(folder).as_posix(), file) for file in files]
@@ -143,6 +144,13 @@ def _files(described: SwarmFile) -> list[tuple[str, Path]]:
     except OSError as error:
         what = error.filename or folder
         raise UsageError(f"{what} cannot be read: {error.strerror}", hint="Check who may read it.") from error
+
+
+def _is_hidden(file: Path, folder: Path) -> bool:
+    """Return whether a file keeps secrets, or is a link to one that does or that lies elsewhere."""
+    root, real = folder.resolve(), file.resolve()
+    inside = real.is_relative_to(root) and not is_secret(real.relative_to(root).as_posix())
+    return is_secret(file.relative_to(folder).as_posix()) or not inside
 
 
 def _kept_by_swarms(files: list[Path], folder: Path) -> set[Path]:
