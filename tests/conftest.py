@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,11 @@ settings.register_profile(
     derandomize=not os.environ.get("COMBEE_EXPLORE"),
 )
 settings.load_profile("combee")
+
+# In the background of a script (`nohup pytest ... &`) a process is started with Ctrl-C ignored, and so is every program
+# that a test starts, also the ones it means to interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
 

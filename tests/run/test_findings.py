@@ -59,10 +59,7 @@ def test_a_collapse_is_alerted_in_the_output_and_in_the_json(
     assert alerts[0]["step"] == 0
     assert "reflections" in alerts[0]["reasons"][0]
     assert run([*naive, "--forget", "10", "--quiet", "--name", "b"]) == 0
-    assert (
-        f"alert      step 0: {alerts[0]['verdict'].replace('_', ' ')}: {alerts[0]['reasons'][0]}"
-        in capsys.readouterr().out
-    )
+    assert f"alert      step 0: {alerts[0]['reasons'][0]}" in capsys.readouterr().out
 
 
 def test_a_run_without_alerts_says_nothing_of_them(

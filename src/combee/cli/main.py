@@ -29,7 +29,7 @@ from combee.run.words import with_program
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["COMMANDS", "cli", "run", "settle", "steady"]
+__all__ = ["COMMANDS", "cli", "drop_unwritten", "open_closed_streams", "run"]
 
 # name: (module below combee.cli and command in it, one line of help). `combee --help` loads no command for its line.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -113,11 +113,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's own) and return its exit code."""
     if arguments is not None:
         return _run(list(arguments))
-    steady()
+    open_closed_streams()
     try:
         return _run(sys.argv[1:])
     finally:
-        settle()
+        drop_unwritten()
 
 
 def _run(arguments: list[str]) -> int:
@@ -183,7 +183,7 @@ class _Lossy(io.FileIO):
             return memoryview(data).nbytes
 
 
-def steady() -> None:
+def open_closed_streams() -> None:
     """Mend this process's own streams, before anything is opened. A terminal stays as it is: it cannot be full."""
     # Standard output the wrong way round, so that writing to what was closed is an error and not silence.
     for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
@@ -201,7 +201,7 @@ def steady() -> None:
         sys.stderr = io.TextIOWrapper(lossy, *how, line_buffering=True)
 
 
-def settle() -> None:
+def drop_unwritten() -> None:
     """Let go of what standard output did not take: the interpreter would try again at its end, and fail with 120."""
     try:
         sys.stdout.flush()

@@ -20,7 +20,7 @@ from combee.model.types import ChatModel, FinishReason, Message, Request, Respon
 
 if TYPE_CHECKING:
     from combee.model.clients import Client, Models, RoleModel, open_models
-    from combee.model.doctor import Check, EndpointReport, check_endpoint
+    from combee.model.doctor import EndpointCheck, EndpointReport, check_endpoint
     from combee.model.endpoint import Endpoint
     from combee.model.estimate import Estimate, Phase, Workload, estimate_learning, estimate_phases
     from combee.model.http import Timeouts
@@ -36,9 +36,9 @@ __all__ = [
     "CallableModel",
     "Capabilities",
     "ChatModel",
-    "Check",
     "Client",
     "Endpoint",
+    "EndpointCheck",
     "EndpointReport",
     "Engine",
     "Estimate",
@@ -81,7 +81,7 @@ _LAZY = {
     **dict.fromkeys(("Client", "Models", "RoleModel", "open_models"), "combee.model.clients"),
     **dict.fromkeys(("CallOptions", "ModelSettings"), "combee.model.settings"),
     **dict.fromkeys(("Estimate", "Phase", "Workload", "estimate_phases", "estimate_learning"), "combee.model.estimate"),
-    "Check": "combee.model.doctor",
+    "EndpointCheck": "combee.model.doctor",
     "EndpointReport": "combee.model.doctor",
     "LocalModel": "combee.model.local",
     "check_endpoint": "combee.model.doctor",

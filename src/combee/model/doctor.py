@@ -19,7 +19,7 @@ from combee.model.outcome import Fault
 from combee.model.structured import find_json
 from combee.model.types import ChatModel, Message, Request, Response
 
-__all__ = ["Check", "EndpointReport", "check_endpoint", "check_local"]
+__all__ = ["EndpointCheck", "EndpointReport", "check_endpoint", "check_local"]
 
 _SCHEMA = {
     "type": "object",
@@ -41,7 +41,7 @@ _KEY_HEADERS = ("api-key", "x-api-key")
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class EndpointCheck:
     """One thing looked at. `ok` is None for what is only good to know; `hint` says how to mend it."""
 
     name: str
@@ -56,7 +56,7 @@ class EndpointReport:
 
     model: str
     base_url: str
-    checks: tuple[Check, ...]
+    checks: tuple[EndpointCheck, ...]
     capabilities: Capabilities
     latency: float | None
     cost: float | None
@@ -80,14 +80,14 @@ async def check_endpoint(model: OpenAIModel) -> EndpointReport:
     engine = _engine()
     probe = model.sibling(engine=engine, price=model.price)
     names = await _models(probe)
-    checks: list[Check] = []
+    checks: list[EndpointCheck] = []
     reply, took = await _try(probe, Request(_ASK, max_tokens=256, seed=1, role="doctor", accept_cut=True))
     if isinstance(reply, Response):
-        checks.append(Check("reachable", True, f"{probe.name} answered in {took:.2f} s"))
+        checks.append(EndpointCheck("reachable", True, f"{probe.name} answered in {took:.2f} s"))
         checks.append(_usage_check(reply))
         gone = what_changed(Capabilities(), probe.capabilities)
         if gone:
-            checks.append(Check("adapted", None, f"it does not take {gone}"))
+            checks.append(EndpointCheck("adapted", None, f"it does not take {gone}"))
         checks.extend([await _structured(probe, "json_schema"), await _structured(probe, "json_object")])
     else:
         checks.append(await _why(probe, reply, names))
@@ -107,11 +107,11 @@ async def check_local(model: LocalModel) -> EndpointReport:
     engine = Engine(limiter=Limiter(1))
     probe = model.sibling(engine)
     weights = model.server.weights
-    checks = [Check("weights", True, f"{weights} ({weights.stat().st_size / 1e6:,.0f} MB)")]
+    checks = [EndpointCheck("weights", True, f"{weights} ({weights.stat().st_size / 1e6:,.0f} MB)")]
     reply, took = await _try(probe, Request(_ASK, max_tokens=1, role="doctor", accept_cut=True))
     known = None
     if isinstance(reply, Response):
-        checks.append(Check("runs", True, f"loaded and answered in {took:.1f} s"))
+        checks.append(EndpointCheck("runs", True, f"loaded and answered in {took:.1f} s"))
         written, _ = await _try(probe, Request(_ASK, max_tokens=_WRITTEN, role="doctor", accept_cut=True))
         read, _ = await _try(probe, Request(_LONG, max_tokens=1, role="doctor", accept_cut=True))
         if isinstance(written, Response) and isinstance(read, Response):
@@ -120,18 +120,20 @@ async def check_local(model: LocalModel) -> EndpointReport:
         obeyed, _ = await _try(probe, Request(_ASK, _BOUNDED, max_tokens=64, role="doctor", accept_cut=True))
         checks.append(_obeyed(obeyed, "json_schema", "JSON schema"))
     else:
-        checks.append(Check("runs", False, reply.message, reply.hint))
+        checks.append(EndpointCheck("runs", False, reply.message, reply.hint))
     checks.append(_price_check(model))
     can = _settle(Capabilities(), checks)
     return EndpointReport(probe.name, "this process", tuple(checks), can, known, engine.ledger.total.cost)
 
 
-def _speed_check(written: Response, read: Response) -> Check:
+def _speed_check(written: Response, read: Response) -> EndpointCheck:
     """Say how quick a model is, from a reply that was long and a prompt that was."""
     tokens = written.usage.completion if written.usage else 0
     prompt = read.usage.prompt - read.usage.cached if read.usage else 0
     said = f"{prompt / max(read.timing.wire, 1e-3):.0f} tokens a second read"
-    return Check("speed", None, f"{said}, {tokens / max(written.timing.wire, 1e-3):.0f} written, one call at a time")
+    return EndpointCheck(
+        "speed", None, f"{said}, {tokens / max(written.timing.wire, 1e-3):.0f} written, one call at a time"
+    )
 
 
 async def _try(
@@ -162,7 +164,7 @@ async def _models(model: OpenAIModel) -> tuple[str, ...]:
         return ()
 
 
-async def _why(model: OpenAIModel, error: CallError | RunError, names: Sequence[str]) -> Check:
+async def _why(model: OpenAIModel, error: CallError | RunError, names: Sequence[str]) -> EndpointCheck:
     """Return the check that failed, with the hint that fits best."""
     kind = getattr(error, "kind", None)
     hint = error.hint
@@ -180,7 +182,7 @@ async def _why(model: OpenAIModel, error: CallError | RunError, names: Sequence[
                 hint = f"There is a chat endpoint one level down: use {model.endpoint.base_url}/v1 as the base URL."
     elif kind in {CallErrorKind.RATE_LIMIT, CallErrorKind.SERVER, CallErrorKind.TIMEOUT}:
         hint = hint or "The endpoint is there but busy; try again later. Nothing was paid."
-    return Check("reachable", False, error.message.removeprefix("stopped: "), hint)
+    return EndpointCheck("reachable", False, error.message.removeprefix("stopped: "), hint)
 
 
 _AZURE = "https://NAME.openai.azure.com/openai/deployments/DEPLOYMENT?api-version=2024-10-21"
@@ -201,52 +203,56 @@ async def _other_header(model: OpenAIModel) -> str | None:
     return None
 
 
-def _usage_check(reply: Response) -> Check:
+def _usage_check(reply: Response) -> EndpointCheck:
     usage = reply.usage
     if usage is None or usage.estimated:
-        return Check(
+        return EndpointCheck(
             "usage",
             None,
             "replies do not say how many tokens they took",
             "Tokens and cost are estimated and marked so.",
         )
-    return Check("usage", True, f"{usage.prompt} prompt and {usage.completion} completion tokens reported")
+    return EndpointCheck("usage", True, f"{usage.prompt} prompt and {usage.completion} completion tokens reported")
 
 
-async def _structured(model: OpenAIModel, form: str) -> Check:
+async def _structured(model: OpenAIModel, form: str) -> EndpointCheck:
     """Return whether one form of structured output is obeyed."""
     can = replace(model.capabilities, structured="json_schema" if form == "json_schema" else "json_object")
     one = model.sibling(engine=model.engine, price=model.price, capabilities=replace(can, usage=True))
     reply, _ = await _try(one, Request(_ASK, _SCHEMA, max_tokens=256, role="doctor", accept_cut=True))
     label = "JSON schema" if form == "json_schema" else "JSON mode"
     if one.capabilities.structured != can.structured:
-        return Check(
+        return EndpointCheck(
             form, None, f"the endpoint refuses {label}", "It is asked for in another form, and in words at last."
         )
     return _obeyed(reply, form, label)
 
 
-def _obeyed(reply: Response | CallError | RunError, form: str, label: str) -> Check:
+def _obeyed(reply: Response | CallError | RunError, form: str, label: str) -> EndpointCheck:
     if not isinstance(reply, Response):
-        return Check(form, None, f"{label} failed: {reply.message}", "Structured replies are asked for in words.")
+        return EndpointCheck(
+            form, None, f"{label} failed: {reply.message}", "Structured replies are asked for in words."
+        )
     if find_json(reply.text, ("city", "people")) is None:
-        return Check(form, None, f"it takes {label} but does not obey it", "Replies are parsed, and re-asked once.")
-    return Check(form, True, f"{label} is obeyed")
+        return EndpointCheck(
+            form, None, f"it takes {label} but does not obey it", "Replies are parsed, and re-asked once."
+        )
+    return EndpointCheck(form, True, f"{label} is obeyed")
 
 
-def _price_check(model: OpenAIModel | LocalModel) -> Check:
+def _price_check(model: OpenAIModel | LocalModel) -> EndpointCheck:
     price = model.price
     if price is None:
-        return Check(
+        return EndpointCheck(
             "price", None, "the price is not known", "Give it with --price PROMPT/COMPLETION to use --max-cost."
         )
     cached = f", cached {price.cached:g}" if price.cached is not None else ""
-    return Check(
+    return EndpointCheck(
         "price", True, f"${price.prompt:g} in and ${price.completion:g} out per million tokens{cached} ({price.source})"
     )
 
 
-def _settle(can: Capabilities, checks: Sequence[Check]) -> Capabilities:
+def _settle(can: Capabilities, checks: Sequence[EndpointCheck]) -> Capabilities:
     """Return the capabilities that the checks showed."""
     found = {check.name: check.ok for check in checks}
     if "json_schema" not in found:

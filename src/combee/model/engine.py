@@ -36,8 +36,8 @@ class RetryPolicy:
 
     `backoff`: seconds that one unit of the rules' waits is. `max_tries`: tries of one call, whatever goes wrong.
     `spare` and `per_call`: the run's retry budget, `spare` retries plus `per_call` for each finished call (429s are
-    free: they are how the limit is found). `stop_after`: failed calls in a row that stop the run. `longest_wait`: a
-    call whose endpoint asks for more seconds than this fails at once.
+    free: they are how the limit is found). `stop_after`: failed calls in a row that stop the run. `longest_wait`: an
+    endpoint that asks for more seconds than this stops the run.
     """
 
     backoff: float = 1.0
@@ -45,7 +45,7 @@ class RetryPolicy:
     spare: int = 200
     per_call: float = 1.0
     stop_after: int = 20
-    longest_wait: float = float("inf")
+    longest_wait: float = 86_400.0
 
 
 class Engine:
@@ -167,7 +167,8 @@ class Engine:
         ok: bool | None = True if isinstance(outcome, Response) else None
         after = None
         if isinstance(outcome, Fault):
-            after = None if self._too_late else outcome.retry_after
+            ends = self._too_late or self._stopped is not None
+            after = None if ends else outcome.retry_after  # those who wait for a slot are to hear of it now
             if RULES[outcome.kind].slow or outcome.overloaded:
                 ok = False
             elif row.paid == "yes":
@@ -212,7 +213,7 @@ class Engine:
         """Return the seconds to wait before the next try, or None where there is none."""
         if fault.adapt or fault.instead is not None:
             return 0.0 if tries < self.retry.max_tries else None
-        if fault.retry_after is not None and fault.retry_after > self.retry.longest_wait:
+        if self._stopped is not None:
             return None
         rule = RULES[fault.kind]
         before = by_kind.get(fault.kind, 0)
@@ -240,8 +241,14 @@ class Engine:
                 " minutes that are allowed are left"
             )
             return
+        if seconds > self.retry.longest_wait:
+            said = f"stopped: {fault.message}; the endpoint asks to come back in {spelled(seconds)}"
+            self._stopped = StoppedError(
+                said, kind=fault.kind, hint="Go on after that time: what was paid for is kept."
+            )
+            return
         now = time.monotonic()
-        if LONG_WAIT <= seconds <= self.retry.longest_wait and now >= self._waits_until:
+        if seconds >= LONG_WAIT and now >= self._waits_until:
             self._waits_until = now + seconds
             _LOG.warning("%s; waiting %s, as the endpoint asks.", fault.message, spelled(seconds))
 

@@ -50,7 +50,8 @@ class Findings:
         for one in self.alerts[-most:]:
             attempt = f", attempt {one.attempt + 1}" if one.attempt else ""
             reasons = "; ".join(one.reasons) or "no reason given"
-            lines.append(f"alert      step {one.step}{attempt}: {one.verdict.replace('_', ' ')}: {reasons}")
+            verdict = "" if one.verdict == "alert" else f"{one.verdict.replace('_', ' ')}: "
+            lines.append(f"alert      step {one.step}{attempt}: {verdict}{reasons}")
         if len(self.alerts) > most:
             lines.append(f"alert      and {len(self.alerts) - most} earlier ones (in the report)")
         if self.refused:

@@ -15,7 +15,7 @@ from email.utils import format_datetime
 from typing import Any, cast
 
 from combee.model.mock.config import FAULTS, MockConfig
-from combee.model.mock.providers import PLAIN, THINKING, THOUGHT, Provider, Refusal
+from combee.model.mock.providers import PLAIN, THINKING, THOUGHT, Provider, Rejection
 from combee.model.mock.script import Scripted, last_message, sample, whole_prompt
 
 __all__ = ["Answer", "Answerer", "MockStats"]
@@ -87,7 +87,9 @@ class Answer:
         return cls(status, json.dumps(data).encode())
 
     @classmethod
-    def error(cls, said: Refusal, provider: Provider | None = None, headers: Mapping[str, str] | None = None) -> Answer:
+    def error(
+        cls, said: Rejection, provider: Provider | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
         """Return an error in a provider's shape (None: OpenAI's)."""
         return cls(said.status, json.dumps((provider or PLAIN).error(said)).encode(), headers or {})
 
@@ -124,7 +126,7 @@ class Answerer:
             body = json.loads(raw)
             refused = self._check(headers, body)
         except (ValueError, TypeError, AttributeError):
-            said = Refusal(400, "the body is not a chat completion in JSON")
+            said = Rejection(400, "the body is not a chat completion in JSON")
             refused = ("bad_request", self._error(said))
         if refused is not None:
             self._stats.count(refused[0])
@@ -148,10 +150,10 @@ class Answerer:
 
     # --- refusals ---------------------------------------------------------------------------------------------
 
-    def _error(self, said: Refusal, headers: Mapping[str, str] | None = None) -> Answer:
+    def _error(self, said: Rejection, headers: Mapping[str, str] | None = None) -> Answer:
         return Answer.error(said, self.config.provider, headers)
 
-    def _check_key(self, headers: Mapping[str, str]) -> Refusal | None:
+    def _check_key(self, headers: Mapping[str, str]) -> Rejection | None:
         provider = self.config.provider
         sent = headers.get(provider.key_header, "").removeprefix("Bearer ")
         if self.config.key is None:  # any is taken, but from its own header
@@ -160,7 +162,7 @@ class Answerer:
         if self.config.like is None:
             sent = sent or headers.get("api-key", "")
             said = f"Incorrect API key provided: {sent}." if sent else "You did not send an API key."
-            return None if sent == self.config.key else Refusal(401, said, "invalid_api_key")
+            return None if sent == self.config.key else Rejection(401, said, "invalid_api_key")
         return None if sent == self.config.key else provider.bad_key
 
     def _check(self, headers: Mapping[str, str], body: Mapping[str, Any]) -> tuple[str, Answer] | None:
@@ -176,7 +178,7 @@ class Answerer:
         if (kind == "json_schema" and config.schema == "refuse") or (
             kind == "json_object" and config.json_mode == "refuse"
         ):
-            return "bad_request", self._error(Refusal(400, f"response_format of type {kind} is not supported"))
+            return "bad_request", self._error(Rejection(400, f"response_format of type {kind} is not supported"))
         taken = self._check_fields(body) or self._check_length(body)
         if taken is not None:
             return taken
@@ -197,7 +199,7 @@ class Answerer:
             if sent:
                 told = said.format(value=body.get(name)) if "{value}" in said else said
                 param = None if name in {"system", "json_schema"} else name
-                return "bad_request", self._error(Refusal(provider.status, told, "unsupported_parameter", param))
+                return "bad_request", self._error(Rejection(provider.status, told, "unsupported_parameter", param))
         return None
 
     def _check_length(self, body: Mapping[str, Any]) -> tuple[str, Answer] | None:
@@ -243,7 +245,7 @@ class Answerer:
             "milliseconds": {"retry-after-ms": f"{math.ceil(1000 * wait)}"},
             "none": {},
         }[self.config.retry_after]
-        return self._error(Refusal(429, "Rate limit reached, slow down", "rate_limit_exceeded", wait=wait), headers)
+        return self._error(Rejection(429, "Rate limit reached, slow down", "rate_limit_exceeded", wait=wait), headers)
 
     # --- replies ----------------------------------------------------------------------------------------------
 
@@ -309,7 +311,7 @@ class Answerer:
             made = {"code": "json_validate_failed", "failed_generation": str(whole)[:-1]}
             return Answer.json({"error": {**error, **made}, "usage": reply["usage"]}, 400)
         if how == "upstream":
-            lost = Refusal(502, "upstream connection lost", "server_error")
+            lost = Rejection(502, "upstream connection lost", "server_error")
             return Answer.json({**cast("dict[str, Any]", self.config.provider.error(lost)), "usage": reply["usage"]})
         if isinstance(whole, str):
             choice["message"]["content"] = whole[: len(whole) // 2]
@@ -349,8 +351,8 @@ class Answerer:
             return Answer.json({"choices": [choice], "usage": {"prompt_tokens": 0, "completion_tokens": 0}})
         simple = {
             "rate_limit": lambda: self._too_many(0.0),
-            "server": lambda: self._error(Refusal(500, "Internal error")),
-            "overloaded": lambda: self._error(Refusal(529, "Overloaded", "overloaded_error")),
+            "server": lambda: self._error(Rejection(500, "Internal error")),
+            "overloaded": lambda: self._error(Rejection(529, "Overloaded", "overloaded_error")),
             "html": lambda: Answer(200, _PAGE, content_type="text/html"),
             "html_502": lambda: Answer(502, _PAGE, content_type="text/html"),
             "reset": lambda: Answer(200, breaks=True),

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["PLAIN", "PROVIDERS", "Provider", "Refusal"]
+__all__ = ["PLAIN", "PROVIDERS", "Provider", "Rejection"]
 
 Body = dict[str, Any] | list[Any]
 THOUGHT, THINKING = "Let me think about it. So that is what is asked.", 40  # a thought, and its tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Rejection:
     """An HTTP error: its status, what it says, its code, the field that it is about, seconds until it may be tried."""
 
     status: int
@@ -28,20 +28,20 @@ class Refusal:
     wait: float | None = None
 
 
-def _openai(said: Refusal) -> Body:
+def _openai(said: Rejection) -> Body:
     kind = "invalid_request_error" if said.status < 429 else "requests" if said.status == 429 else "server_error"
     error = {"message": said.message, "type": kind, "param": said.param, "code": said.code or None}
     return {"error": error}
 
 
-def _azure(said: Refusal) -> Body:
+def _azure(said: Rejection) -> Body:
     if said.code == "content_filter":
         inner = {"code": "ResponsibleAIPolicyViolation", "content_filter_result": {"hate": {"filtered": True}}}
         return {"error": {"message": said.message, "code": said.code, "status": said.status, "innererror": inner}}
     return {"error": {"code": said.code or str(said.status), "message": said.message, "param": said.param}}
 
 
-def _gemini(said: Refusal) -> Body:
+def _gemini(said: Rejection) -> Body:
     status = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 429: "RESOURCE_EXHAUSTED"}.get(said.status, "INTERNAL")
     details: list[Any] = []
     message = said.message
@@ -59,7 +59,7 @@ def _gemini(said: Refusal) -> Body:
     return [{"error": {"code": said.status, "message": message, "status": status, "details": details}}]
 
 
-def _openrouter(said: Refusal) -> Body:
+def _openrouter(said: Rejection) -> Body:
     if said.status in {401, 402, 404}:
         return {"error": {"message": said.message, "code": said.status}}
     raw = json.dumps(_openai(said), indent=2)
@@ -67,7 +67,7 @@ def _openrouter(said: Refusal) -> Body:
     return {"error": {**wrapped, "metadata": {"raw": raw, "provider_name": "Mock"}}, "user_id": "user_made_up"}
 
 
-def _mistral(said: Refusal) -> Body:
+def _mistral(said: Rejection) -> Body:
     if said.status == 401:
         return {"message": "Unauthorized", "request_id": "made-up"}
     message: Any = said.message
@@ -78,22 +78,22 @@ def _mistral(said: Refusal) -> Body:
     return {"object": "error", "message": message, "type": kind, "param": None, "code": said.code or None}
 
 
-def _xai(said: Refusal) -> Body:
+def _xai(said: Rejection) -> Body:
     words = {400: "Client specified an invalid argument", 429: "Some resource has been exhausted"}
     return {"code": words.get(said.status, "The system is not in a state to do that"), "error": said.message}
 
 
-def _vllm(said: Refusal) -> Body:
+def _vllm(said: Rejection) -> Body:
     kind = "BadRequestError" if said.status < 500 else "InternalServerError"
     return {"object": "error", "message": said.message, "type": kind, "param": said.param, "code": said.status}
 
 
-def _llamacpp(said: Refusal) -> Body:
+def _llamacpp(said: Rejection) -> Body:
     kind = said.code or ("invalid_request_error" if said.status < 500 else "server_error")
     return {"error": {"code": said.status, "message": said.message, "type": kind}}
 
 
-def _ollama(said: Refusal) -> Body:
+def _ollama(said: Rejection) -> Body:
     return {"error": {"message": said.message, "type": "api_error", "param": None, "code": None}}
 
 
@@ -113,18 +113,18 @@ class Provider:
     `source`: where these facts are from.
     """
 
-    error: Callable[[Refusal], Body] = _openai
+    error: Callable[[Rejection], Body] = _openai
     refuses: Mapping[str, str] = field(default_factory=dict)
     status: int = 400
     thoughts: Thoughts = "none"
     counting: Counting = "inside"
     key_header: str = "authorization"
-    bad_key: Refusal = field(default_factory=lambda: Refusal(401, "Incorrect API key provided.", "invalid_api_key"))
-    no_model: Refusal = field(
-        default_factory=lambda: Refusal(404, "The model `{name}` does not exist", "model_not_found")
+    bad_key: Rejection = field(default_factory=lambda: Rejection(401, "Incorrect API key provided.", "invalid_api_key"))
+    no_model: Rejection = field(
+        default_factory=lambda: Rejection(404, "The model `{name}` does not exist", "model_not_found")
     )
-    too_long: Refusal = field(
-        default_factory=lambda: Refusal(
+    too_long: Rejection = field(
+        default_factory=lambda: Rejection(
             400,
             "This model's maximum context length is {window} tokens. However, you requested {all} tokens ({read} in "
             "the messages, {room} in the completion).",
@@ -153,8 +153,8 @@ PROVIDERS: dict[str, Provider] = {
         refuses=_REASONING,
         thoughts="hidden",
         key_header="api-key",
-        bad_key=Refusal(401, "Access denied due to invalid subscription key or wrong API endpoint.", "401"),
-        no_model=Refusal(404, "The API deployment for this resource does not exist.", "DeploymentNotFound"),
+        bad_key=Rejection(401, "Access denied due to invalid subscription key or wrong API endpoint.", "401"),
+        no_model=Rejection(404, "The API deployment for this resource does not exist.", "DeploymentNotFound"),
         path="/openai/deployments/{name}",
         source="issues of users",
     ),
@@ -163,9 +163,9 @@ PROVIDERS: dict[str, Provider] = {
         refuses={"seed": 'Invalid JSON payload received. Unknown name "seed": Cannot find field.'},
         thoughts="hidden",
         counting="total",
-        bad_key=Refusal(400, "API key not valid. Please pass a valid API key."),
-        no_model=Refusal(404, "models/{name} is not found for API version v1main"),
-        too_long=Refusal(
+        bad_key=Rejection(400, "API key not valid. Please pass a valid API key."),
+        no_model=Rejection(404, "models/{name} is not found for API version v1main"),
+        too_long=Rejection(
             400, "The input token count ({read}) exceeds the maximum number of tokens allowed ({window})."
         ),
         path="/v1beta/openai",
@@ -174,8 +174,8 @@ PROVIDERS: dict[str, Provider] = {
     "deepseek": Provider(
         refuses={"json_schema": "This response_format type is unavailable now"},
         thoughts="reasoning_content",
-        bad_key=Refusal(401, "Authentication Fails (no such user)", "invalid_request_error"),
-        no_model=Refusal(400, "Model Not Exist", "invalid_request_error"),
+        bad_key=Rejection(401, "Authentication Fails (no such user)", "invalid_request_error"),
+        no_model=Rejection(400, "Model Not Exist", "invalid_request_error"),
         every={9: "insufficient_system_resource"},
         source="issues of users; its documentation for the finish reason",
     ),
@@ -187,8 +187,8 @@ PROVIDERS: dict[str, Provider] = {
     "openrouter": Provider(
         error=_openrouter,
         thoughts="reasoning",
-        bad_key=Refusal(401, "No auth credentials found"),
-        no_model=Refusal(404, "No endpoints found for {name}."),
+        bad_key=Rejection(401, "No auth credentials found"),
+        no_model=Rejection(404, "No endpoints found for {name}."),
         every={9: "upstream", 11: "error"},
         source="its documentation of errors; issues of users",
     ),
@@ -197,7 +197,7 @@ PROVIDERS: dict[str, Provider] = {
         refuses={"seed": "Extra inputs are not permitted"},
         status=422,
         thoughts="parts",
-        no_model=Refusal(400, "Invalid model: {name}", "1500"),
+        no_model=Rejection(400, "Invalid model: {name}", "1500"),
         every={13: "model_length"},
         source="issues of users",
     ),
@@ -206,9 +206,11 @@ PROVIDERS: dict[str, Provider] = {
         refuses={"stop": "Argument not supported on this model: stop"},
         thoughts="reasoning_content",
         counting="beside",
-        bad_key=Refusal(400, "Incorrect API key provided: xa***up. You can obtain an API key from the console."),
-        no_model=Refusal(404, "The model {name} does not exist or your team does not have access to it."),
-        too_long=Refusal(400, "This model's maximum prompt length is {window} but the request contains {read} tokens."),
+        bad_key=Rejection(400, "Incorrect API key provided: xa***up. You can obtain an API key from the console."),
+        no_model=Rejection(404, "The model {name} does not exist or your team does not have access to it."),
+        too_long=Rejection(
+            400, "This model's maximum prompt length is {window} but the request contains {read} tokens."
+        ),
         source="issues of users; its documentation for thinking tokens",
     ),
     "vllm": Provider(
@@ -222,7 +224,9 @@ PROVIDERS: dict[str, Provider] = {
         refuses={"system": "Internal Server Error: System role not supported"},
         status=500,
         thoughts="channel",
-        too_long=Refusal(400, "The input ({read} tokens) is longer than the model's context length ({window} tokens)."),
+        too_long=Rejection(
+            400, "The input ({read} tokens) is longer than the model's context length ({window} tokens)."
+        ),
         every={9: "abort"},
         source="issues of users and its pull requests",
     ),
@@ -231,14 +235,14 @@ PROVIDERS: dict[str, Provider] = {
         refuses={"system": "Jinja Exception: Only user and assistant roles are supported!"},
         status=500,
         thoughts="tag",
-        too_long=Refusal(400, "the request exceeds the available context size", "exceed_context_size_error"),
+        too_long=Rejection(400, "the request exceeds the available context size", "exceed_context_size_error"),
         source="issues of users and its pull requests",
     ),
     "ollama": Provider(
         error=_ollama,
         thoughts="tag",
         counting="none",
-        no_model=Refusal(404, 'model "{name}" not found, try pulling it first'),
+        no_model=Rejection(404, 'model "{name}" not found, try pulling it first'),
         window=4096,
         cuts=True,
         source="issues of users",

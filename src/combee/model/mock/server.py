@@ -18,7 +18,7 @@ from combee.errors import UsageError
 from combee.model.http import raise_file_limit
 from combee.model.mock.answer import Answer, Answerer, MockStats
 from combee.model.mock.config import MockConfig
-from combee.model.mock.providers import Refusal
+from combee.model.mock.providers import Rejection
 from combee.model.mock.script import Scripted
 
 __all__ = ["MockServer", "serve"]
@@ -76,7 +76,7 @@ class _Connection(asyncio.Protocol):
         end = self._buffer.find(b"\r\n\r\n")
         if self._buffer.startswith(_TLS):  # as a real server would: else the client waits for its handshake
             self._buffer.clear()
-            self._reply(Answer.error(Refusal(400, "this is http, not https")))
+            self._reply(Answer.error(Rejection(400, "this is http, not https")))
             return
         if end < 0:
             return
@@ -84,7 +84,7 @@ class _Connection(asyncio.Protocol):
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         length = headers.get("content-length", "0")
         if "transfer-encoding" in headers or not length.isdigit() or int(length) > _LARGEST:
-            self._reply(Answer.error(Refusal(411, "send a Content-Length")))
+            self._reply(Answer.error(Rejection(411, "send a Content-Length")))
             return
         total = end + 4 + int(length)
         if len(self._buffer) < total:
@@ -201,13 +201,13 @@ class MockServer:
             send(self._control(body))
         elif last or not known or (named and "api-version=" not in query):
             said = "Resource not found" if named else f"there is no {path} here"
-            send(Answer.error(Refusal(404, said), provider))
+            send(Answer.error(Rejection(404, said), provider))
         elif method == "POST" and path.endswith("/chat/completions"):
             send(self._answerer.chat(headers, body))
         elif method == "GET" and path.endswith("/models") and not named:
             send(self._answerer.models(headers))
         else:
-            send(Answer.error(Refusal(404, f"there is no {path} here"), provider))
+            send(Answer.error(Rejection(404, f"there is no {path} here"), provider))
 
     def _control(self, body: bytes) -> Answer:
         try:
@@ -216,7 +216,7 @@ class MockServer:
             names = {entry.name for entry in fields(MockConfig)} & set(changes)
             self.config = replace(self.config, **{name: getattr(fresh, name) for name in names})
         except (ValueError, TypeError, UsageError) as error:
-            return Answer.error(Refusal(400, str(error)))
+            return Answer.error(Rejection(400, str(error)))
         return Answer.json({"changed": sorted(names)})
 
 

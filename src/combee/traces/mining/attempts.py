@@ -68,7 +68,7 @@ _DENIES = re.compile(
 _SHORT = 30
 _LAST_LINES = 3
 _NUMBERED = re.compile(r"^[^\S\n]*\d+[:|→\t].*\n?", re.MULTILINE)
-_EDIT = re.compile(r"edit (\d+:\d+)\n")
+_EDIT = re.compile(r"edit (\d+):(\d+)\n")
 _STOPS = frozenset({"exception", "module", "command", "shell", "syntax"})
 _STARTS_AN_AGENT = re.compile(
     r"(?:\w+=\S*\s+)*(?:[\w./-]*/)?"
@@ -104,16 +104,16 @@ class Attempt:
     @cached_property
     def fields(self) -> dict[str, str]:
         """The arguments of a call of another tool, as texts by name."""
+        edit = _edit(self.arguments)
+        if edit is not None:  # SWE-agent's command, as its function of the same name has it
+            body = edit.string[edit.end() :].rstrip().removesuffix("\nend_of_edit")
+            return {"replacement_text": body, "start_line": edit[1], "end_line": edit[2]}
         try:
             value = json.loads(self.arguments)
         except (ValueError, RecursionError):
             return {"": self.arguments}
         if not isinstance(value, dict):
             return {"": self.arguments}
-        action = str(value.get("raw_action", ""))
-        edit = _EDIT.match(action)
-        if edit:
-            return {"lines": edit[1], "text": action[edit.end() :].rstrip().removesuffix("\nend_of_edit")}
         return {str(key): item if isinstance(item, str) else json.dumps(item) for key, item in value.items()}
 
     @cached_property
@@ -158,7 +158,7 @@ def failed_calls(trace: Trace) -> int:
 def _attempts(trace: Trace, answers: dict[str, Step]) -> Iterator[Attempt]:
     used: dict[str, int] = {}
     for place, step in enumerate(trace.steps):
-        for call in step.tool_calls:
+        for call in step.tool_calls if step.role == "assistant" else ():
             result = answers.get(call.id) if call.id else None
             if result is None or used.get(call.id, step.index) != step.index or result.index < step.index:
                 # ids that are used again (seen in recorded runs): the result is the next step that answers
@@ -169,9 +169,23 @@ def _attempts(trace: Trace, answers: dict[str, Step]) -> Iterator[Attempt]:
                 continue  # the line that starts the recorded agent itself
             output, code = ("", None) if result is None else unwrapped(result.text[-_LONGEST:])
             command = command and command[:_LONGEST]
-            tool = "edit" if command is None and '"raw_action": "edit ' in call.arguments[:40] else call.name
+            tool = "edit" if command is None and _edit(call.arguments) is not None else call.name
             worked = None if result is None else _worked(result, command, tool, code)
             yield Attempt(step.index, tool, call.arguments[:_LONGEST], command, output, worked, step.agent)
+
+
+def _edit(arguments: str) -> re.Match[str] | None:
+    """Return SWE-agent's command to edit lines of the open file (`edit 3:5`), where a call is one."""
+    if "edit " not in arguments[:60]:
+        return None
+    text = arguments.lstrip()
+    if text.startswith("{"):
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        text = next((str(value[key]) for key in _KEYS if key in value), "") if isinstance(value, dict) else ""
+    return _EDIT.match(text)
 
 
 def _command(call: ToolCall) -> str | None:
@@ -188,6 +202,8 @@ def _command(call: ToolCall) -> str | None:
         known = _SHELL.fullmatch(call.name) is not None
         wanted = known or (isinstance(value, dict) and not {"command", "cmd"}.isdisjoint(value) and "path" not in value)
         return found if isinstance(found, str) and wanted and not _EDIT.match(found) else None
+    if _EDIT.match(text):
+        return None
     return text if _SHELL.fullmatch(call.name) else None
 
 

@@ -145,6 +145,8 @@ def users_of(trace: Trace) -> Users:
     """Return who the user of a run seems to be; who cannot be told to be a developer counts as a customer."""
     if trace.meta.get("format") in _GRADED:
         return "graders"
+    if trace.meta.get("format") == "tau_bench":
+        return "customers"
     names = {call.name for step in trace.steps for call in step.tool_calls}
     workshop = sum(map(is_workshop, names))
     said = [step.text[:2000] for step in trace.steps[:_MOST_READ] if _is_turn(step)]

@@ -138,6 +138,10 @@ def _grade(value: object) -> float | None:
 
 
 def _outcome(sample: dict[str, object], log: dict[str, object], attachments: dict[str, object]) -> Outcome | None:
+    void = sample.get("invalidation") or sample.get("invalidated") or log.get("invalidated")
+    if void:  # a person found that the sample counts for nothing, whatever its score
+        why = text(table(void).get("reason"))
+        return Outcome(detail=f"invalidated: {why}" if why else "invalidated")
     scores = {name: table(score) for name, score in table(sample.get("scores")).items()}
     if not scores and isinstance(sample.get("score"), dict):
         scores = {"score": table(sample["score"])}

@@ -1,5 +1,7 @@
 """OpenAI chat JSON lines: `{"messages": [...]}`, request and response pairs (chat or Responses), a bare message list.
 
+Also the traces of the Agents SDK.
+
 Requests of one agent loop repeat the whole conversation: they are joined into one trace as long as each begins with
 the last.
 """
@@ -9,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from combee.redaction import Outcome, Trace
-from combee.traces.readers.draft import TraceDraft, failure_detail, recorded
+from combee.redaction import Outcome, ToolCall, Trace
+from combee.traces.readers.draft import Conversation, TraceDraft, failure_detail, recorded
 from combee.traces.readers.messages import Piece, pieces
-from combee.traces.readers.source import Source
-from combee.traces.readers.values import objects, rows, table, text
+from combee.traces.readers.source import Source, grouped
+from combee.traces.readers.values import compact, objects, rows, table, text, when
 
-__all__ = ["OpenAIChatReader", "is_messages"]
+__all__ = ["OpenAIAgentsReader", "OpenAIChatReader", "is_messages"]
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 
@@ -133,3 +135,87 @@ def _answer(response: dict[str, object]) -> list[Piece]:
     if "output" in response:
         return [piece for item in rows(response["output"]) for piece in pieces(item)]
     return pieces(response) if "role" in response else []
+
+
+class OpenAIAgentsReader:
+    """Reads traces of the OpenAI Agents SDK: a `trace` and its `trace.span` objects, a line each or in batches."""
+
+    name = "openai_agents"
+    fields = ("object", "id", "trace_id", "span_data", "started_at")
+
+    def sniff(self, source: Source) -> float:
+        """Look for spans with their data."""
+        for value in source.first:
+            if any(map(_is_agent_span, [value, *rows(value)[:3], *rows(table(value).get("data"))[:3]])):
+                return 0.95
+        return 0.0
+
+    def read(self, source: Source) -> Iterator[Trace]:
+        """Yield one trace for each trace id."""
+        for group in grouped(source, _agent_spans(source), "a span"):
+            spans = [(line, record) for line, record in group.records if "span_data" in record]
+            heads = [record for _, record in group.records if "span_data" not in record]
+            if not spans:
+                source.skip("a trace without spans", group.records[0][0])
+                continue
+            spans.sort(key=lambda pair: (text(pair[1].get("started_at")), text(pair[1].get("ended_at"))))
+            yield from _agent_trace(source, spans, heads[0] if heads else {}, group.key)
+
+
+def _is_agent_span(value: object) -> bool:
+    record = table(value)
+    known = text(record.get("object")) in {"trace.span", "trace"} and "id" in record
+    return known and ("span_data" in record or "workflow_name" in record)
+
+
+def _agent_spans(source: Source) -> Iterator[tuple[int, str, dict[str, object], int]]:
+    for line, value in source.records():
+        for item in rows(value) or rows(table(value).get("data")) or [value]:
+            record = table(item)
+            if not _is_agent_span(record):
+                source.skip("neither a trace nor a span", line)
+                continue
+            key = text(record.get("trace_id")) or text(record.get("id"))
+            yield line, key, record, 400 + len(compact(record.get("span_data")))
+
+
+def _agent_trace(
+    source: Source, spans: list[tuple[int, dict[str, object]]], head: dict[str, object], name: str
+) -> Iterator[Trace]:
+    draft = TraceDraft(source)
+    talk = Conversation(draft)
+    trouble = ""
+    spoken = any(table(span.get("span_data")).get("output") and _speaks(span) for _, span in spans)
+    for line, span in spans:
+        data = table(span.get("span_data"))
+        start, end = when(span.get("started_at")), when(span.get("ended_at"))
+        error = failure_detail(span.get("error"))
+        trouble = error or trouble
+        if _speaks(span):
+            draft.meta.setdefault("model", text(data.get("model")))
+            given, made = data.get("input"), data.get("output") or table(data.get("response")).get("output")
+            heard = [Piece("user", given)] if isinstance(given, str) else [p for m in rows(given) for p in pieces(m)]
+            talk.heard(heard, timestamp=start, line=line)
+            talk.said([p for m in rows(made) for p in pieces(_of_assistant(m))], timestamp=end, line=line)
+        elif data.get("type") == "function" and not spoken:  # else the model's calls hold it, with their ids
+            call = ToolCall(text(span.get("id")), text(data.get("name")), compact(data.get("input")))
+            said = compact(data.get("output")) or error
+            talk.said([Piece("assistant", calls=(call,))], timestamp=start, line=line)
+            talk.said(
+                [Piece("tool", said, answers=call.id, is_error=True if error else None)], timestamp=end, line=line
+            )
+        elif data.get("type") == "handoff":
+            shown = f"[handoff] {text(data.get('from_agent'))} to {text(data.get('to_agent'))}"
+            draft.add(Piece("system", shown), timestamp=start, line=line)
+    meta = {"agent": text(head.get("workflow_name")), "trace_id": name, "session": text(head.get("group_id"))}
+    outcome = Outcome(detail=trouble) if trouble else None
+    yield from draft.trace(outcome=outcome, meta=meta, line=spans[0][0])
+
+
+def _speaks(span: dict[str, object]) -> bool:
+    return text(table(span.get("span_data")).get("type")) in {"generation", "response"}
+
+
+def _of_assistant(message: object) -> object:
+    record = table(message)
+    return {"role": "assistant", **record} if record and "role" not in record and "type" not in record else message

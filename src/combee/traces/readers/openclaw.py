@@ -1,4 +1,8 @@
-"""OpenClaw sessions: JSON lines `type: session | message | custom ...`, chained by `parentId`."""
+"""Sessions of OpenClaw and of pi, on which it stands: JSON lines `type: session | message | custom ...`.
+
+They are chained by `parentId`, except in the first version of pi. What a fork repeats of a session that was read
+counts once.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Iterator
 
 from combee.redaction import Trace
 from combee.traces.readers.draft import TraceDraft
-from combee.traces.readers.messages import Piece, pieces
+from combee.traces.readers.messages import Piece, content_text, pieces
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import number, table, text, when
 
@@ -24,7 +28,7 @@ class OpenClawReader:
         for value in source.first:
             record = table(value)
             kind = text(record.get("type"))
-            if kind == "session" and "version" in record and "id" in record:
+            if kind == "session" and "id" in record and ("version" in record or "cwd" in record):
                 return 0.95
             if kind == "message" and "parentId" in record and isinstance(record.get("message"), dict):
                 return 0.9
@@ -41,17 +45,32 @@ class OpenClawReader:
             else:
                 source.skip("not a line of a session (no type)", line)
         active = _active(events)
+        session, copied = source.name, 0
         for line, record in events:
             kind = text(record.get("type"))
             stamp = when(record.get("timestamp"))
+            name = text(record.get("id"))
             if kind == "session":
-                draft.meta.setdefault("session", text(record.get("id")))
-                draft.meta.setdefault("agent", "openclaw")
+                session = f"{name} {source.name}"
+                draft.meta.setdefault("session", name)
+                draft.meta.setdefault("agent", "openclaw" if "openclaw" in text(record.get("cwd")) else "pi")
+            elif kind == "message" and name and not source.report.is_new(session, f"pi {name} {stamp}"):
+                copied += 1
             elif kind == "message":
-                agent = None if text(record.get("id")) in active else "abandoned"
+                agent = None if not name or name in active else "abandoned"
                 _message(draft, table(record.get("message")), stamp, agent, line)
             elif kind in {"compaction", "branch_summary"}:
                 draft.add(Piece("system", f"[{kind}] {text(record.get('summary'))}"), timestamp=stamp, line=line)
+            elif kind == "custom_message":
+                draft.add(Piece("system", content_text(record.get("content") or "")), timestamp=stamp, line=line)
+            elif kind == "model_change":
+                draft.meta.setdefault("model", text(record.get("modelId")))
+        if copied:
+            source.note(f"{copied} messages of another session that this one repeats are read once")
+            if not draft.steps:
+                source.report.twice += 1
+                source.belongs = True
+                return
         yield from draft.trace()
 
 
@@ -69,6 +88,10 @@ def _active(events: list[tuple[int, dict[str, object]]]) -> set[str]:
 
 
 def _message(draft: TraceDraft, message: dict[str, object], stamp: str | None, agent: str | None, line: int) -> None:
+    if message.get("role") == "bashExecution":  # the user's own shell, beside the agent's
+        shown = f"[the user ran] {text(message.get('command'))}\n{text(message.get('output'))}"
+        draft.add(Piece("system", shown), timestamp=stamp, agent=agent, line=line)
+        return
     details = table(message.get("details"))
     code = number(details.get("exitCode"))
     failed = text(details.get("status")) == "error" or (code is not None and code != 0)

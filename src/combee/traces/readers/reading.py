@@ -23,13 +23,14 @@ from combee.traces.readers.clawteam import ClawTeamReader
 from combee.traces.readers.codex import CodexReader, CodexStreamReader
 from combee.traces.readers.harbor import AtifReader, HarborReader
 from combee.traces.readers.inspect_ai import InspectReader
-from combee.traces.readers.langsmith import LangSmithReader
-from combee.traces.readers.openai_chat import OpenAIChatReader
+from combee.traces.readers.langchain import LangGraphReader, LangSmithReader
+from combee.traces.readers.openai_chat import OpenAIAgentsReader, OpenAIChatReader
 from combee.traces.readers.openclaw import OpenClawReader
 from combee.traces.readers.openhands import OpenHandsReader
 from combee.traces.readers.otel_genai import OtelReader
 from combee.traces.readers.source import ReadLimits, Report, Source
 from combee.traces.readers.swe_agent import MiniSweAgentReader, SweAgentReader
+from combee.traces.readers.tau_bench import TauBenchReader
 from combee.traces.readers.terminal_bench import TerminalBenchReader
 from combee.traces.readers.values import rows, table
 
@@ -91,8 +92,11 @@ _BUILT_IN: tuple[TraceReader, ...] = (
     OpenClawReader(),
     InspectReader(),
     LangSmithReader(),
+    LangGraphReader(),
     OtelReader(),
     ClawTeamReader(),
+    OpenAIAgentsReader(),
+    TauBenchReader(),
     OpenAIChatReader(),
 )
 
@@ -203,7 +207,7 @@ class _Walk:
     def all_below(self, source: Source) -> Iterator[Trace]:
         yield from self.folder(source, 0)
         report = source.report
-        if not (report.traces or report.lost or report.links):
+        if not (report.traces or report.lost or report.links or report.notes):
             report.skip(self.root.name or str(self.root), "there is no file in it")
 
     def file(self, source: Source) -> Iterator[Trace]:

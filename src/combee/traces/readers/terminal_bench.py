@@ -29,6 +29,7 @@ _MINI_STEP = re.compile(
 )
 _CODE = re.compile(r"^<returncode>\s*(-?\d{1,10})", re.MULTILINE)
 _LOG_BYTES = 16 << 20
+_RUN_LOG = (b"Starting harness run", b"\nRunning task: ")
 _RESULT_BYTES = 64 << 20
 
 
@@ -44,6 +45,9 @@ class TerminalBenchReader:
             if "results.json" not in source.names:
                 return 0.0
             return 1.0 if _is_trial(_quiet_results(source)) else 0.0
+        if source.kind == "other" and source.path.name == "run.log":
+            log = source.quiet().read_bytes(_LOG_BYTES) or b""
+            return 0.9 if any(mark in log for mark in _RUN_LOG) else 0.0
         for value in source.first:
             record = table(value)
             if _is_trial(record) or any(_is_trial(trial) for trial in list(objects(record.get("results")))[:3]):
@@ -57,6 +61,9 @@ class TerminalBenchReader:
         if source.folder:
             yield from _trial(source, _quiet_results(source), transcript=True)
             return
+        if source.kind == "other":
+            source.note("the log of a run: what its agents did is read from the trials' own folders")
+            source.belongs = True
         for line, value in source.records():
             record = table(value)
             if "task_ids" in record and "results" not in record:

@@ -1,7 +1,7 @@
-"""LangSmith runs: JSON lines or a list of runs, a tree by `parent_run_id`, in the order of `dotted_order`.
+"""LangSmith runs (a tree by `parent_run_id`, in the order of `dotted_order`), and what a LangGraph graph leaves.
 
-Model runs give the messages, tool runs the calls and results, the root run task and final answer. Feedback on the root
-is the score; a root that failed is a failure.
+Of LangSmith the model runs give the messages, tool runs the calls and results, the root run task and final answer.
+Feedback on the root is the score; a root that failed is a failure.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from combee.traces.readers.messages import Piece, content_text, pieces
 from combee.traces.readers.source import RecordGroup, Source, grouped
 from combee.traces.readers.values import compact, number, objects, rows, table, text, when
 
-__all__ = ["LangSmithReader"]
+__all__ = ["LangGraphReader", "LangSmithReader"]
 
+_MOST_NODES = 6
 _TYPES = frozenset({"chain", "llm", "tool", "retriever", "embedding", "prompt", "parser"})
 _ASKED = ("input", "question", "query", "q", "task", "prompt", "messages", "text")
 _ANSWERED = ("output", "answer", "result", "response", "text", "content", "messages", "documents")
@@ -186,3 +187,83 @@ def _outcome(root: dict[str, object], feedback: list[dict[str, object]]) -> Outc
         (name for name in ("correctness", "correct", "score", "reward") if name in scores), next(iter(scores))
     )
     return graded(scores, chosen, trouble)
+
+
+class LangGraphReader:
+    """Reads what a LangGraph graph leaves: states and checkpoints with `messages`, and streams of updates by node."""
+
+    name = "langgraph"
+    fields = ("values", "next", "metadata", "checkpoint", "messages")
+
+    def sniff(self, source: Source) -> float:
+        """Look for messages in LangChain's form inside a state, a checkpoint or a node's update."""
+        for value in source.first:
+            for item in rows(value)[:3] or [value]:
+                if any(map(_is_langchain, _state_messages(item)[:3])):
+                    return 0.8
+        return 0.0
+
+    def read(self, source: Source) -> Iterator[Trace]:
+        """Yield one trace for each thread; of states that repeat each other only what is new is added."""
+        threads: dict[str, TraceDraft] = {}
+        talks: dict[str, tuple[Conversation, set[str]]] = {}
+        for line, value in source.records():
+            states = [table(item) for item in rows(value)] or [table(value)]
+            if rows(value) and len(_state_messages(states[0])) > len(_state_messages(states[-1])):
+                states.reverse()  # a history begins with the newest state
+            for state in states:
+                found = _state_messages(state)
+                if not found:
+                    source.skip("no messages in LangChain's form", line)
+                    continue
+                thread = _thread(state)
+                if thread not in threads:
+                    threads[thread] = TraceDraft(source)
+                    threads[thread].meta = {"agent": "langgraph", "session": thread}
+                    talks[thread] = (Conversation(threads[thread]), set())
+                talk, known = talks[thread]
+                new = [message for message in found if _message_id(message) not in known]
+                known |= {name for message in found if (name := _message_id(message))}
+                talk.heard([piece for message in new for piece in pieces(message)], timestamp=_time(state), line=line)
+        for draft in threads.values():
+            yield from draft.trace()
+
+
+def _is_langchain(value: object) -> bool:
+    record = table(value)
+    if record.get("type") == "constructor" or "lc" in record:
+        return bool(table(record.get("kwargs")))
+    kinds = {"human", "ai", "tool", "system", "AIMessageChunk"}
+    return text(record.get("type")) in kinds and ("content" in record or "content" in table(record.get("data")))
+
+
+def _state_messages(value: object) -> list[object]:
+    """Return the messages of a state, a checkpoint, an event, or an update (`{"agent": {"messages": [...]}}`)."""
+    record = table(value)
+    places = [record, table(record.get("values")), table(record.get("channel_values")), table(record.get("data"))]
+    places += [table(table(record.get("checkpoint")).get("channel_values"))]
+    places += [table(each) for each in record.values()] if len(record) <= _MOST_NODES else []
+    for place in places:
+        listed = place.get("messages")
+        found = [message for message in (rows(listed) or [listed]) if _is_langchain(message)]
+        if found:
+            return found
+    return []
+
+
+def _thread(state: dict[str, object]) -> str:
+    for place in (state.get("config"), state):
+        name = text(table(table(place).get("configurable")).get("thread_id")) or text(table(place).get("thread_id"))
+        if name:
+            return name
+    return ""
+
+
+def _message_id(message: object) -> str:
+    record = table(message)
+    inner = table(record.get("kwargs")) or table(record.get("data")) or record
+    return text(inner.get("id"))
+
+
+def _time(state: dict[str, object]) -> str | None:
+    return when(state.get("created_at") or state.get("ts") or table(state.get("checkpoint")).get("ts"))
