@@ -47,7 +47,7 @@ from combee.swarm.repository import git
 from combee.swarm.state import retry, revive
 from combee.traces.mining import MiningReflector
 
-from .test_real_agents import native_server
+from .test_real_agents import native_server, to_the_end
 
 Policy = Callable[[View], "Reply | str"]
 
@@ -500,7 +500,7 @@ def test_a_budget_holds_for_pydantic_ai(
             populate(described, swarm)
             swarm.ask(USER, "?", to="ann")
             with pytest.raises(BudgetError):
-                asyncio.run(swarm.run())
+                asyncio.run(to_the_end(swarm))
             assert world.rows("SELECT count(*) FROM spend")[0][0] <= spent
 
 
