@@ -249,5 +249,5 @@ def test_recorded_traces_of_many_formats_teach_true_lessons(traces_dir: Path, ca
     done = call("learn", "--from", str(traces_dir), "--name", "real")
     assert len(done["read"]["formats"]) >= 10
     texts = [each["text"] for each in done["top"]]
-    assert any("`lines` was `287:296` instead of `287:295`" in text for text in texts)
+    assert any("`end_line` was `296` instead of `295`" in text for text in texts)
     assert any("IndentationError" in text and "leading blanks" in text for text in texts)

@@ -105,6 +105,8 @@ async def test_several_refusals_in_one_error_are_all_heard(serve: Any) -> None:
         (400, "Unsupported value: 'messages[0].role' does not support 'system' with this model."),
         (422, "messages[0].role: unknown variant `system`, expected `user` or `assistant`"),
         (422, "Input should be 'user' or 'assistant'"),
+        (400, "messages: role must be one of user, assistant"),
+        (400, "该模型不支持system角色"),
         (200, "This model does not support system prompts."),
     ],
 )

@@ -47,6 +47,12 @@ def raw(data: object) -> bytes:
         {"error": {"message": "nope", "param": "seed", "code": "unsupported_parameter"}},
         {"errors": [{"code": 7003, "message": "`seed` is not supported by this model"}], "success": False},
         {"message": "Model grok-x does not support parameter seed."},
+        {"errors": {"seed": ["is not allowed"]}},
+        {"title": "Bad Request", "status": 400, "invalid-params": [{"name": "seed", "reason": "unsupported"}]},
+        {"detail": [{"type": "value_error", "path": "$.seed", "msg": "unexpected"}]},
+        {"message": "Malformed input request: #: extraneous key [seed] is not permitted"},
+        {"error": {"type": "invalid_request_error", "message": "seed: Extra inputs are not permitted"}},
+        "<?xml version='1.0'?><Error><Code>400</Code><Message>Unsupported: seed</Message></Error>",
         "the field `seed` is not known here",
         "<html><head><title>400</title></head><body><h1>Unknown parameter: “seed”</h1></body></html>",
     ],
@@ -57,6 +63,13 @@ def test_a_refused_field_is_named_in_any_shape_and_phrasing(body: object) -> Non
     assert said.names("seed")
     assert not said.names("temperature")
     assert fault_of(400, {}, raw(body)).kind is _KIND.BAD_REQUEST
+
+
+def test_a_request_that_is_sent_back_names_nothing() -> None:
+    body = {"error": {"message": "Bad Request"}, "request": {"seed": 7, "stop": ["x"], "temperature": 0}, "seed": 7}
+    found = read_error(raw(body))
+    assert found is not None
+    assert not any(found.names(name) for name in ("seed", "stop", "temperature"))
 
 
 def test_what_an_error_repeats_of_the_request_is_not_read_as_its_words() -> None:
@@ -85,7 +98,7 @@ GROQ = "Rate limit reached for model `x` on tokens per minute (TPM): Limit 6000,
 @pytest.mark.parametrize(
     ("status", "body", "wait"),
     [
-        (429, said(f"{QUOTA} Please retry in 1.2s.", details=[{"retryDelay": "1s"}]), 1),
+        (429, said(f"{QUOTA} Please retry in 1.2s.", details=[{"retryDelay": "1s"}]), 1.2),
         (429, [said(QUOTA, code=429, status="RESOURCE_EXHAUSTED", details=[DELAY])], 26),
         (429, said(f"{QUOTA} Please retry in 58.82s."), 58.82),
         (429, said(json.dumps(said(QUOTA, details=[DELAY]))), 26),
@@ -120,6 +133,8 @@ def test_a_limit_with_a_window_is_waited_for(status: int, body: Any, wait: float
         (403, {"code": "forbidden", "error": "Your team doesn't have any credits yet. You can purchase credits."}),
         (429, {"error": "Your team has used all available credits or reached its monthly spending limit."}),
         (429, said("余额不足或无可用资源包,请充值。", code="1113")),
+        (429, {"error": "You have reached your monthly usage limit."}),
+        (400, said("Insufficient balance. Try again after a top up.")),
         (200, said("Insufficient credits. Add more at https://x.y/credits", code=402)),
     ],
 )
@@ -186,6 +201,10 @@ TPM = "Request too large on tokens per minute (TPM): Limit 6000, Requested 14368
         ("server", 529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
         ("server", 504, "upstream request timeout"),
         ("schema", 400, said("Failed to generate JSON. Please adjust your prompt.", code="json_validate_failed")),
+        ("schema", 422, {"detail": "The model's output was not valid JSON for the schema."}),
+        ("bad_request", 422, "Failed to parse the request body as JSON: messages[0].role: unknown variant `system`"),
+        ("bad_request", 400, said("We could not parse the JSON body of your request.")),
+        ("auth", 400, [said("API key expired. Please renew the API key.", details=[{"reason": "API_KEY_INVALID"}])]),
         ("bad_request", 400, said("Invalid schema for response_format 'reply': missing 'bar'")),
     ],
 )

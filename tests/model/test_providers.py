@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 
 from combee.errors import BudgetError, CallError, CallErrorKind
-from combee.model import Budget, Engine, Limiter, Message, OpenAIModel, Price, Request, RetryPolicy, find_json
+from combee.model import (
+    Budget,
+    Engine,
+    Limiter,
+    Message,
+    OpenAIModel,
+    Price,
+    Request,
+    RetryPolicy,
+    StoppedError,
+    find_json,
+)
 from combee.model.doctor import check_endpoint
 from combee.model.mock import PROVIDERS, MockConfig, MockServer
 from combee.model.mock.providers import THOUGHT
@@ -200,6 +211,18 @@ async def test_a_wait_beyond_the_minutes_that_are_left_ends_the_calls_at_once(wa
         calls = (model.complete(request(item)) for item in range(waiting))
         ended = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 10)
     assert all(isinstance(error, BudgetError) and "5 h 3 min" in str(error) for error in ended)
+    assert len(server.requests) <= 8
+
+
+async def test_a_wait_of_years_stops_the_run_at_once(serve: Any) -> None:
+    said = b'{"error": {"message": "slow down"}}'
+    head = f"HTTP/1.1 429 No\r\nRetry-After: 99999999\r\nContent-Length: {len(said)}\r\n\r\n".encode()
+    server = await serve(lambda _: [head + said])
+    engine = Engine(limiter=Limiter(4))
+    async with OpenAIModel(f"http://127.0.0.1:{server.port}/v1", "m", None, engine=engine) as model:
+        calls = (model.complete(request(item)) for item in range(30))
+        ended = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 10)
+    assert all(isinstance(error, StoppedError) and "1,157 days" in str(error) for error in ended)
     assert len(server.requests) <= 8
 
 

@@ -198,6 +198,8 @@ def test_thinking_is_cut_only_where_it_stands_first() -> None:
         ({"prompt_tokens": 5, "completion_tokens": 5, "total_tokens": 10,
           "completion_tokens_details": {"reasoning_tokens": 7}}, 12),
         ({"total_tokens": 50}, 50),
+        ({"prompt_tokens": "9", "completion_tokens": "3", "total_tokens": "40"}, 31),
+        ({"prompt_tokens": 9, "completion_tokens": 3, "completion_tokens_details": {"thinking_tokens": 20}}, 23),
         ({"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": float("inf")}, 3),
         ({"prompt_tokens": 9, "completion_tokens": True, "total_tokens": "many"}, 0),
     ],

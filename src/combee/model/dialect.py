@@ -200,7 +200,8 @@ _SYSTEM = re.compile(
     r"(only|roles?).{0,60}\b(user|assistant)\b.{0,60}(supported|allowed|permitted|expected|accepted)|"
     r"roles must alternate|(invalid|unknown|unexpected|got).{0,30}(role|variant).{0,12}system|"
     r"got [`'\"]?system|unknown variant .{0,3}system|system[`'\"]? is not (one of|a valid|allowed)|"
-    r"should be .{0,3}user.{0,9}assistant",
+    r"should be .{0,3}user.{0,9}assistant|roles? must be (?!.{0,60}system).{0,30}(user|assistant)|"
+    r"不支持.{0,6}system|system.{0,6}不支持",
     re.IGNORECASE,
 )
 _REFUSES = re.compile(

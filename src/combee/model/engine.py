@@ -25,6 +25,7 @@ from combee.model.types import Request, Response, Timing, Usage
 __all__ = ["Engine", "RetryPolicy"]
 
 _LOG = logging.getLogger("combee.model")
+_PATIENCE = 900.0  # seconds in which every call was refused, without a word of how long, that stop the run
 _UNREACHED_RETRIES = 2  # of a call to an endpoint where nothing ever answered: it may just be starting
 
 Send = Callable[[Request], Awaitable[Response | Fault]]
@@ -71,14 +72,17 @@ class Engine:
         self._stopped: StoppedError | None = None
         self._too_late = ""
         self._waits_until = 0.0
+        self._sleepers: set[asyncio.Future[None]] = set()
 
     @property
     def stopped(self) -> StoppedError | None:
         """Why no further call is sent, or None."""
         return self._stopped
 
-    async def complete(self, request: Request, send: Send, *, model: str, price: Price | None) -> Response:
-        """Return a usable reply to `request`.
+    async def complete(
+        self, request: Request, send: Send, *, model: str, price: Price | None, where: str = "the endpoint"
+    ) -> Response:
+        """Return a usable reply to `request`; `where` is how messages call the endpoint.
 
         Raises:
             CallError: This call failed, after its retries.
@@ -94,6 +98,8 @@ class Engine:
         while True:
             self._check_stopped()
             outcome, row = await self._attempt(request, send, model, price, tries)
+            if isinstance(outcome, Fault):
+                outcome = self._waited(outcome, where)
             queued += row.queued
             tries += 1
             if isinstance(outcome, Response):
@@ -111,7 +117,7 @@ class Engine:
                 request = replace(request, max_tokens=2 * request.max_tokens)
             if wait:
                 began = time.monotonic()
-                await asyncio.sleep(wait)
+                await self._sleep(wait)
                 queued += time.monotonic() - began
         self._failed(outcome)
         raise outcome.error(tries)
@@ -123,6 +129,30 @@ class Engine:
         if self._stopped is not None:
             raise StoppedError(self._stopped.message, kind=self._stopped.kind, hint=self._stopped.hint)
 
+    async def _sleep(self, seconds: float) -> None:
+        """Wait, but not beyond the limit in minutes, and not where the run is stopped meanwhile."""
+        left = self.budget.seconds_left()
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(seconds if left is None else min(seconds, left), _wake, woken)
+        self._sleepers.add(woken)
+        try:
+            await woken
+        finally:
+            timer.cancel()
+            self._sleepers.discard(woken)
+
+    async def _slot(self, tokens: int, *, again: bool) -> Ticket:
+        """Wait for a slot, no longer than the run may last."""
+        try:
+            async with asyncio.timeout(self.budget.seconds_left()):
+                return await self.limiter.acquire(tokens, again=again, check=self._check_stopped)
+        except TimeoutError:
+            raise BudgetError(
+                "the limit in minutes is reached: a call still waited for its turn",
+                hint="Raise the limit and run again: what was paid for is kept.",
+            ) from None
+
     async def _attempt(
         self, request: Request, send: Send, model: str, price: Price | None, tries: int
     ) -> tuple[Response | Fault, CallRow]:
@@ -130,7 +160,7 @@ class Engine:
         began = time.monotonic()
         characters = prompt_characters(request)
         expected = self.ledger.expect(model, request)
-        ticket = await self.limiter.acquire(expected.prompt + expected.completion, again=tries > 0)
+        ticket = await self._slot(expected.prompt + expected.completion, again=tries > 0)
         held: Reservation | None = None
         outcome: Response | Fault | None = None
         started = time.monotonic()
@@ -143,12 +173,10 @@ class Engine:
             if purchase is not None:
                 purchase.send()  # on disk before the request goes out: a kill may leave it paid
             outcome = await send(request)
-            if isinstance(outcome, Fault) and outcome.retry_after is not None:
-                self._look_at_wait(outcome, outcome.retry_after)
         finally:
             ended = time.monotonic()
             if held is None:
-                self.limiter.release(ticket, ok=None)
+                self.limiter.release(ticket, ok=None, sent=False)
             else:
                 row = self._row(
                     request=request,
@@ -167,8 +195,7 @@ class Engine:
         ok: bool | None = True if isinstance(outcome, Response) else None
         after = None
         if isinstance(outcome, Fault):
-            ends = self._too_late or self._stopped is not None
-            after = None if ends else outcome.retry_after  # those who wait for a slot are to hear of it now
+            after = outcome.resets_in if outcome.retry_after is None else outcome.retry_after
             if RULES[outcome.kind].slow or outcome.overloaded:
                 ok = False
             elif row.paid == "yes":
@@ -215,6 +242,8 @@ class Engine:
             return 0.0 if tries < self.retry.max_tries else None
         if self._stopped is not None:
             return None
+        if fault.kind is CallErrorKind.RATE_LIMIT and self.limiter.is_blocked and not fault.fatal:
+            return fault.retry_after or 0.0  # it probed for all: no try of its own, and the limiter says when
         rule = RULES[fault.kind]
         before = by_kind.get(fault.kind, 0)
         by_kind[fault.kind] = before + 1
@@ -232,25 +261,32 @@ class Engine:
             return fault.retry_after + min(wait, 0.25 * fault.retry_after + 0.05 * self.retry.backoff) * jitter
         return wait * (0.5 + 0.5 * jitter)
 
-    def _look_at_wait(self, fault: Fault, seconds: float) -> None:
-        """Say a long wait as soon as it is asked for, once; end the calls where it is longer than the time left."""
-        left = self.budget.seconds_left()
-        if left is not None and seconds > left:
-            self._too_late = (
-                f"{fault.message}; the endpoint asks to come back in {spelled(seconds)}, and {spelled(left)} of the"
-                " minutes that are allowed are left"
-            )
-            return
-        if seconds > self.retry.longest_wait:
-            said = f"stopped: {fault.message}; the endpoint asks to come back in {spelled(seconds)}"
-            self._stopped = StoppedError(
-                said, kind=fault.kind, hint="Go on after that time: what was paid for is kept."
-            )
-            return
+    def _waited(self, fault: Fault, where: str) -> Fault:
+        """Return the fault with a wait that makes sense, or as one that stops the run.
+
+        A long wait is said as soon as it is asked for, once; one longer than the minutes left ends the calls now.
+        """
+        asked, left = fault.retry_after, self.budget.seconds_left()
+        if asked is None:
+            refused = self.limiter.blocked
+            if fault.kind is CallErrorKind.RATE_LIMIT and refused > _PATIENCE:
+                said = f"{where} has refused every call for {spelled(refused)}: {fault.message}"
+                return replace(fault, message=said, hint="Run again later: what was paid for is kept.", fatal=True)
+            return fault
+        if left is not None and asked > left:
+            asks = f"{where} asks to come back in {spelled(asked)}"
+            self._too_late = f"{fault.message}; {asks}, and {spelled(left)} of the minutes that are allowed are left"
+            self._wake_all()
+            return fault
+        if asked > self.retry.longest_wait:
+            said = f"stopped: {fault.message}; {where} asks to come back in {spelled(asked)}"
+            self._stop(said, fault.kind, "Go on after that time: what was paid for is kept.")
+            return fault
         now = time.monotonic()
-        if seconds >= LONG_WAIT and now >= self._waits_until:
-            self._waits_until = now + seconds
-            _LOG.warning("%s; waiting %s, as the endpoint asks.", fault.message, spelled(seconds))
+        if asked >= LONG_WAIT and now >= self._waits_until:
+            self._waits_until = now + asked
+            _LOG.warning("%s; waiting %s, as %s asks.", fault.message, spelled(asked), where)
+        return fault
 
     def _failed(self, fault: Fault) -> None:
         """Count a failed call; trip the breaker where the rule says so."""
@@ -259,11 +295,26 @@ class Engine:
             return
         self._failed_in_a_row += 1
         if rule.stop == "at once" or fault.fatal or fault.unreached:
-            self._stopped = StoppedError(f"stopped: {fault.message}", kind=fault.kind, hint=fault.hint)
+            self._stop(f"stopped: {fault.message}", fault.kind, fault.hint)
         elif self._failed_in_a_row >= self.retry.stop_after:
-            self._stopped = StoppedError(
-                f"stopped: {self._failed_in_a_row} calls in a row failed; the last one: {fault.message}",
-                kind=fault.kind,
-                hint=fault.hint
-                or "See what the endpoint says with `combee doctor`, then run again: nothing paid is lost.",
+            said = f"stopped: {self._failed_in_a_row} calls in a row failed; the last one: {fault.message}"
+            hint = (
+                fault.hint or "See what the endpoint says with `combee doctor`, then run again: nothing paid is lost."
             )
+            self._stop(said, fault.kind, hint)
+
+    def _stop(self, message: str, kind: CallErrorKind, hint: str | None) -> None:
+        """Send no further call."""
+        self._stopped = StoppedError(message, kind=kind, hint=hint)
+        self._wake_all()
+
+    def _wake_all(self) -> None:
+        """Tell all who wait that they wait in vain."""
+        for woken in self._sleepers:
+            _wake(woken)
+        self.limiter.look_again()
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)

@@ -25,6 +25,7 @@ from combee.model.outcome import Fault
 from combee.model.prices import Price, find_price, price_hint
 from combee.model.provider_errors import fault_of
 from combee.model.reply import read_reply
+from combee.model.reset import reset_seconds
 from combee.model.types import Request, Response
 
 __all__ = ["OpenAIModel"]
@@ -132,7 +133,9 @@ class OpenAIModel:
 
     async def complete(self, request: Request) -> Response:
         """Return a usable reply; see `Engine.complete` for what it raises."""
-        return await self.engine.complete(request, self._send, model=self._model, price=self.price)
+        return await self.engine.complete(
+            request, self._send, model=self._model, price=self.price, where=self.endpoint.host
+        )
 
     async def _send(self, request: Request) -> Response | Fault:
         """Make one attempt."""
@@ -147,6 +150,8 @@ class OpenAIModel:
             else fault_of(reply.status, reply.headers, reply.body)
         )
         if isinstance(outcome, Fault):
+            if outcome.kind is CallErrorKind.RATE_LIMIT and outcome.retry_after is None:
+                outcome = replace(outcome, resets_in=reset_seconds(reply.headers))
             return self._faulty(request, outcome, can, body)
         self._note_success(request, outcome)
         if outcome.finish == "length" and not request.accept_cut:

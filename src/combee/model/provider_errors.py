@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypeGuard
 
 from combee.errors import CallErrorKind
 from combee.model.outcome import ErrorBody, Fault
@@ -29,6 +29,8 @@ _TEXTS = frozenset({
     "errormessage", "status_msg", "description", "title", "raw", "innererror", "inner_error", "text",
 })  # fmt: skip
 _CODES = frozenset({"code", "type", "status", "reason", "error_code", "errorcode", "statuscode", "status_code"})
+_NAMES = frozenset({"param", "field", "parameter", "name", "property", "argument", "path", "pointer"})
+_BY_FIELD = frozenset({"errors", "fields", "field_errors"})
 _WAITS = frozenset({"retrydelay", "retry_after", "retryafter", "retry-after", "retry_after_seconds", "retry_after_ms"})
 # What an error repeats of the request, or of the model's own text; and links with words about rate limits.
 _ECHOES = frozenset({"input", "ctx", "failed_generation", "choices", "messages", "links", "usage", "prompt", "url"})
@@ -102,7 +104,7 @@ def read_error(body: object) -> ErrorBody | None:
         message,
         tuple(found.codes),
         frozenset(found.fields) | frozenset(_names_in(message)),
-        max(found.waits) if found.waits else seconds_in(message),
+        max([*found.waits, *(part for part in [seconds_in(message)] if part is not None)], default=None),
         found.status,
         find_usage(data),
     )
@@ -119,7 +121,8 @@ def _of_text(text: str) -> ErrorBody | None:
     """Return what plain text or a web page says."""
     said = text
     if _PAGE.match(text):
-        said = " ".join(dict.fromkeys(re.sub(r"<[^>]+>", " ", part[1]).strip() for part in _HEADING.findall(text)))
+        heads = dict.fromkeys(re.sub(r"<[^>]+>", " ", part[1]).strip() for part in _HEADING.findall(text))
+        said = " ".join(heads) or re.sub(r"<[^>]*>", " ", text[:4000])  # XML has no headings
     found = _Found()
     _take_text(said, found, 0)
     message = shorten(": ".join(found.texts), 1000)
@@ -129,29 +132,38 @@ def _of_text(text: str) -> ErrorBody | None:
     return ErrorBody(message, tuple(found.codes), fields, seconds_in(message), found.status)
 
 
-def _walk(node: object, found: _Found, depth: int) -> None:
+def _walk(node: object, found: _Found, depth: int, around: str = "") -> None:
+    """Collect from JSON; `around` is the key that it stands under."""
     if depth > _DEPTH:
         return
     if isinstance(node, list):
         for part in node:
-            _take_text(part, found, depth + 1) if isinstance(part, str) else _walk(part, found, depth + 1)
+            _take_text(part, found, depth + 1) if isinstance(part, str) else _walk(part, found, depth + 1, around)
     elif isinstance(node, dict):
         for key, value in node.items():
             if str(key).lower() not in _ECHOES:
-                _take(str(key).lower(), value, found, depth)
+                _take(str(key).lower(), value, found, depth, around)
 
 
-def _take(key: str, value: object, found: _Found, depth: int) -> None:
+def _is_texts(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and bool(value) and all(isinstance(part, str) for part in value)
+
+
+def _take(key: str, value: object, found: _Found, depth: int, around: str) -> None:
     if key in _CODES:
         found.code(value)
-    if key in {"param", "field", "parameter"} and isinstance(value, str):
+    if key in _NAMES and isinstance(value, str):
         found.fields.add(_top(value))
+    elif around in _BY_FIELD and key not in _TEXTS | _CODES | _WAITS and (isinstance(value, str) or _is_texts(value)):
+        found.fields.add(_top(key))  # {"errors": {"seed": ["is not allowed"]}}
+        for said in [value] if isinstance(value, str) else value:
+            _take_text(said, found, depth)
     elif key == "loc" and isinstance(value, list):
         found.fields.update(_top(str(part)) for part in value[:2] if part != "body")
     elif key in _WAITS:
         _take_wait(key, value, found)
     elif isinstance(value, dict | list):
-        _walk(value, found, depth + 1)
+        _walk(value, found, depth + 1, key)
     elif isinstance(value, str) and key in _TEXTS:
         _take_text(value, found, depth)
 
@@ -188,7 +200,7 @@ def _take_wait(key: str, value: object, found: _Found) -> None:
 
 def _top(name: str) -> str:
     """Return the field at the top of a path: `response_format` of `response_format.json_schema.schema`."""
-    return re.split(r"[.\[]", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())[0]
+    return re.split(r"[.\[/]", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().lstrip("#/$."))[0]
 
 
 def _names_in(text: str) -> Iterator[str]:
@@ -263,17 +275,19 @@ _BAD_KEY = re.compile(
 _SPENT = re.compile(
     r"insufficient[_ ]?(quota|balance|credit|fund)|exceeded your current quota|billing|credit balance|"
     r"(no|any|out of|more|purchase\w*|all available|add) credits?\b|payment required|spend\w* limit|arrear|overdue|"
-    r"top[ -]?up|余额|欠费|额度",
+    r"top[ -]?up|monthly.{0,20}(limit|quota|cap\b)|hard limit|usage limit|"
+    r"quota (is |was )?(used up|exhausted|depleted)|余额|欠费|额度",
     re.IGNORECASE,
 )
 _WINDOW = re.compile(
-    r"per[ _-]?(second|minute|hour|day)|\b([rt]p[smhd]|rate[_ -]?limit\w*|too many requests|try again|retry|resets?)\b",
+    r"per[ _-]?(second|minute|hour|day)|\b([rt]p[smhd]|rate[_ -]?limit\w*|too many requests|resets?)\b",
     re.IGNORECASE,
 )
 _RATE = re.compile(r"\brate[_ -]?limit|userratelimit|too many requests", re.IGNORECASE)
 _BUSY = re.compile(r"overload|rate.?limit|too many requests|capacity|busy|429|529|503", re.IGNORECASE)
 _UNFIT = re.compile(
-    r"json_validate_failed|failed to (generate|validate|parse)\b.{0,40}json|generated json|failed_generation|"
+    r"json_validate_failed|failed to (generate|validate)\b.{0,40}json|generated json|failed_generation|"
+    r"failed to parse .{0,30}(output|generat|model|reply).{0,30}json|"
     r"(output|response|reply|generation) (is|was|does|did) not\b.{0,30}(json|schema)",
     re.IGNORECASE,
 )

@@ -27,6 +27,8 @@ _MOST = 1e12
 
 def _count(value: object) -> int:
     """Return a number of tokens; 0 for what is none."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < 16:
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     return int(value) if 0 < value < _MOST else 0
@@ -56,9 +58,10 @@ def read_usage(raw: object) -> Usage | None:
     completion = _count(raw.get("completion_tokens")) or _first(raw, _COMPLETION)
     total = _count(raw.get("total_tokens")) or _first(raw, _TOTAL)
     cached = _inside(raw, _CACHED_IN, "cached_tokens") or _first(raw, _CACHED)
-    if "cache_read_input_tokens" in raw and cached > prompt:  # Anthropic counts what came from the cache beside
-        prompt += cached + _count(raw.get("cache_creation_input_tokens"))
-    thinking = _inside(raw, _INSIDE, "reasoning_tokens") or _count(raw.get("reasoning_tokens"))
+    if "input_tokens" in raw and "prompt_tokens" not in raw:  # Anthropic counts what a cache read or took beside
+        prompt += _count(raw.get("cache_read_input_tokens")) + _count(raw.get("cache_creation_input_tokens"))
+    thinking = max(_inside(raw, _INSIDE, "reasoning_tokens"), _inside(raw, _INSIDE, "thinking_tokens"))
+    thinking = thinking or _count(raw.get("reasoning_tokens"))
     beside = _first(raw, _BESIDE)
     if not prompt and total > completion + beside and completion:
         prompt = total - completion - beside

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import ClassVar, Protocol, cast
@@ -120,7 +121,15 @@ class Method:
         Raises:
             RunError: Nothing could be worked on, or going on is pointless; what was learned is kept.
         """
-        return run_loop(prepared, start, journal, display)
+        return run_sync(run_loop(prepared, start, journal, display))
+
+    async def alearn(
+        self, prepared: Prepared, start: Playbook | None, journal: Journal, display: Display
+    ) -> LearnResult:
+        """Learn in the event loop that runs; see `learn`. Where only that is a method's own, it runs in a thread."""
+        if type(self).learn is not Method.learn:
+            return await asyncio.to_thread(self.learn, prepared, start, journal, display)
+        return await run_loop(prepared, start, journal, display)
 
     def recorded(self, folder: Path, names: Collection[str]) -> Mapping[str, Trace]:
         """Return those of the named recorded runs that a run keeps in its folder; one on tasks keeps none."""
@@ -140,26 +149,22 @@ def prepare_tasks(spec: Settings) -> Prepared:
     return prepared
 
 
-def run_loop(prepared: Prepared, start: Playbook | None, journal: Journal, display: Display) -> LearnResult:
+async def run_loop(prepared: Prepared, start: Playbook | None, journal: Journal, display: Display) -> LearnResult:
     """Run the kernel's loop over what was prepared. Raises what `combee.kernel.learn.learn` raises."""
-
-    async def work() -> LearnResult:
-        try:
-            return await learn(
-                prepared.samples,
-                prepared.sample_map,
-                prepared.agent.curator,
-                config=prepared.config,
-                start=start,
-                validate=prepared.validate if prepared.tasks.val else None,
-                judge=prepared.judge,
-                journal=journal,
-                observe=display.observe,
-            )
-        finally:
-            await prepared.agent.aclose()
-
-    return run_sync(work())
+    try:
+        return await learn(
+            prepared.samples,
+            prepared.sample_map,
+            prepared.agent.curator,
+            config=prepared.config,
+            start=start,
+            validate=prepared.validate if prepared.tasks.val else None,
+            judge=prepared.judge,
+            journal=journal,
+            observe=display.observe,
+        )
+    finally:
+        await prepared.agent.aclose()
 
 
 def methods() -> list[str]:

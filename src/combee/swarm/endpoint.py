@@ -5,11 +5,10 @@ Tools are called in JSON of the reply, which any model can be asked for.
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from combee.errors import CallError, CallErrorKind, UsageError
 from combee.model import (
@@ -27,7 +26,6 @@ from combee.run.settings import settings_of
 from combee.swarm.agents import (
     AgentModel,
     FailedReplyError,
-    Policy,
     PolicyModel,
     Reply,
     ToolSpec,
@@ -41,6 +39,7 @@ from combee.swarm.context import Call, Entry, WriteSummary
 from combee.swarm.mail import Mail
 from combee.swarm.settings import OUTPUT, SwarmSettings
 from combee.swarm.world import AgentRow
+from combee.tasks.scorers import import_function
 
 __all__ = ["EndpointModel", "model_of", "summary_by"]
 
@@ -191,7 +190,7 @@ def model_of(settings: SwarmSettings, instructions: Mapping[str, str]) -> tuple[
     if not table.get("name"):
         raise UsageError(f"[model] of the kind {kind!r} has no name", hint="Say which model.")
     if kind == "script":
-        return PolicyModel(_policy(table["name"])), first_words
+        return PolicyModel(import_function(table["name"], "script")), first_words
     one = settings_of({"max_output_tokens": OUTPUT, **table}, settings.prices)
     budget = _budget(one, settings.budget.given())
     if kind == "endpoint":
@@ -220,16 +219,3 @@ def _budget(one: ModelSettings, limits: Mapping[str, Any]) -> Budget:
         raise UsageError(f"the price of {one.name!r} is not known, so max_cost cannot be held", hint=hint)
     unsaid: dict[str, Any] = {key: most for key, most in _UNLESS_SAID.items() if priced or key != "max_cost"}
     return Budget(**(unsaid | dict(limits)))
-
-
-def _policy(name: str) -> Policy:
-    module, _, function = name.partition(":")
-    hint = 'Give name = "package.module:function".'
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except Exception as error:  # importing runs the user's module: anything may come out of it
-        what = f"{type(error).__name__}: {error}"
-        raise UsageError(f"the script {name!r} cannot be had: {what}", hint=hint) from error
-    if not callable(found):
-        raise UsageError(f"the script {name!r} is {type(found).__name__}, not a function", hint=hint)
-    return cast("Policy", found)

@@ -16,7 +16,8 @@ from pydantic_core import PydanticCustomError
 
 from combee.errors import DataError, UsageError, did_you_mean
 from combee.model.prices import parse_price
-from combee.run.settings import (
+from combee.run.settings_sources import Layer, Place, checked, read_layer
+from combee.run.settings_tables import (
     Count,
     LimitsTable,
     PriceTable,
@@ -28,7 +29,6 @@ from combee.run.settings import (
     model_table,
     table_of,
 )
-from combee.run.settings_sources import Layer, Place, checked, read_layer
 from combee.swarm.state import USER, SwarmLimits
 
 __all__ = ["OUTPUT", "SwarmAgentTable", "SwarmSettings", "read_swarm_settings"]

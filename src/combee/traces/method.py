@@ -23,7 +23,20 @@ from combee.run.settings import Settings
 from combee.run.spec import Agent, Prepared, judge_of, make_agent
 from combee.run.words import counted, typed
 from combee.tasks import Exact, TaskSet
-from combee.traces.mining import HeldBack, MiningCurator, MiningReflector, StoredRuns, TraceFile, keep, survey
+from combee.traces.mining import (
+    HeldBack,
+    JudgedReflector,
+    MiningCurator,
+    MiningReflector,
+    StoredRuns,
+    Survey,
+    TraceFile,
+    evidence_of,
+    findings,
+    keep,
+    survey,
+    users_of,
+)
 from combee.traces.readers import Report, read
 
 __all__ = ["KEPT", "LearnFromTraces", "notices", "shown_report"]
@@ -47,8 +60,8 @@ class LearnFromTraces(Method):
         """Return what reflecting on them takes. Reads all of them; calls and keeps nothing."""
         refuse_unknown_prices(spec)
         result = read(_place(spec), spec.tasks.format or "auto")
-        sizes = [_size(trace) for trace in result.once()]
-        if not sizes:
+        sizes = [size for trace in result.once() if (size := _size(trace, spec))]
+        if not result.report.traces:
             raise _nothing(spec, result.report)
         found = forecast_run(spec, work_of(spec, sizes), answering=False)
         head = f"{counted(len(sizes), 'trace')}, about {sum(sizes):,} tokens as a reflector reads them."
@@ -90,8 +103,13 @@ def _place(spec: Settings) -> Path:
     return path
 
 
-def _size(trace: Trace) -> int:
-    return min(count_tokens(trace), _MOST_READ)
+def _size(trace: Trace, spec: Settings) -> int:
+    """Return how many tokens of a trace a model is shown; 0 where it is not asked about it."""
+    if spec.tasks.shown == "runs" or spec.agent.kind == "lexical":
+        return min(count_tokens(trace), _MOST_READ)
+    users = users_of(trace) if spec.tasks.users == "auto" else spec.tasks.users
+    evidence = evidence_of(trace, findings(trace, users)[0], users)
+    return 0 if evidence is None else count_tokens(evidence)
 
 
 def _nothing(spec: Settings, report: Report) -> RunError:
@@ -105,7 +123,7 @@ def _keep(spec: Settings, folder: Path, say: Say) -> tuple[Settings, dict[str, J
     result = read(_place(spec), spec.tasks.format or "auto")
     folder.mkdir(parents=True, exist_ok=True)
     sizes: list[int] = []
-    kept = keep(_counted(result.once(), sizes, say), folder / KEPT, redactor)
+    kept = keep(_counted(result.once(), sizes, spec, say), folder / KEPT, redactor)
     try:
         if not kept.traces:
             raise _nothing(spec, result.report)
@@ -131,20 +149,23 @@ def _prepared(spec: Settings, folder: Path, agent: Agent) -> tuple[Prepared, tup
     config = spec.learn_config()
     judge = judge_of(spec, config, None)
     reflector: TraceReflector
-    held: tuple[HeldBack, ...] = ()
-    if agent.name == "lexical":
+    users = None if spec.tasks.users == "auto" else spec.tasks.users
+    evidence = spec.tasks.shown == "evidence"
+    surveyed: Survey | None = None
+    if agent.name == "lexical" or evidence:
         allowed = (sample for sample in stored.samples if judge.refusal(sample.labels) is None)
-        users = None if spec.tasks.users == "auto" else spec.tasks.users
         surveyed = survey(map(stored.load, allowed), users)
-        reflector, held = MiningReflector(surveyed), surveyed.held
+    if agent.name == "lexical":
+        reflector = MiningReflector(surveyed)
         agent = dataclasses.replace(agent, curator=MiningCurator())
     else:
         reflector = cast("TraceReflector", agent.reflector)
         if not hasattr(reflector, "reflect_trace"):
             raise UsageError(f"The agent {agent.name} cannot learn from traces.", hint="Use --agent lexical or ace.")
+        reflector = JudgedReflector(reflector, surveyed, users, evidence=evidence)
     reflecting = StoredRuns(stored, RecordedTraces(reflector))
     prepared = Prepared(spec, _no_tasks(stored), agent, config, reflecting, judge, stored.samples, stored.digest)
-    return prepared, held
+    return prepared, () if surveyed is None else surveyed.held
 
 
 def _no_tasks(stored: TraceFile) -> TaskSet:
@@ -152,10 +173,10 @@ def _no_tasks(stored: TraceFile) -> TaskSet:
     return TaskSet("traces", "traces", (), (), (), Exact(), about=f"{len(stored)} recorded runs")
 
 
-def _counted(traces: Iterator[Trace], sizes: list[int], say: Say) -> Iterator[Trace]:
+def _counted(traces: Iterator[Trace], sizes: list[int], spec: Settings, say: Say) -> Iterator[Trace]:
     """Pass traces on and note their sizes; say now and then how many there were."""
     for number, trace in enumerate(traces, 1):
-        sizes.append(_size(trace))
+        sizes += [size] if (size := _size(trace, spec)) else []
         if number % 500 == 0:
             say(f"read {number} traces")
         yield trace

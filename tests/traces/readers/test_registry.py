@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -109,3 +110,24 @@ def test_the_report_of_a_run_can_be_shown_as_text(write_lines: WriteLines) -> No
     result = read(write_lines("a.jsonl", [json.dumps({"messages": [{"role": "user", "content": "x"}]}), "{"]))
     list(result)
     assert "a.jsonl:2: not JSON" in str(result.report)
+
+
+def test_the_page_on_readers_holds_a_reader_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "readers.md").read_text(encoding="utf-8")
+    blocks = dict(re.findall(r"```(json|python)\n(.*?)```", page, re.DOTALL))
+    made: dict[str, object] = {}
+    exec(blocks["python"], made)  # noqa: S102 - the page's own code
+    point = EntryPoint("eventlog", "x:y", GROUP)
+    monkeypatch.setattr(reading, "entry_points", lambda group: (point,))
+    monkeypatch.setattr(EntryPoint, "load", lambda point: made["EventLogReader"])
+    readers.cache_clear()
+    try:
+        (tmp_path / "a.jsonl").write_text(blocks["json"], encoding="utf-8")
+        result = read(tmp_path)
+        (trace,) = result
+        assert (trace.meta["format"], trace.task, result.report.lost) == ("eventlog", "Mend the build", 0)
+        assert [step.is_error for step in trace.steps] == [None, None, True]
+        assert trace.outcome is not None
+        assert trace.outcome.success is False
+    finally:
+        readers.cache_clear()

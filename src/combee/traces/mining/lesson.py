@@ -33,6 +33,8 @@ _NAME = re.compile(r"[\w-]{12,}")
 _LONG_NAME, _LONGEST_NAME = 5, 10  # in words
 _TEST = re.compile(r"tests?(?=[_\W\dA-Z]|$)|Tests?(?=[_\WA-Z\d]|$)")
 _SHOWN = 160
+_ROW = 5  # words in a row that nobody repeats by chance
+_WORDS = re.compile(r"[^\W_]+")
 _CALLS_OUT = """
 all agents; every agent; any agent; other agents; future agents; all assistants; ai agent; ai assistant;
 language model; ignore previous; ignore all; ignore the above; disregard; system prompt; alle agenten; jeder
@@ -133,6 +135,27 @@ class Standing:
         if any(map(self._is_sentence, _NAME.findall(shown))):
             return "a name that is a sentence"
         return ""
+
+    def against_worded(self, text: str) -> str:
+        """Return why a lesson that a model worded must not be said; empty where it may."""
+        shown = flattened(text)
+        kinds = _NEVER.intersection(orders(shown)) - {"address"}
+        if kinds:
+            return _told(kinds)
+        for place in names_a_place(shown):
+            if self._taken_over(place) or (place in self._foreign and not self._called(place)):
+                return f"{place} was named by another one first"
+        words = _WORDS.findall(shown.casefold())
+        foreign = " ".join(_WORDS.findall(self._foreign))
+        for at in range(len(words) - _ROW + 1):
+            row = " ".join(words[at : at + _ROW])
+            if row in foreign and not self._called(row) and orders(" ".join(words[max(0, at - 4) : at + 2 * _ROW])):
+                return "it repeats an order of another one"
+        return ""
+
+    def _called(self, words: str) -> bool:
+        """Whether words stand in a call of the agent's own."""
+        return any(words in call.arguments.casefold() for step in self.trace.steps for call in step.tool_calls)
 
     def _taken_over(self, words: str) -> bool:
         """Whether words of the agent's calls stood in what another one wrote before."""
