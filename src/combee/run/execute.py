@@ -15,7 +15,7 @@ from combee.kernel.playbook import Playbook, from_json, load, save, tokens
 from combee.run.findings import Findings, findings_of
 from combee.run.folders import JOURNAL, has_results
 from combee.run.mending import how_to_go_on
-from combee.run.methods import Display, method_of
+from combee.run.methods import RunDisplay, method_of
 from combee.run.spec import SPEC_KEY, Prepared
 from combee.run.spent import maybe_paid, spent
 from combee.run.words import typed
@@ -47,7 +47,7 @@ class Interrupted(KeyboardInterrupt):
         """How it goes on."""
 
 
-def execute(prepared: Prepared, folder: Path, display: Display) -> Finished:
+def execute(prepared: Prepared, folder: Path, display: RunDisplay) -> Finished:
     """Learn in `folder`; the same call on a folder that holds a part of the run goes on with it.
 
     Raises:
@@ -59,7 +59,7 @@ def execute(prepared: Prepared, folder: Path, display: Display) -> Finished:
         return _finished(prepared, folder, journal, result)
 
 
-async def aexecute(prepared: Prepared, folder: Path, display: Display) -> Finished:
+async def aexecute(prepared: Prepared, folder: Path, display: RunDisplay) -> Finished:
     """Learn as `execute`, in the event loop that runs: the user's own functions are called in it."""
     with _opened(prepared, folder, display) as (journal, start):
         result = await method_of(prepared.spec).alearn(prepared, start, journal, display)
@@ -67,7 +67,7 @@ async def aexecute(prepared: Prepared, folder: Path, display: Display) -> Finish
 
 
 @contextmanager
-def _opened(prepared: Prepared, folder: Path, display: Display) -> Iterator[tuple[Journal, Playbook | None]]:
+def _opened(prepared: Prepared, folder: Path, display: RunDisplay) -> Iterator[tuple[Journal, Playbook | None]]:
     """Open the run; yield its journal and the book that it begins with. A failure gets told how the run goes on."""
     named = _named_start(prepared, folder)
     models = prepared.agent.models
