@@ -56,7 +56,7 @@ def test_a_module_imports_only_its_own_package_and_lower_floors(path: Path) -> N
 SATELLITES = {"traces", "gepa", "swarm"}
 
 
-@pytest.mark.parametrize("room", ["kernel", "run", "cli"])
+@pytest.mark.parametrize("room", ["kernel", "run", "terminal", "cli"])
 def test_satellites_are_known_by_their_entry_points_only(room: str) -> None:
     modules = [path for path in MODULES if package_of(path) == room]
     assert modules
@@ -71,13 +71,20 @@ def test_run_neither_parses_nor_prints() -> None:
         assert "print(" not in text
 
 
+def _lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Count the lines of a function but for its docstring, which may hold an example."""
+    first = function.body[0]
+    text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+    own = (first.end_lineno or 0) - first.lineno + 1 if text else 0
+    return (function.end_lineno or 0) - function.lineno + 1 - own
+
+
 def test_every_source_file_and_function_stays_small() -> None:
     long_functions = [
         f"{path.name}:{node.name}"
         for path in SOURCE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (node.end_lineno or node.lineno) - node.lineno >= 60
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _lines(node) > 60
     ]
     long_modules = [path.name for path in SOURCE.rglob("*.py") if path.read_text(encoding="utf-8").count("\n") > 500]
     assert long_functions == []

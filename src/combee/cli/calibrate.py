@@ -40,7 +40,17 @@ from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import kept_until_the_end
 from combee.run.words import counted, typed
 from combee.tasks.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
-from combee.terminal.options import NumberType, PathType, budget_options, model_options, print_json, say_aside, setting
+from combee.terminal.options import (
+    NumberType,
+    PathType,
+    budget_options,
+    config_option,
+    dry_run_option,
+    model_options,
+    print_json,
+    say_aside,
+    setting,
+)
 
 __all__ = ["calibrate_command", "plan_command"]
 
@@ -51,7 +61,7 @@ REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
 @click.command(name="calibrate")
 @model_options
 @budget_options
-@click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")
+@dry_run_option
 @setting("--forget", "agent.forget", "The embedded curator with this m0.", metavar="M0")
 @click.option("--sizes", default=" ".join(map(str, SIZES)), show_default=True, help="Facts in a call.")
 @click.option("--repeats", type=click.IntRange(1), default=10, show_default=True, help="Calls of each size.")
@@ -66,7 +76,7 @@ REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
 @click.option("--concurrency", type=click.IntRange(1), default=16, show_default=True, help="Calls at once.")
 @setting("--seed", "learn.seed", "Decides which facts are planted. [0]", metavar="N")
 @click.option("--plot", type=PathType(), help="The curve as SVG. [combee-calibration-MODEL.svg]")
-@click.option("--config", "config_path", type=PathType(), help="Settings file. [combee.toml if there]")
+@config_option
 @click.option("--yes", is_flag=True, help="Do not ask before calls are bought.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; needs --yes where calls cost money.")
 def calibrate_command(*, yes: bool, as_json: bool, plot: Path | None, **options: Any) -> None:

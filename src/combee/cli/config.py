@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 import click
 
 from combee.model.settings import ROLES
-from combee.run.settings import Settings, SettingsTable, read_settings
-from combee.terminal.options import PathType, print_json
+from combee.run.settings import Settings, read_settings
+from combee.run.settings_tables import SettingsTable
+from combee.terminal.options import config_option, print_json
 
 __all__ = ["command"]
 
@@ -35,7 +36,7 @@ def schema() -> None:
 
 
 @command.command("show", short_help="Show the settings in force and where each comes from.")
-@click.option("--config", "config_path", type=PathType(), help="Settings file. [combee.toml if there]")
+@config_option
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Any setting, like learn.near=0.8.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def show(config_path: Path | None, sets: tuple[str, ...], *, as_json: bool) -> None:

@@ -33,7 +33,7 @@ from combee.run.options import over_options
 from combee.run.settings import Settings, read_settings
 from combee.run.words import counted
 from combee.tasks import load
-from combee.terminal.options import NumberType, PathType, endpoint_options, print_json
+from combee.terminal.options import NumberType, PathType, config_option, endpoint_options, print_json
 
 if TYPE_CHECKING:
     from combee.model import EndpointReport, LocalModel, OpenAIModel, Price, RoleModel
@@ -56,7 +56,7 @@ class Check:
 
 @click.command(name="doctor")
 @endpoint_options
-@click.option("--config", "config_path", type=PathType(), help="Settings file. [combee.toml if there]")
+@config_option
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def doctor_command(as_json: bool, **options: Any) -> int:
     """Check this installation and, if one is named or configured, the model: does it answer, and what can it do?"""

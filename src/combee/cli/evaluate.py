@@ -33,6 +33,8 @@ from combee.run.words import counted, typed, with_program
 from combee.terminal.options import (
     NumberType,
     budget_options,
+    dry_run_option,
+    json_option,
     mend_options,
     print_forecast,
     print_json,
@@ -54,8 +56,8 @@ __all__ = ["eval_command", "gate_command"]
 @click.option("--version", default="best", show_default=True, help="A label (best, last, stable) or a digest.")
 @mend_options
 @budget_options
-@click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@dry_run_option
+@json_option
 def eval_command(what: str | None, source: str | None, split: str | None, version: str, **options: Any) -> int:
     """Score the playbook of WHAT (a run or a file) on SOURCE (default: the run's own tasks), learning nothing.
 
@@ -177,7 +179,7 @@ class _Scored:
 @click.option("--alpha", type=NumberType(0, 1), default=0.05, show_default=True, help="Level of the paired test.")
 @mend_options
 @budget_options
-@click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")
+@dry_run_option
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def gate_command(run: str | None, *, baseline: str, version: str, split: str, as_json: bool, **options: Any) -> int:
     """Score RUN (default: the latest) and a baseline on the same held-out tasks.

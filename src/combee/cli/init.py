@@ -10,14 +10,14 @@ import click
 from combee.errors import StorageError, UsageError
 from combee.run.settings import CONFIG_NAME
 from combee.run.words import typed
-from combee.terminal.options import PathType, print_json
+from combee.terminal.options import PathType, json_option, print_json
 
 __all__ = ["command"]
 
 
 @click.command(name="init")
 @click.argument("folder", type=PathType(), default=Path())
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def command(folder: Path, as_json: bool) -> None:
     """Write a commented combee.toml into FOLDER (default: here)."""
     path = folder / CONFIG_NAME

@@ -23,7 +23,15 @@ from combee.run.spec import SPEC_KEY
 from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import kept_until_the_end, told_what_is_kept
 from combee.run.words import counted
-from combee.terminal.options import NumberType, PathType, budget_options, model_options, print_json, say_aside
+from combee.terminal.options import (
+    NumberType,
+    PathType,
+    budget_options,
+    config_option,
+    model_options,
+    print_json,
+    say_aside,
+)
 
 __all__ = ["command"]
 
@@ -39,7 +47,7 @@ LABEL = "refined"
 @click.option("--token-budget", type=click.IntRange(1), help="Tokens the playbook may have.")
 @click.option("--concurrency", type=click.IntRange(1), default=64, show_default=True, help="Calls at once.")
 @click.option("--out", type=PathType(), help="File to write. [FILE itself; for a run only its journal]")
-@click.option("--config", "config_path", type=PathType(), help="Settings file. [combee.toml if there]")
+@config_option
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def command(what: str | None, **options: Any) -> int:
     """Refine the playbook of WHAT: a run (default: the latest; the result gets the label `refined`), or a file.

@@ -16,15 +16,15 @@ from combee.cli.versions import RESERVED
 from combee.errors import UsageError
 from combee.kernel.journal import Journal
 from combee.kernel.learn.collect import reflection_name
-from combee.kernel.learn.history import Origin, Why, read_history
 from combee.kernel.learn.trace import Step, Trace
 from combee.kernel.playbook import check_place, digest, save, to_json
 from combee.run.folders import find_run
+from combee.run.history import Origin, Why, read_history
 from combee.run.methods import method_of
 from combee.run.settings import Settings
 from combee.run.spec import SPEC_KEY
 from combee.run.words import counted, typed
-from combee.terminal.options import PathType, print_json
+from combee.terminal.options import PathType, json_option, print_json
 
 __all__ = ["forget_command", "why_command"]
 
@@ -164,7 +164,7 @@ def _told(found: Why, texts: Mapping[str, str], kept: Mapping[str, Trace], *, st
 @click.option("--version", default="last", show_default=True, help="The version to start from: a label or a digest.")
 @click.option("--to", "label", default="forgot", show_default=True, help="The label to put on the new version.")
 @click.option("--out", type=PathType(), help="Also write the new playbook (.json, .md, .txt).")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def forget_command(
     run: str, *, traces: tuple[str, ...], version: str, label: str, out: Path | None, as_json: bool
 ) -> None:

@@ -195,7 +195,7 @@ class Engine:
         ok: bool | None = True if isinstance(outcome, Response) else None
         after = None
         if isinstance(outcome, Fault):
-            after = outcome.retry_after
+            after = outcome.resets_in if outcome.retry_after is None else outcome.retry_after
             if RULES[outcome.kind].slow or outcome.overloaded:
                 ok = False
             elif row.paid == "yes":

@@ -122,7 +122,8 @@ def spelled(seconds: float) -> str:
 class Fault:
     """One attempt that gave nothing usable.
 
-    `retry_after` is in seconds, as the endpoint asked. `usage` is what the endpoint charged for, where it said so.
+    `retry_after` is in seconds, as the endpoint asked; `resets_in` are those until a used-up limit is free again, where
+    it says so. `usage` is what the endpoint charged for, where it said so.
     `status` is the HTTP status (0: none). `overloaded` marks a server failure that asks for less load. `code` is the
     endpoint's own word for it. `adapt` says that the same request may work in another form at once (a parameter that
     the endpoint does not take was dropped). `fatal` stops the run whatever the kind's rule says (a wrong URL).
@@ -145,6 +146,7 @@ class Fault:
     paid: Paid | None = None
     body: ErrorBody | None = None
     instead: Request | None = None
+    resets_in: float | None = None
 
     def error(self, tries: int = 1) -> CallError:
         """Return the typed error for the caller; `tries` is how often it was tried."""

@@ -12,10 +12,10 @@ import click
 from combee.errors import UsageError
 from combee.run.words import counted, typed
 from combee.swarm import AgentRow, World, edges, open_asks, totals, traces
-from combee.swarm.commands_run import ask_command, json_option, run_command
+from combee.swarm.commands_run import ask_command, json_option, retry_command, revive_command, run_command
 from combee.swarm.config import populate, read_swarm_file
 from combee.swarm.context import load
-from combee.swarm.opening import how_to_start, looking_at, starting, world_option
+from combee.swarm.opening import how_to_start, looking_at, starting, world_options
 from combee.terminal.options import PathType, budget_options, model_options
 
 __all__ = ["command"]
@@ -80,7 +80,7 @@ def schema_command() -> None:
 
 
 @command.command("status", short_help="Show agents, windows, open questions and totals.")
-@world_option
+@world_options
 @json_option
 def status_command(world: Path | None, as_json: bool) -> None:
     """Show the agents, their windows, what is open, and what it took."""
@@ -109,7 +109,7 @@ def _row(world: World, agent: AgentRow) -> dict[str, Any]:
 
 
 @command.command("log")
-@world_option
+@world_options
 @click.option("--last", type=click.IntRange(1), default=50, show_default=True, help="Messages to show.")
 @_lines_option
 def log_command(world: Path | None, last: int, as_json: bool) -> None:
@@ -127,7 +127,7 @@ def log_command(world: Path | None, last: int, as_json: bool) -> None:
 
 
 @command.command("graph")
-@world_option
+@world_options
 @click.option("--out", type=PathType(), default="swarm.svg", show_default=True, help="File to write.")
 @click.option("--most", type=click.IntRange(2), default=40, show_default=True, help="Agents drawn; the busiest.")
 @json_option
@@ -150,7 +150,7 @@ def graph_command(world: Path | None, out: Path, most: int, as_json: bool) -> No
 
 
 @command.command("traces")
-@world_option
+@world_options
 @click.option("--out", type=PathType(), default="traces.jsonl", show_default=True, help="File to write.")
 @json_option
 def traces_command(world: Path | None, out: Path, as_json: bool) -> None:
@@ -176,5 +176,5 @@ def measure_command(words: tuple[str, ...]) -> None:
     )
 
 
-for _each in (run_command, ask_command):
+for _each in (run_command, ask_command, revive_command, retry_command):
     command.add_command(_each)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from combee.errors import CallError, CallErrorKind, UsageError, how_to_install
-from combee.model import Usage
+from combee.model import Budget, Price, Usage
 from combee.swarm.agents import Policy, Reply, View
 from combee.swarm.context import Call, Entry, count, spoken
 
@@ -25,26 +25,45 @@ if TYPE_CHECKING:
 __all__ = ["PydanticModel", "at_endpoint", "known_name", "policy_behind_pydantic"]
 
 
+_REPLY = 1_000  # tokens that a reply is reckoned to have where nothing bounds it
+
+
 @dataclass(frozen=True)
 class PydanticModel:
     """Thinks with a model of pydantic-ai: a name ("openai:gpt-5") or one of its model objects.
 
-    `instructions` are the system prompts by role; "" stands for every other role. `max_tokens` bounds one reply.
+    `instructions` are the system prompts by role; "" stands for every other role. `max_tokens` bounds one reply,
+    `budget` all of them; `price` is needed for one in money.
     """
 
     model: Model | str | Callable[[View], Model]
     instructions: Mapping[str, str] = field(default_factory=dict)
     max_tokens: int | None = None
     briefed: bool = True
+    budget: Budget = field(default_factory=Budget)
+    price: Price | None = None
     slow: bool = field(default=True, init=False)
 
     async def reply(self, view: View) -> Reply:
         """Return the model's reply.
 
         Raises:
+            BudgetError: A limit is used up, and the run ends.
             CallError: The model gave nothing usable.
             UsageError: pydantic-ai is not installed, or knows no such model.
         """
+        expected = Usage(sum(entry.tokens for entry in view.entries), self.max_tokens or _REPLY, estimated=True)
+        held = await self.budget.reserve(expected, self.price.cost(expected) if self.price else None)
+        usage: Usage | None = None
+        try:
+            reply = await self._request(view)
+            usage = reply.usage or expected
+            return reply
+        finally:
+            cost = self.price.cost(usage) if self.price and usage else None
+            self.budget.settle(held, usage, cost, counted=usage is not None)
+
+    async def _request(self, view: View) -> Reply:
         try:
             from pydantic_ai.direct import model_request
             from pydantic_ai.exceptions import AgentRunError, UserError

@@ -22,7 +22,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 M = TypeVar("M")
 
-_HOPELESS = frozenset({CallErrorKind.AUTH, CallErrorKind.NO_SUCH_MODEL})
+_HOPELESS = frozenset({CallErrorKind.AUTH, CallErrorKind.QUOTA, CallErrorKind.NO_SUCH_MODEL})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from combee.kernel.journal.journal import JOURNAL_NAME, Event, Journal
 from combee.kernel.journal.purchases import Purchase, current_purchase
-from combee.kernel.journal.scope import Address, MemoryScope, Scope, ScopePlace
-from combee.kernel.journal.store import Stats
+from combee.kernel.journal.scope import Address, MemoryScope, Scope, ScopePlace, Stats
 from combee.kernel.journal.values import JSON, JSONLike, canonical_json, clean_text, hash_json
 from combee.kernel.journal.versions import LabelMove, Version
 
