@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from combee.errors import BudgetError, CombeeError, NothingReadError, UsageError
@@ -35,7 +35,7 @@ from combee.kernel.learn.pacing import Batching, Clock, announcement
 from combee.kernel.learn.record import Recorder, finished_step
 from combee.kernel.learn.reduce import Reduced, Reducer
 from combee.kernel.learn.roles import Curator, Reflection
-from combee.kernel.learn.sameness import refuse_another_run
+from combee.kernel.learn.sameness import RULES, refuse_another_run
 from combee.kernel.learn.sampling import Sample, SampleMap
 from combee.kernel.pace import Choice
 from combee.kernel.playbook import Delta, Playbook
@@ -88,7 +88,7 @@ async def learn(
     runner = runner if runner is not None else LocalRunner(config.concurrency)
     book = start if start is not None else Playbook()
     judge = judge if judge is not None else Judge(enabled=bool(config.guard), watch=config.guard == "watch")
-    refuse_another_run(
+    rules = refuse_another_run(
         journal,
         samples,
         config,
@@ -96,6 +96,8 @@ async def learn(
         start=book,
         find_secrets=judge.limits.find_secrets,
     )
+    if rules < RULES:
+        judge.limits = replace(judge.limits, keep_voted=False)
     judge.begin(book)
     recorder = Recorder(config, journal, observe)
     run = "" if journal is None else journal.path.parent.name
