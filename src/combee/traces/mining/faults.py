@@ -155,9 +155,10 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
                         r"denied|Connection refused|CONFLICT|Missing|No such)\b.{3,}$", re.MULTILINE)),
 )  # fmt: skip
 _NEEDLES: tuple[tuple[str, ...], ...] = (
-    ("No space left on device",), ("yntax error", "Bad substitution"), ("not found",), ("No module named", "requires the"),
-    ("externally-managed",), ("Error: ",), (": ",), ("error: ",), ("undefined reference",), ("error",), ("E: ",), ("error: ",),
-    ("npm ",), ("fatal", "FATAL", "ERROR", "Error", "error", "make: "), ("An error occurred",), ('"error":',), (": ",),
+    ("No space left on device",), ("yntax error", "Bad substitution"), ("not found",),
+    ("No module named", "requires the"), ("externally-managed",), ("Error: ",), (": ",), ("error: ",),
+    ("undefined reference",), ("error",), ("E: ",), ("error: ",), ("npm ",),
+    ("fatal", "FATAL", "ERROR", "Error", "error", "make: "), ("An error occurred",), ('"error":',), (": ",),
     ("Unable to", "Cannot", "Could not", "Can't", "Failed to", "Invalid", "Unknown", "Unrecognized", "Permission",
      "Connection refused", "CONFLICT", "Missing", "No such"),
 )  # fmt: skip
