@@ -266,10 +266,12 @@ def _ends_with(output: str, fault: ErrorLine) -> bool:
 def _only_shows(command: str, fault: ErrorLine) -> bool:
     """Whether a call only shows texts (`cat`, `grep`), and the fault is not its own but stands in what it shows."""
     programs = {part.program for part in parts(command)}
-    own = any(re.match(rf"(?:\S*sh: (?:line )?(?:\d+: )?)?{re.escape(name)}: ", fault.line) for name in programs)
+    speaker = _SPEAKS.match(fault.line)
+    own = speaker is not None and speaker[1] in programs
     return bool(programs) and programs <= READERS and not own and fault.kind not in {"timeout", "shell"}
 
 
+_SPEAKS = re.compile(r"(?:\S*sh: (?:line )?(?:\d+: )?)?([^\s:]+): ")
 _IN_PLACE = re.compile(r"-[nErsuz]*i.*|--in-place(?:=.*)?")
 _PATHS = ("path", "file_path", "filename")
 _SETS_UP = re.compile(
@@ -362,8 +364,18 @@ def carried(attempt: Attempt, program: str, *, besides: SimpleCommand | None = N
     `besides` is a part that surely failed.
     """
     inside = _carries(attempt, besides)
-    named = inside and re.search(rf"(?<![\w.-]){re.escape(basename(program))}(?![\w-])", inside)
-    return inside if named else ""
+    return inside if inside and _names(inside, basename(program)) else ""
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text holds a name as a word of its own; a path before it is one."""
+    at = text.find(name) if name else -1
+    while at >= 0:
+        before, after = text[at - 1 : at], text[at + len(name) : at + len(name) + 1]
+        if not (before.isalnum() or before in {"_", ".", "-"}) and not (after.isalnum() or after in {"_", "-"}):
+            return True
+        at = text.find(name, at + 1)
+    return False
 
 
 def _carries(attempt: Attempt, besides: SimpleCommand | None = None) -> str:

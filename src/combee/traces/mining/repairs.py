@@ -55,6 +55,7 @@ _FILE = re.compile(r"/|\.[A-Za-z]\w{0,5}$")
 _HIDES = re.compile(r"(?:\d|&)?>{1,2}(?:/dev/null|&\d)|/dev/null")
 _OPTION = re.compile(r"-|\w+=")
 _NOT_THERE = re.compile(r"not found|no such|unrecognized|no tests", re.IGNORECASE)
+_SPEAKER = re.compile(r"([\w./+-]{1,60})(?![\w-])[^\n]{0,20}:")
 _NO_OPTION = re.compile(
     r"([\w.+-]{1,40}): (?:\d+: )?(?:\"[^\"\n]{0,80}\": )?(?:invalid|illegal|unrecognized|unknown|extra|missing|bad) "
     r"(?:option|command|argument|operand|expression|directive|predicate|format|mode)"
@@ -81,7 +82,8 @@ def culprit(attempt: Attempt) -> SimpleCommand | None:
         return None
     if not telling and (form := _NO_OPTION.match(fault.line)):  # a reader that refuses its own options tells, too
         return next((part for part in attempt.parts if part.program == form[1]), None)
-    named = [part for part in telling if re.match(rf"{re.escape(part.program)}\b[^\n]{{0,20}}:", fault.line)]
+    speaker = _SPEAKER.match(fault.line)
+    named = [part for part in telling if speaker is not None and part.program == speaker[1]]
     if len(named) == 1:
         return named[0]
     for start, actions in (("E: ", {"apt-get install", "apt-get update"}), ("externally-managed", {"pip install"})):

@@ -118,6 +118,7 @@ class SimpleCommand:
         return frozenset(word for word in self.arguments if not word.startswith("-"))
 
 
+@lru_cache(maxsize=8192)
 def program_name(word: str) -> str:
     """Return the name under which a program is filed."""
     name = basename(word) if not word.startswith("./") else word
@@ -134,6 +135,8 @@ def base_package(word: str) -> str:
 
 def without_heredocs(command: str) -> str:
     """Return the command with the bodies of here-documents taken out: they are data for a program, not commands."""
+    if "<<" not in command:
+        return command.rstrip("\n")
     lines = command.split("\n")
     ends: dict[str, list[int]] = defaultdict(list)
     for number, line in enumerate(lines):
@@ -187,19 +190,22 @@ def parts(command: str) -> tuple[SimpleCommand, ...]:
     return tuple(found)
 
 
+_PLAIN_WORDS = re.compile(r"[^\\'\"#]*")
+_SIGNS = re.compile(r"[\\'\"`(){}|;&\n]")
+
+
 def _split(command: str) -> list[tuple[str, str]] | None:
     """Return (text, the joint before it) of each simple command, minding quotes and brackets."""
     out: list[tuple[str, str]] = []
-    start, at, joint, quote, depth = 0, 0, "", "", 0
-    while at < len(command):
-        char = command[at]
-        if quote:
-            if char == "\\" and quote == '"':
-                at += 1
-            elif char == quote:
-                quote = ""
-        elif char == "\\":
-            at += 1
+    start, past, joint, quote, depth = 0, 0, "", "", 0
+    for match in _SIGNS.finditer(command):  # what lies between the signs says nothing
+        at, char = match.start(), match[0]
+        if at < past:
+            continue
+        if char == "\\":
+            past = at + 2 if quote not in {"'", "`"} else past
+        elif quote:
+            quote = "" if char == quote else quote
         elif char in "'\"`":
             quote = char
         elif char in "({":
@@ -208,9 +214,8 @@ def _split(command: str) -> list[tuple[str, str]] | None:
             depth -= 1
         elif depth <= 0 and (found := _joint(command, at)):
             out.append((command[start:at], joint))
-            joint, at = found, at + len(found) - 1
-            start = at + 1
-        at += 1
+            joint = found
+            start = past = at + len(found)
     if quote or depth:
         return None
     out.append((command[start:], joint))
@@ -243,10 +248,13 @@ def _joint(command: str, at: int) -> str:
 
 def _words(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the words of a simple command with the wrappers and variables that may matter, and without any."""
-    try:
-        words = shlex.split(text, comments=True)
-    except ValueError:
-        return (), ()
+    if _PLAIN_WORDS.fullmatch(text):
+        words = text.split()
+    else:
+        try:
+            words = shlex.split(text, comments=True)
+        except ValueError:
+            return (), ()
     words = [word for word in words if not re.fullmatch(r"(?:\d?>{1,2}|<|&>|\d>&\d|<<\w*)", word)]
     before: list[str] = []
     wrapper = ""
