@@ -10,8 +10,8 @@ from itertools import combinations
 import pytest
 
 from combee.report.svg import text_width
-from combee.swarm import Edge
 from combee.swarm.graph import graph
+from combee.swarm.ledger import Edge
 
 TEXT = re.compile(r'<text x="([\d.-]+)" y="([\d.-]+)" class="([^"]+)"[^>]*>([^<]+)</text>')
 

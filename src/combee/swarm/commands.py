@@ -11,11 +11,13 @@ import click
 
 from combee.errors import UsageError
 from combee.run.words import counted, typed
-from combee.swarm import AgentRow, World, edges, open_asks, totals, traces
+from combee.swarm import World, edges, totals, traces
 from combee.swarm.commands_run import ask_command, json_option, retry_command, revive_command, run_command
 from combee.swarm.config import populate, read_swarm_file
 from combee.swarm.context import load
+from combee.swarm.mail import open_asks
 from combee.swarm.opening import how_to_start, looking_at, starting, world_options
+from combee.swarm.world import AgentRow
 from combee.terminal.options import PathType, budget_options, model_options
 
 __all__ = ["command"]

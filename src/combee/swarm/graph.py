@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from combee.report.html import Html, el, join
 from combee.report.svg import Plot, number, text_width
-from combee.swarm import Edge
+from combee.swarm.ledger import Edge
 
 __all__ = ["graph"]
 
