@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from combee.ace.prompts import CURATOR, SUMMARY, Prompts, Shown, fence, show_reflections
-from combee.ace.replies import CITED_SHARE, Input, Known, cited_numbers, read_operations, says
+from combee.ace.replies import CITED_SHARE, Input, Known, cited_numbers, read_operations
 from combee.kernel.journal import JSON, Scope, hash_json
 from combee.kernel.learn.codec import OperationsMethod, delta_to_json
 from combee.kernel.learn.roles import Reflection, Summary
@@ -24,6 +24,7 @@ from combee.kernel.playbook import (
     count_tokens,
     digest,
     merge,
+    says,
     tokens,
 )
 from combee.model import ChatModel

@@ -177,6 +177,8 @@ class Reducer:
                 verdict = self.judge.on_book(verdict, applied.playbook)
             if verdict.applies and self.judge.scores:
                 verdict = await self.judge.on_scores(evidence, applied.playbook, work.book, inner)
+            if verdict.applies:
+                verdict = self.judge.on_loss(evidence, verdict, applied.playbook)
             yield guard_event(work.step, evidence, verdict)
             if verdict.action != "retry_smaller" or verdict.max_items is None:
                 break
@@ -209,6 +211,8 @@ class Reducer:
             tokens=tokens(after),
             tokens_before=tokens(work.book),
             token_budget=self.config.token_budget,
+            before=work.book,
+            votes=work.votes,
         )
 
     def _leaf_size(self) -> int:

@@ -19,6 +19,7 @@ __all__ = [
     "own_fault",
     "printed",
     "reply_error",
+    "said_shortly",
     "signature",
     "unwrapped",
 ]
@@ -124,7 +125,13 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     ("managed", re.compile(r"^error: externally-managed-environment\b.*$", re.MULTILINE)),
     ("syntax", re.compile(r"^-? ?[EF]\d{3} \w*Error: .+$", re.MULTILINE)),
-    ("exception", re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt): .+$", re.MULTILINE)),
+    (
+        "exception",
+        re.compile(
+            r"^(?:(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt)|[a-z]\w*(?:\.\w+)*\.[A-Z]\w+): .+$",
+            re.MULTILINE,
+        ),
+    ),
     ("compiler", re.compile(r"^[^\s:]{1,120}:\d+:(?:\d+:)? (?:fatal )?error: .+$", re.MULTILINE)),
     ("compiler", re.compile(r"^.{0,200}\bundefined reference to .+$", re.MULTILINE)),
     ("compiler", re.compile(rf"^error(?:\[E\d+\])?: {_SAYS_SOMETHING}.+$", re.MULTILINE)),
@@ -151,6 +158,8 @@ _TIMEOUT = re.compile(
     r"\A\s*The last command <command>.*?</command>\s+timed\s+out\s+and\s+has\s+been\s+killed", re.DOTALL
 )
 _TIMED_OUT = re.compile(r"^Command timed out\b", re.MULTILINE)
+_SHORT_OUTPUT = 8  # lines
+_EXIT_LINE = re.compile(r"^(?:Error: )?(?:Exit code|exit code|Process exited with code|exit status):? -?\d+\s*$")
 _LAST_LINE = re.compile(
     r"\b(?:error|fail(?:ed|ure)?|cannot|can't|unable|invalid|denied|not found|missing|undefined|unknown|unrecognized|"
     r"no such|refused|conflict)\b",
@@ -199,6 +208,15 @@ def last_line(output: str) -> ErrorLine | None:
     if len(line) > 200 or not _LAST_LINE.search(line) or _NOISE.search(line):
         return None
     return ErrorLine("tool", " ".join(line.split()))
+
+
+def said_shortly(output: str, *, first: bool = False) -> ErrorLine | None:
+    """Return the last line (or the first) of a short output, of a call that is known to have failed, as its error."""
+    lines = [line for each in printed(output).splitlines() if (line := " ".join(_EXIT_LINE.sub("", each).split()))]
+    if not 0 < len(lines) <= _SHORT_OUTPUT:
+        return None
+    line = lines[0 if first else -1]
+    return ErrorLine("said", line) if len(line) <= 200 and re.search(r"[^\W\d]{3}", line) else None
 
 
 def own_fault(output: str, programs: Iterable[str]) -> ErrorLine | None:

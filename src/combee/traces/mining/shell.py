@@ -17,6 +17,9 @@ from functools import lru_cache
 from posixpath import basename, normpath
 
 from combee.traces.mining.programs import (
+    FIX_ALWAYS,
+    FIXERS,
+    FIXES,
     INTERPRETERS,
     KEYWORDS,
     LAUNCHERS,
@@ -272,6 +275,7 @@ _INLINE = frozenset({"-c", "-e", "-r", "-E"})
 _VALUED = frozenset({"-n", "-p", "-e", "-u", "-w", "--name", "--prefix", "--env", "--user", "--workdir", "--with"})
 _NAMES_A_PLACE = frozenset({("docker", "exec"), ("docker-compose", "exec"), ("podman", "exec"), ("kubectl", "exec")})
 _LIKE = 0.4
+_MOST_ADDED = 4
 
 
 def core(part: SimpleCommand) -> tuple[str, ...]:
@@ -363,11 +367,11 @@ def call_hash(part: SimpleCommand) -> int:
 def similar(one: SimpleCommand, other: SimpleCommand) -> bool:
     """Whether two parts that call the same thing mean the same: most arguments, or all that are no options."""
     a, b = list(core(one)[1:]), list(core(other)[1:])
-    if not a and not b:
-        return True
+    if not a or not b:
+        return all(word.startswith("-") for word in (*a, *b))
     mine, theirs = ({word for word in words if not word.startswith("-")} for words in (a, b))
     alike = difflib.SequenceMatcher(None, a, b, autojunk=False).ratio() >= _LIKE
-    return alike or bool(mine and mine == theirs)
+    return alike or bool(mine and (mine == theirs or (mine < theirs and len(b) - len(a) <= _MOST_ADDED)))
 
 
 def other_options(one: SimpleCommand, other: SimpleCommand) -> bool:
@@ -397,7 +401,9 @@ _DOCKER = frozenset({"build", "compose", "pull", "up", "network", "volume", "cre
 _SCRIPT = re.compile(
     r"(?:setup|bootstrap|install(?:[-_]?deps)?|init(?:[-_]?db)?|configure|build|generate|codegen|migrate|deps)(?:\.\w+)?"
 )
-_VENV = re.compile(r"(?:\S*/)?python[\d.]* -m venv\b|uv venv\b|virtualenv\b|(?:source|\.) \S*activate\b")
+_VENV = re.compile(
+    r"(?:\S*/)?python[\d.]* -m venv\b|uv venv\b|virtualenv\b|(?:source|\.) \S*(?:activate|nvm\.sh|\.sh|env)\b"
+)
 
 
 def sets_up_project(part: SimpleCommand) -> bool:
@@ -407,6 +413,8 @@ def sets_up_project(part: SimpleCommand) -> bool:
         return False
     name, rest = basename(words[0]), [word for word in words[1:6] if not word.startswith("-") and "=" not in word]
     if _VENV.match(part.text) or ("/" in words[0] and name not in PROJECT_TOOLS and _SCRIPT.fullmatch(name)):
+        return True
+    if name in FIXERS and (not FIXES.isdisjoint(words[1:4]) or (name in FIX_ALWAYS and "--check" not in words)):
         return True
     if name not in PROJECT_TOOLS:
         return False
