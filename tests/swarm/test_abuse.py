@@ -13,12 +13,12 @@ from combee.cli.main import run
 from combee.errors import BudgetError
 from combee.kernel.journal import MemoryScope
 from combee.kernel.playbook import Add, Playbook, apply, delta_of
+from combee.run.git import git
 from combee.swarm import (
     USER,
     AgentModel,
     Lessons,
     PolicyModel,
-    Refuse,
     Reply,
     Repository,
     Structure,
@@ -28,23 +28,16 @@ from combee.swarm import (
     View,
     World,
     adopt,
-    count,
     join,
-    note,
-    open_issue,
     publish,
-    question_trace,
-    read,
-    recall,
-    take_issue,
     use,
 )
 from combee.swarm.briefing import COPY, held_back
 from combee.swarm.config import build, populate, read_swarm_file
-from combee.swarm.context import history
-from combee.swarm.knowledge import is_secret, lease, leased, set_readers
-from combee.swarm.repository import git
+from combee.swarm.context import Refuse, count, history
+from combee.swarm.knowledge import is_secret, lease, leased, note, open_issue, read, recall, set_readers, take_issue
 from combee.swarm.state import retry, revive
+from combee.swarm.traces import question_trace
 from combee.traces.mining import MiningReflector
 
 from .test_real_agents import native_server, to_the_end
@@ -141,7 +134,7 @@ def plain(policy: Policy) -> AgentModel:
 
 def through_pydantic(policy: Policy) -> AgentModel:
     pytest.importorskip("pydantic_ai")
-    from combee.swarm import policy_behind_pydantic
+    from benchmarks.swarm_lab.drivers import policy_behind_pydantic
 
     return policy_behind_pydantic(policy)
 

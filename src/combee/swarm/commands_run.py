@@ -12,9 +12,10 @@ import click
 from combee.errors import BudgetError, LockedError, UsageError, did_you_mean
 from combee.kernel.runner import run_sync
 from combee.run.words import counted, typed
-from combee.swarm import USER, Mail, Swarm, World, totals
+from combee.swarm import USER, Swarm, World, totals
 from combee.swarm.config import SwarmFile, build, populate, put_task, read_swarm_file
 from combee.swarm.knowledge import subjects
+from combee.swarm.mail import Mail
 from combee.swarm.opening import described_by, running, shown, starting, the_world, world_option
 from combee.swarm.state import retry, revive
 from combee.terminal.options import PathType

@@ -1,7 +1,6 @@
 """Agents on a language model through pydantic-ai (extra `combee-learn[swarm]`): the same loop, another model.
 
-One reply is one request; tools, window and mail stay the runtime's. `policy_behind_pydantic` puts a scripted policy
-behind pydantic-ai's function model, so that a script can be rehearsed on the very path that a model takes.
+One reply is one request; tools, window and mail stay the runtime's.
 """
 
 from __future__ import annotations
@@ -14,15 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from combee.errors import CallError, CallErrorKind, UsageError, how_to_install
 from combee.model import Budget, Price, Usage
-from combee.swarm.agents import Policy, Reply, View
-from combee.swarm.context import Call, Entry, count, spoken
+from combee.swarm.agents import Reply, View
+from combee.swarm.context import Call, Entry
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model, ModelRequestParameters
-    from pydantic_ai.models.function import AgentInfo
 
-__all__ = ["PydanticModel", "at_endpoint", "known_name", "policy_behind_pydantic"]
+__all__ = [
+    "PydanticModel",
+    "arguments_of",
+    "at_endpoint",
+    "known_name",
+]
 
 
 _REPLY = 1_000  # tokens that a reply is reckoned to have where nothing bounds it
@@ -199,7 +202,7 @@ def _thought(reply: ModelResponse) -> Reply:
 
     text = "".join(part.content for part in reply.parts if isinstance(part, TextPart))
     calls = tuple(
-        Call(part.tool_call_id, part.tool_name, _arguments(part.args))
+        Call(part.tool_call_id, part.tool_name, arguments_of(part.args))
         for part in reply.parts
         if isinstance(part, ToolCallPart)
     )
@@ -209,43 +212,6 @@ def _thought(reply: ModelResponse) -> Reply:
     return Reply(text, calls, Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens))
 
 
-def _arguments(args: str | Mapping[str, Any] | None) -> str:
+def arguments_of(args: str | Mapping[str, Any] | None) -> str:
     """Return arguments as the model wrote them; pydantic-ai's own text form is another than ours."""
     return args if isinstance(args, str) else json.dumps(args or {}, ensure_ascii=False)
-
-
-def policy_behind_pydantic(policy: Policy) -> PydanticModel:
-    """Return a model that runs a scripted policy behind pydantic-ai's function model, metered like the plain driver."""
-
-    def model_of(view: View) -> Model:
-        from pydantic_ai.messages import ModelResponse, ModelResponsePart, TextPart, ToolCallPart
-        from pydantic_ai.models.function import FunctionModel
-        from pydantic_ai.usage import RequestUsage
-
-        async def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-            said = policy(view)
-            reply = Reply(said) if isinstance(said, str) else said
-            parts: list[ModelResponsePart] = [TextPart(reply.text)] if reply.text or not reply.calls else []
-            parts += [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in reply.calls]
-            said_tokens = spoken(reply.text, reply.calls)
-            usage = RequestUsage(input_tokens=_metered(messages), output_tokens=said_tokens)
-            return ModelResponse(parts=parts, usage=usage)
-
-        return FunctionModel(reply)
-
-    return PydanticModel(model_of, briefed=False)
-
-
-def _metered(messages: Sequence[ModelMessage]) -> int:
-    """Return the tokens of what reached the model, by the window's own rule."""
-    from pydantic_ai.messages import ToolCallPart
-
-    total = 0
-    for message in messages:
-        for part in message.parts:
-            if isinstance(part, ToolCallPart):
-                total += count(part.tool_name) + count(_arguments(part.args))
-            else:
-                content = getattr(part, "content", "")
-                total += count(content if isinstance(content, str) else json.dumps(content))
-    return total

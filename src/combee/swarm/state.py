@@ -91,8 +91,7 @@ class SwarmState:
         self.windows: dict[tuple[str, int], Window] = {}
         self._spent: dict[int, tuple[int, int]] = {}
         self._lessons: dict[str, Lessons | None] = {}
-        now = current(world)
-        self.structure = now.structure if now else Structure()
+        self.structure = current(world) or Structure()
         with world.step():
             world.spawn(USER, role="person", mode="outside", window=0)
         self._asked = int((world.one("SELECT count(*) FROM mail WHERE sender = ?", USER) or (0,))[0])
