@@ -1,7 +1,7 @@
 """What a call costs this side: CPU, memory and wall, next to raw aiohttp (and openai, litellm where installed).
 
 The mock endpoint runs in a process of its own, so the CPU is the client's alone. Each client runs in a process of its
-own too, for its memory. Then the limiter against limits that it does not know.
+own too, for its memory.
 """
 
 from __future__ import annotations
@@ -236,56 +236,12 @@ def rate_table() -> None:
             print(f"{client:<10} wall {run['wall']:.2f} s, CPU {cpu:.2f} s, {4000 / run['wall']:,.0f} calls/s")
 
 
-async def limited(url: str, calls: int, change: tuple[float, float] | None, concurrency: int | None) -> None:
-    from combee.model import Endpoint, Engine, Limiter, Message, OpenAIModel, Request
-
-    run = Engine(limiter=Limiter(concurrency))
-    async with OpenAIModel(url, "m", engine=run) as model:
-
-        async def turn() -> None:
-            assert change is not None
-            await asyncio.sleep(change[0])
-            control = Endpoint(url.removesuffix("/v1"), api_key_env=None)
-            await control.post(json.dumps({"rate": change[1]}).encode(), "/control")
-            await control.aclose()
-
-        turning = asyncio.ensure_future(turn()) if change else None
-        began = time.perf_counter()
-        requests = (Request((Message("user", f"question {number}"),), max_tokens=64) for number in range(calls))
-        results = await asyncio.gather(*(model.complete(request) for request in requests), return_exceptions=True)
-        wall = time.perf_counter() - began
-        if turning:
-            await turning
-    lost = sum(isinstance(result, BaseException) for result in results)
-    refused = run.ledger.total.outcomes.get("rate_limit", 0)
-    share = 100 * refused / run.ledger.total.calls
-    print(f"{calls / wall:>10.1f}/s{wall:>9.2f} s{refused:>7} 429s ({share:.1f} %){lost:>4} lost", flush=True)
-
-
-def limiter_table(quick: bool) -> None:
-    print("\nlimiter, 200 ms a call, limit not known to the client")
-    rows: list[tuple[str, int, dict[str, Any], tuple[float, float] | None, int | None]] = [
-        ("500/s, bucket 50", 2000, {"rate": 500}, None, None),
-        ("500/s, latency spread 0.6", 2000, {"rate": 500, "latency": "lognormal:0.2:0.6"}, None, None),
-        ("500/s, started at 2,000", 2000, {"rate": 500}, None, 2000),
-        ("500/s, bucket 50", 10_000, {"rate": 500}, None, None),
-        ("5/s, bucket 5", 100, {"rate": 5, "burst": 5}, None, None),
-        ("500/s, after 3 s 100/s", 3000, {"rate": 500}, (3, 100), None),
-        ("100/s, after 3 s 500/s", 3000, {"rate": 100}, (3, 500), None),
-    ]
-    for label, calls, config, change, concurrency in rows[: 2 if quick else None]:
-        print(f"{label:<28}{calls:>7}", end="")
-        with Server(**{"latency": "0.2", **config}) as url:
-            asyncio.run(limited(url, calls, change, concurrency))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer calls, one run each")
     options, _ = parser.parse_known_args()
     cpu_table(2000 if options.quick else 6000, 1 if options.quick else 3)
     rate_table()
-    limiter_table(options.quick)
 
 
 if __name__ == "__main__":

@@ -104,6 +104,9 @@ SCENES = [
     Scene("sliding window of 500/s", 4125, 8.25, "sliding", {"count": 500, "seconds": 1}),
     Scene("the same, calls take 200 ms", 4125, 8.25, "sliding", {"count": 500, "seconds": 1}, latency=0.2),
     Scene("the same, refused calls count", 4125, 8.25, "sliding", {"count": 500, "seconds": 1, "hard": True}),
+    Scene("500/s, bucket of 50, calls take 200 ms", 2000, 3.9, "bucket", {"rate": 500, "burst": 50}, latency=0.2),
+    Scene("the same, five times as many", 10_000, 19.9, "bucket", {"rate": 500, "burst": 50}, latency=0.2),
+    Scene("5/s, bucket of 5", 100, 19, "bucket", {"rate": 5, "burst": 5}),
     Scene("window of 600 a minute, free at first", 300, 1, "fixed", {"count": 600, "seconds": 60}, latency=0.0),
     Scene("window of 600 a minute, 300 in the second", 900, 60, "fixed", {"count": 600, "seconds": 60}),
 ]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import itertools
 import socket
+import struct
 import sys
 import threading
 import zlib
+from functools import partial
 from typing import Any
 
 import pytest
@@ -120,28 +123,45 @@ async def test_a_connection_that_the_server_closed_while_it_was_idle_is_not_used
     assert server.connections == 3
 
 
-async def test_what_was_closed_while_the_loop_was_busy_is_not_used_again() -> None:
+@pytest.mark.parametrize("is_reset", [False, True])
+async def test_what_was_closed_while_the_loop_was_busy_is_not_used_again(is_reset: bool) -> None:
+    rounds, closed = 40, threading.Semaphore(0)
     listening = socket.create_server(("127.0.0.1", 0))
-    closed = threading.Event()
 
     def serve_one_call_a_connection() -> None:
-        for _ in range(2):
+        for _ in range(rounds):
             one, _ = listening.accept()
             with one:
                 while b"{}" not in one.recv(65_536):
                     pass
                 one.sendall(OK)
-            closed.set()
+                if is_reset:
+                    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            closed.release()
 
     serving = threading.Thread(target=serve_one_call_a_connection, daemon=True)
     serving.start()
     client = Endpoint(f"http://127.0.0.1:{listening.getsockname()[1]}", api_key=KEY)
-    assert body_of(await client.post(b"{}")) == b"hello"
-    closed.wait()  # the loop stands still
-    assert body_of(await client.post(b"{}")) == b"hello"
+    for _ in range(rounds):
+        assert body_of(await client.post(b"{}")) == b"hello"
+        closed.acquire()  # the loop stands still
     await client.aclose()
     serving.join()
     listening.close()
+
+
+async def test_a_request_whose_connection_breaks_is_not_sent_again(serve: Any) -> None:
+    turns = itertools.cycle([[OK], [None]])
+    server = await serve(lambda _: next(turns))
+    client = endpoint(server)
+    for ask in (partial(client.post, b"{}"), partial(client.get, "/models")):
+        assert body_of(await ask()) == b"hello"
+        before = len(server.requests)
+        fault = await ask()
+        assert isinstance(fault, Fault)
+        assert fault.kind is CallErrorKind.CONNECTION
+        assert len(server.requests) == before + 1
+    await client.aclose()
 
 
 @pytest.mark.parametrize("extra", [OK.replace(b"hello", b"WRONG"), b"HTTP/1.1 200 OK\r\nContent-Le", b"garbage"])

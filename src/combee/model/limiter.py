@@ -44,6 +44,7 @@ _FEW = 8  # calls got through in the second before the first block: too few to g
 _PROBE = (0.1, 5.0, 60.0)  # seconds to the next probe: at first, within the first minute at most, and ever
 _TICK = 0.001  # seconds of the shortest timer: some loops count in these, and would turn a shorter one into a busy wait
 _SLACK = 0.004  # seconds of lateness that starts may catch up: the event loop's timers are about this exact
+_LATE = 0.05  # more, where the loop is known to be late, up to this
 
 
 @dataclass(slots=True)
@@ -131,7 +132,7 @@ class Limiter:
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0  # kept here: not every loop's handle can say
         self._timer_loop: asyncio.AbstractEventLoop | None = None
-        self._next_start = 0.0
+        self._next_start = self._late = 0.0
         self._in_flight = self._peak = 0
         self._number = 0  # of the last start
         self._first = 0.0  # when it all began
@@ -285,7 +286,7 @@ class Limiter:
             self._run.starts.append(now)
         if self._paced and self._latency:
             gap = self._latency / self._limit / (1 + self._growth**2)
-            self._next_start = max(self._next_start, now - _SLACK) + gap
+            self._next_start = max(self._next_start, now - _SLACK - self._late) + gap
         for bucket, amount in zip(self._buckets, (1, tokens), strict=True):
             if bucket is not None:
                 bucket.take(amount)
@@ -318,6 +319,7 @@ class Limiter:
 
     def _on_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
+        self._late = min(_LATE, max(0.0, loop.time() - self._timer_at))
         self._dispatch(loop)
 
     # --- adapting ---------------------------------------------------------------------------------------------
@@ -332,7 +334,8 @@ class Limiter:
             self._run = _Run()
             if self._blocked_at is not None:
                 self._unblock(self._blocked_at, now)
-        if not self._was_full or self._blocked_at is not None:
+        is_used = self._was_full and self._in_flight + 1 >= self._limit / 2
+        if not is_used or self._blocked_at is not None:
             return
         if self._share > 2 * _CLEAN:
             self._limit = max(self._floor, self._limit - _CREEP * min(1.0, self._limit))
@@ -355,7 +358,8 @@ class Limiter:
 
     def _fade(self, now: float) -> None:
         """Forget refusals of long ago."""
-        self._share *= math.exp((self._share_at - now) / _FADES)
+        if self._share > 1e-6:
+            self._share *= math.exp((self._share_at - now) / _FADES)
         self._share_at = now
 
     def _refused(self, ticket: Ticket, now: float, retry_after: float, weight: float) -> None:
