@@ -12,7 +12,7 @@ from combee.kernel.aggregate.calibrate import (
     calibration_price,
 )
 from combee.kernel.aggregate.cost import CallCost, Retention
-from combee.kernel.aggregate.method import Method, output_limit
+from combee.kernel.aggregate.method import Method, input_room, output_limit
 from combee.kernel.aggregate.plan import Expected, Paper, Plan, expected, plan
 from combee.kernel.aggregate.scan import Absent, scan, scan_stream
 from combee.kernel.aggregate.tree import Node, Scan
@@ -38,6 +38,7 @@ __all__ = [
     "calibrate",
     "calibration_price",
     "expected",
+    "input_room",
     "output_limit",
     "plan",
     "scan",
