@@ -88,14 +88,8 @@ async def learn(
     runner = runner if runner is not None else LocalRunner(config.concurrency)
     book = start if start is not None else Playbook()
     judge = judge if judge is not None else Judge(enabled=bool(config.guard), watch=config.guard == "watch")
-    rules = refuse_another_run(
-        journal,
-        samples,
-        config,
-        parts=(sample_map, curator),
-        start=book,
-        find_secrets=judge.limits.find_secrets,
-    )
+    parts, secrets = (sample_map, curator), judge.limits.find_secrets
+    rules = refuse_another_run(journal, samples, config, parts, book, find_secrets=secrets)
     if rules < RULES:
         judge.limits = replace(judge.limits, keep_voted=False)
     judge.begin(book)
@@ -250,7 +244,7 @@ class _Loop(Generic[S]):
             await collector.enough()
         if not self.reducer.leafwise:
             return None
-        async with aclosing(collector.stream() if early else collector.taken_in()) as source:
+        async with aclosing(collector.stream(early=early)) as source:
             quorum = collector.quorum if early else 1.0
             return await self.reducer.read_early(source, collector.names, self.book, scope, quorum=quorum)
 

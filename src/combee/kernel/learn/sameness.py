@@ -35,9 +35,9 @@ def refuse_another_run(
     journal: Journal | None,
     samples: Sequence[Sample],
     config: LearnConfig,
-    *,
     parts: tuple[object, Curator],
     start: Playbook,
+    *,
     find_secrets: FindSecrets = no_secrets,
 ) -> int:
     """Note in a journal what its run begins with, or compare it with what it began with. `parts`: the map, the curator.
