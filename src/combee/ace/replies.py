@@ -13,6 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from combee.kernel.playbook import (
     Delta,
@@ -25,6 +26,7 @@ from combee.kernel.playbook import (
     parse_operations,
     says,
     split_terms,
+    tokens,
 )
 from combee.model.answer_text import why_unusable
 from combee.model.asking import as_text
@@ -57,6 +59,11 @@ class Known:
         for place, text in enumerate(self._texts):
             for term in distinct_terms(text):
                 self._holding[term].append(place)
+
+    @cached_property
+    def tokens(self) -> int:
+        """Tokens of the playbook."""
+        return tokens(self.book)
 
     @property
     def holds_any(self) -> bool:

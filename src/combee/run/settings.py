@@ -20,7 +20,7 @@ from combee.kernel.journal import JSON
 from combee.kernel.learn import LearnConfig
 from combee.model.local import is_local
 from combee.model.prices import Price
-from combee.model.settings import LIMITS, LOCAL_OUTPUT, ROLES, ModelSettings
+from combee.model.settings import LIMITS, LOCAL_CONTEXT, LOCAL_OUTPUT, ROLES, ModelSettings
 from combee.run.settings_sources import Layer, Place, checked, layer_of_set, leaves, read_layer
 from combee.run.settings_tables import (
     AgentTable,
@@ -173,7 +173,7 @@ def settings_of(table: Mapping[str, Any], prices: Mapping[str, PriceTable]) -> M
         hint = f"Give --model NAME, or name = ... under [model] in {CONFIG_NAME}."
         raise UsageError("No model is named.", hint=hint)
     if is_local(name):
-        given.setdefault("max_output_tokens", LOCAL_OUTPUT)
+        given = {"max_output_tokens": LOCAL_OUTPUT, "context_tokens": LOCAL_CONTEXT} | given
     price = prices.get(name)
     return ModelSettings(**given, price=None if price is None else Price(price.input, price.output, price.cached))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from combee.kernel.aggregate.baselines import BASELINES, ONE_CALL, UNUSED, aggregate
 from combee.kernel.aggregate.cost import CallCost, Retention
-from combee.kernel.aggregate.method import Method, output_limit
+from combee.kernel.aggregate.method import Method, input_room, output_limit
 from combee.kernel.aggregate.plan import Expected, Paper, Plan, expected, plan
 from combee.kernel.aggregate.scan import Absent, scan, scan_stream
 from combee.kernel.aggregate.tree import Node, Scan
@@ -24,6 +24,7 @@ __all__ = [
     "Scan",
     "aggregate",
     "expected",
+    "input_room",
     "output_limit",
     "plan",
     "scan",

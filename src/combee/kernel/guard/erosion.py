@@ -29,7 +29,7 @@ from combee.kernel.playbook import (
     split_terms,
 )
 
-__all__ = ["Standing", "follow", "is_proven", "unfounded"]
+__all__ = ["VotedBullets", "follow", "is_proven", "unfounded"]
 
 HELPFUL = 3  # helpful votes from which a bullet has proved itself, and as many for each harmful one
 FEW = 8  # bullets from which a share of a book means something
@@ -38,7 +38,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class VotedBullets:
     """The bullets that a run began with or earned, as texts and helpful votes by id, and what became of them so far."""
 
     proven: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -122,8 +122,8 @@ def unfounded(evidence: Evidence) -> tuple[tuple[tuple[Operation, str], ...], tu
 
 
 def follow(
-    standing: Standing, evidence: Evidence, delta: Delta, after: Playbook, limits: GuardLimits
-) -> tuple[Standing, tuple[GuardFinding, ...]]:
+    standing: VotedBullets, evidence: Evidence, delta: Delta, after: Playbook, limits: GuardLimits
+) -> tuple[VotedBullets, tuple[GuardFinding, ...]]:
     """Return what a run's bullets have come to after a step, and what is to be told of it.
 
     Args:
@@ -148,7 +148,7 @@ def follow(
     left = {name: one for name, one in known.items() if name not in gone}
     left |= {bullet.id: (bullet.text, bullet.helpful) for bullet in after if is_proven(bullet)}
     most = max(standing.most, len(evidence.before), len(after))
-    new = Standing(left, standing.lost | lost, standing.pruned + pruned, most)
+    new = VotedBullets(left, standing.lost | lost, standing.pruned + pruned, most)
     findings = []
     share = sum(new.lost.values()) / max(1, sum(new.lost.values()) + sum(helpful for _, helpful in left.values()))
     if lost and share > limits.max_eroded:

@@ -13,7 +13,7 @@ from typing import Literal, cast
 
 from combee.errors import DataError
 from combee.kernel.guard.checks import Yield, check, yield_of
-from combee.kernel.guard.erosion import Standing, unfounded
+from combee.kernel.guard.erosion import VotedBullets, unfounded
 from combee.kernel.guard.evidence import Evidence, GuardFinding, GuardLimits
 from combee.kernel.guard.leaks import LeakIndex, screen
 from combee.kernel.guard.regression import Comparison, Spending, Trial, compare
@@ -31,7 +31,7 @@ class GuardState:
 
     usual: tuple[Yield, ...] = ()
     spending: Spending = field(default_factory=Spending)
-    standing: Standing = field(default_factory=Standing)
+    standing: VotedBullets = field(default_factory=VotedBullets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def from_json(data: Mapping[str, object]) -> GuardState:
     """
     try:
         usual = tuple(Yield(**each) for each in cast("list[dict[str, int]]", data["usual"]))
-        standing = Standing(**cast("dict[str, int]", data.get("standing", {})))  # type: ignore[arg-type]  # JSON of ours
+        standing = VotedBullets(**cast("dict[str, int]", data.get("standing", {})))  # type: ignore[arg-type]  # JSON of ours
         proven = {name: (str(text), int(votes)) for name, (text, votes) in standing.proven.items()}
         spending = Spending(**cast("dict[str, int]", data["spending"]))
         return GuardState(usual, spending, replace(standing, proven=proven))
