@@ -109,3 +109,12 @@ def test_no_files_import_each_other_in_a_circle() -> None:
 
 def _dotted(path: Path) -> str:
     return ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+
+
+def test_no_class_name_stands_for_two_things() -> None:
+    where: dict[str, list[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+    assert {name: places for name, places in where.items() if len(places) > 1} == {}
