@@ -11,11 +11,38 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from combee.kernel.guard import Evidence, GuardState, Rows, Spending, Trial, Verdict, after, compare, judge
+from combee.kernel.guard import (
+    Evidence,
+    GuardLimits,
+    GuardState,
+    Rows,
+    Spending,
+    Trial,
+    Verdict,
+    after,
+    compare,
+    follow,
+    judge,
+)
+from combee.kernel.guard.erosion import is_proven
 from combee.kernel.guard.regression import p_not_above
-from combee.kernel.playbook import Add, Delta
+from combee.kernel.playbook import (
+    Add,
+    Bullet,
+    Delta,
+    Merge,
+    Operation,
+    Playbook,
+    Remove,
+    Update,
+    Vote,
+    VoteKind,
+    apply,
+    delta_of,
+    says,
+)
 
 Aggregator = Callable[[Mapping[str, str], int, random.Random], Delta]
 STEPS = 8
@@ -276,9 +303,79 @@ def _evaluations(runs: int = 200) -> None:
             )
 
 
+def voted_book(rng: random.Random) -> Playbook:
+    """Sixty bullets; two in three are well-voted, some have harmful votes."""
+    texts = [text.split(". ", 1)[1] for text in reflections(60, rng).values()]
+    rows = [
+        Bullet(f"misc-{n:05d}", "OTHERS", text, rng.choice([0, 1, 4, 6, 9, 11]), rng.choice([0] * 9 + [3]))
+        for n, text in enumerate(texts, 1)
+    ]
+    return Playbook(tuple(rows), high_water=60)
+
+
+def _honest(book: Playbook, rng: random.Random) -> list[Operation]:
+    """Merges two into one text, says one better, takes out one that harms: a curator that keeps house."""
+    one, other, better = rng.sample(book.bullets, 3)
+    tidy: list[Operation] = [Merge((one.id, other.id), f"{one.text} Likewise: {other.text}", ())]
+    tidy.append(Update(better.id, f"{better.text} Look at the unit first.", ()))
+    harmful = [each for each in book if each.harmful > each.helpful and each not in (one, other, better)]
+    return [*tidy, *(Remove(each.id, ()) for each in harmful[:1])]
+
+
+ERODERS: dict[str, Callable[[Playbook, random.Random], list[Operation]]] = {
+    "takes out the first 40 %": lambda book, _: [Remove(b.id, ()) for b in book.bullets[: 2 * len(book) // 5]],
+    "takes out two at random": lambda book, rng: [Remove(b.id, ()) for b in rng.sample(book.bullets, 2)],
+    "rewrites five as platitudes": lambda book, rng: [
+        Update(b.id, "Check your work carefully.", ()) for b in rng.sample(book.bullets, 5)
+    ],
+    "merges ten into a platitude": lambda book, rng: [
+        Merge(tuple(b.id for b in rng.sample(book.bullets, 10)), "Check your work carefully.", ())
+    ],
+}
+
+
+def eroded(
+    curate: Callable[[Playbook, random.Random], list[Operation]], seed: int, steps: int = STEPS
+) -> tuple[int | None, float]:
+    """Return the first step with an alert of erosion, and the share of the well-voted bullets still said at the end."""
+    rng = random.Random(seed)
+    state, book = GuardState(), voted_book(rng)
+    proven = [bullet.text for bullet in book if is_proven(bullet)]
+    first = None
+    for step in range(steps):
+        items = reflections(24, rng)
+        delta = delta_of([*forgetting(items, 16, rng), *curate(book, rng)])
+        votes = tuple(
+            Vote(rng.choice(sorted(items)), bullet.id, VoteKind.HELPFUL if rng.random() < 0.9 else VoteKind.HARMFUL)
+            for bullet in rng.sample(book.bullets, 12)
+        )
+        seen = Evidence(step, items, delta, covered=verified(items, delta), before=book, votes=votes)
+        verdict = judge(seen, state)
+        new = apply(book, verdict.delta, votes=votes, step=step).playbook
+        standing, findings = follow(state.standing, seen, verdict.delta, new, GuardLimits())
+        told = [one for one in (*verdict.findings, *findings) if one.check == "erosion" and one.level == "alert"]
+        first = step if told and first is None else first
+        state, book = after(replace(state, standing=standing), seen, verdict), new
+    kept = sum(any(says(bullet.text, text) for bullet in book) for text in proven)
+    return first, kept / len(proven)
+
+
+def _erosion(runs: int = 200) -> None:
+    print(
+        f"erosion of a book of 60 over {STEPS} steps, {runs} runs each: alerted, first at step, well-voted bullets kept"
+    )
+    for name, curate in {"an honest curator that keeps house": _honest, **ERODERS}.items():
+        found = [eroded(curate, seed) for seed in seeds(runs)]
+        steps = sorted(step + 1 for step, _ in found if step is not None)
+        when = f"step {steps[len(steps) // 2]}" if steps else "-"
+        kept = sum(share for _, share in found) / runs
+        print(f"  {name:<36} {len(steps) / runs:>6.1%}   {when:<7} {kept:.1%}", flush=True)
+
+
 def main() -> None:
     """Print the tables."""
     _clean()
+    _erosion()
     _planted()
     _power()
     _evaluations()

@@ -2,7 +2,7 @@
 
 The other side's book is the mock's: what it charged, and which questions it saw twice. Ours is the ledger in the
 journal: what came home, and as maybe paid what was under way at a kill. Ours must cover the mock's, and stay near it.
-Two settings: `combee learn` with 16 calls in flight, and 2,000 calls gathered at once, of which most wait for a slot.
+Two settings: `combee learn` with 64 samples and 16 calls at once, and 2,000 calls gathered at once. Most wait then.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def measure(folder: Path) -> None:
     async with MockServer(MockConfig(latency=parse_latency("lognormal:0.05:0.4")), reply) as server:
         learn = (
             "learn", str(source), "--model", "student", "--base-url", server.url, "--batch", "40", "--epochs", "2",
-            "--concurrency", str(AT_ONCE), "--max-in-flight", str(AT_ONCE), "--quiet",
+            "--concurrency", str(4 * AT_ONCE), "--max-in-flight", str(AT_ONCE), "--quiet",
         )  # fmt: skip
         await (await combee(folder, *learn, "--name", "whole")).wait()
         calls, tokens = server.stats.paid, server.stats.prompt + server.stats.completion

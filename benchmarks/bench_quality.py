@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from combee.kernel.aggregate import calibrate
 from combee.kernel.journal import MemoryScope, Scope
 from combee.kernel.learn import BatchChosen, Event, GuardJudged, LearnConfig, LiveTasks, Reflection, learn
 from combee.kernel.playbook import Delta, Playbook
@@ -18,8 +17,9 @@ from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.lexical.curator import LexicalMethod
 from combee.model import Message, OpenAIModel, Request
 from combee.model.mock import MockConfig, MockServer, parse_latency
+from combee.run.calibrate import calibrate
+from combee.run.calibrated import planted
 from combee.tasks import load
-from combee.tasks.calibration import planted
 
 SEEDS = range(5)
 

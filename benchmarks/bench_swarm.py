@@ -19,9 +19,10 @@ from pathlib import Path
 
 from benchmarks.swarm_lab import EXPERIMENTS, measure
 from combee.cli.main import run
-from combee.swarm import USER, PolicyModel, Reply, Swarm, View, World, publish, send, use
+from combee.swarm import USER, PolicyModel, Reply, Swarm, View, World, publish, use
 from combee.swarm.config import read_swarm_file
 from combee.swarm.example import write_rehearsal
+from combee.swarm.mail import send
 
 WRITERS = 16
 EACH = 5_000

@@ -21,7 +21,7 @@ from benchmarks.team_lab.repositories import Broken, split
 from benchmarks.team_lab.with_gepa import CALLS, learn_with_gepa, rules_of
 from combee.kernel.playbook import Bullet
 from combee.lexical import LexicalCurator
-from combee.swarm.team.score import WEIGHTS
+from combee.team.score import WEIGHTS
 from combee.traces.mining import MiningCurator
 
 REPEATS = range(5)

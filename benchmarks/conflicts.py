@@ -26,7 +26,7 @@ ALIKE = 0.6
 """Similarity from which two new lessons may say the same; above `near` of the book code folds them by itself."""
 
 Resolve = Callable[[Sequence[Operation], str], Awaitable[Delta]]
-_HOPELESS = frozenset({CallErrorKind.AUTH, CallErrorKind.NO_SUCH_MODEL})
+_HOPELESS = frozenset({CallErrorKind.AUTH, CallErrorKind.QUOTA, CallErrorKind.NO_SUCH_MODEL})
 
 
 def clusters(delta: Delta, *, max_items: int, alike: float = ALIKE) -> list[tuple[Operation, ...]]:

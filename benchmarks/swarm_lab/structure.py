@@ -9,8 +9,9 @@ from collections import Counter
 from statistics import mean
 
 from benchmarks.swarm_lab.lab import WINDOW, cost, lab
+from benchmarks.swarm_lab.proposals import propose, settle
 from benchmarks.swarm_lab.result import Experiment, Setting, Table, judge
-from combee.swarm.structure import Structure, adopt, current, propose, settle, tree
+from combee.swarm.structure import Structure, adopt, current, tree
 from combee.swarm.swarm import Swarm
 from combee.swarm.world import World
 
@@ -84,8 +85,7 @@ def edits(who: str, seed: int, *, agents: int = 30, budget: int = 8, sample: int
 
 
 def _now(world: World) -> Structure:
-    found = current(world)
-    return found.structure if found else Structure()
+    return current(world) or Structure()
 
 
 def structure(setting: Setting) -> Experiment:

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
+from benchmarks.swarm_lab.drivers import ToDisk
 from benchmarks.swarm_lab.lab import (
     BATCH,
     DOCUMENT,
@@ -27,7 +28,7 @@ from benchmarks.swarm_lab.lab import (
     reading,
 )
 from combee.swarm.agents import Policy, Reply, View, use
-from combee.swarm.context import Compaction, Entry, Newest, Refuse, Summarise, ToDisk, whole_lines
+from combee.swarm.context import Compaction, Entry, Newest, Refuse, Summarise, whole_lines
 from combee.swarm.knowledge import note
 from combee.swarm.swarm import Swarm
 

@@ -16,10 +16,10 @@ from benchmarks.team_lab.repositories import Broken, Bug, write_repository
 from benchmarks.team_lab.stage import Cost, Stage
 from benchmarks.team_lab.testing import check_plain_commit, check_plain_folder
 from combee.redaction import Trace
-from combee.swarm.team.history import TeamHistory, read_history
-from combee.swarm.team.joined import team_trace
-from combee.swarm.team.score import Roles, TeamScore, score_run
-from combee.swarm.team.state import TeamState, read_state
+from combee.team.history import TeamHistory, read_history
+from combee.team.joined import team_trace
+from combee.team.score import Roles, TeamScore, score_run
+from combee.team.state import TeamState, read_state
 
 __all__ = ["BAD_OPTION", "RETESTED", "Played", "play"]
 

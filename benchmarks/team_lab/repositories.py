@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.team_lab.stock import STOCK
-from combee.swarm.repository import git
+from combee.run.git import git
 
 __all__ = ["Broken", "Bug", "generate", "split", "write_repository"]
 

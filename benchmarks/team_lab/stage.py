@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from combee.kernel.playbook import count_tokens
-from combee.swarm.repository import git
-from combee.swarm.team.hooks import record_transitions
-from combee.swarm.team.score import Roles
+from combee.run.git import git
+from combee.team.hooks import record_transitions
+from combee.team.score import Roles
 
 __all__ = ["Cost", "Stage"]
 

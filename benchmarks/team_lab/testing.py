@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.team_lab import plain_tests
-from combee.swarm.team.testing import lay_out, run_in
+from combee.team.testing import lay_out, run_in
 
 __all__ = ["check_plain_commit", "check_plain_folder"]
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,17 @@ import pytest
 
 from benchmarks.scripted_models import ScriptedModel
 from combee.ace import AceCurator, Student
+from combee.ace.curator import AceMethod
 from combee.ace.replies import Input, read_operations
 from combee.errors import CallError, CallErrorKind
-from combee.kernel.aggregate import BASELINES, aggregate, plan, scan
+from combee.kernel.aggregate import BASELINES, aggregate, input_room, plan, scan
+from combee.kernel.guard import Evidence, GuardState, judge
 from combee.kernel.journal import Journal, MemoryScope
 from combee.kernel.learn import Reflection
 from combee.kernel.learn.roles import Summary
 from combee.kernel.playbook import Add, Bullet, Delta, Merge, Playbook, Remove, Update, Vote, VoteKind, delta_of, merge
 from combee.model import Request, Response
+from combee.model.settings import CallOptions
 
 BOOK = Playbook(
     (
@@ -221,6 +225,43 @@ async def test_a_summary_carries_the_reflections_behind_it() -> None:
     assert isinstance(summary, Summary)
     assert summary.origins == {"G-000 reads 100": ("r0",), "G-001 reads 101": ("r0", "r1")}
     assert summary.lessons == ("G-000 reads 100", "G-001 reads 101")
+
+
+def windowed(window: int | None, book: Playbook = BOOK) -> AceMethod:
+    def copying(request: Request) -> str:
+        lessons = re.findall(r"Gauge G-\d+ reads \d+ bar[^\n]*", request.messages[-1].content)
+        return reply(*(add(lesson) for lesson in dict.fromkeys(lessons)))
+
+    curator = AceCurator(ScriptedModel(copying), options=CallOptions(max_tokens=400, context_tokens=window))
+    return curator.method(book, MemoryScope())
+
+
+async def test_a_call_stays_inside_the_window_and_its_share_is_measured() -> None:
+    lessons = [[f"Gauge G-{n:03d} reads {k}{n:02d} bar at {k}" for k in range(4)] for n in range(40)]
+    items = [reflection(f"r{n:02d}", *texts) for n, texts in enumerate(lessons)]
+    free = await scan(items, windowed(None), plan(40))
+    assert free.window is None
+    method = windowed(1600)
+    room = input_room(method)
+    assert room is not None
+    result = await scan(items, method, plan(40, max_tokens=room))
+    assert result.window is not None
+    assert 0.5 < result.window <= 0.9
+    assert result.calls > free.calls
+    assert max(node.entries_in for node in result.nodes if node.level == 0) < 16
+
+
+async def test_a_book_that_fills_the_window_is_told() -> None:
+    texts = [f"Gauge G-{n:03d} reads {n} bar. " * 4 for n in range(200)]
+    large = Playbook(tuple(Bullet(f"misc-{n:05d}", "OTHERS", text) for n, text in enumerate(texts)))
+    method = windowed(8000, large)
+    result = await scan(ITEMS, method, plan(4, max_tokens=input_room(method)))
+    assert result.window is not None
+    read = {item.id: item.text for item in ITEMS}
+    seen = Evidence(0, read, result.delta, covered=result.covered, window=result.window)
+    verdict = judge(seen, GuardState())
+    assert (verdict.action, [one.check for one in verdict.findings]) == ("alert", ["window"])
+    assert "of the model's window" in verdict.reasons[0]
 
 
 async def test_the_fingerprint_names_all_that_decides_a_result() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from combee.cli import run
 from combee.cli.learn import learn_command
-from combee.run.methods import Method
+from combee.run.methods import LearningMethod
 from combee.run.settings import Settings
 
 MODEL = "--model m --base-url http://127.0.0.1:9/v1"
@@ -106,7 +106,7 @@ def test_a_setting_of_the_file_that_does_nothing_is_said_and_the_run_goes_on(
 
 def test_what_is_said_to_do_nothing_is_a_setting() -> None:
     naive = Settings().over({"learn": {"aggregate": "naive", "guard": False}})
-    for key in Method().unused(naive):
+    for key in LearningMethod().unused(naive):
         table, _, name = key.partition(".")
         assert name in Settings.model_fields[table].default.__class__.model_fields, key
 

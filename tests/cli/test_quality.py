@@ -12,8 +12,8 @@ import pytest
 from combee.cli import run
 from combee.kernel.guard import Policy, admit
 from combee.kernel.playbook import distinct_terms
+from combee.run.calibrated import CALIBRATIONS, known_calibrations, planted
 from combee.tasks import load
-from combee.tasks.calibration import CALIBRATIONS, known_calibrations, planted
 
 Call = Callable[..., Any]
 

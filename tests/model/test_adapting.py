@@ -164,6 +164,20 @@ async def test_a_refusal_without_a_reason_is_met_with_the_plainest_request(messa
     assert "JSON schema" in bodies[-1]["messages"][-1]["content"]
 
 
+async def test_where_the_plainest_request_is_refused_too_nothing_is_given_up(serve: Any) -> None:
+    bodies: list[dict[str, Any]] = []
+    refused = [True]
+    server = await serve(answer(lambda _: (400, error("Bad Request")) if refused[0] else None, bodies))
+    async with OpenAIModel(f"http://127.0.0.1:{server.port}/v1", "m", None, engine=Engine()) as model:
+        with pytest.raises(CallError, match="refused the request"):
+            await model.complete(ASKED)
+        assert len(bodies) == 2
+        assert model.capabilities == Capabilities()
+        refused[0] = False
+        await model.complete(ASKED)
+    assert {"seed", "stop", "temperature", "response_format"} <= bodies[-1].keys()
+
+
 async def test_a_refusal_after_calls_that_worked_costs_the_others_nothing(serve: Any) -> None:
     bodies: list[dict[str, Any]] = []
     odd = Request((Message("user", "odd"),), SCHEMA, 64)

@@ -87,6 +87,7 @@ Przykro mi, nie mogę pomóc.
 對不起，我無法提供這個。
 申し訳ありませんが、お答えできません。
 죄송하지만 도와드릴 수 없습니다.
+Üzgünüm, bu konuda yardımcı olamam.
 क्षमा करें, मैं इसमें मदद नहीं कर सकता।
 عذراً، لا أستطيع مساعدتك في ذلك.
 """
@@ -151,3 +152,9 @@ def test_an_error_in_the_mouth_of_the_model_is_an_error(text: str) -> None:
 )  # fmt: skip
 def test_an_answer_about_errors_is_no_error(text: str) -> None:
     assert not is_error_text(text)
+
+
+@pytest.mark.parametrize("text", ["429 Too Many Requests", "Internal Server Error", "openai.RateLimitError"])
+def test_a_text_that_was_generated_may_name_an_error(text: str) -> None:
+    assert not is_error_text(text, generated=True)
+    assert is_error_text("API Error: 529 overloaded", generated=True)

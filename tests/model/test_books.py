@@ -8,6 +8,7 @@ import sys
 from collections.abc import Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import cast
@@ -283,6 +284,73 @@ def test_a_loss_stays_until_an_answer_shows_what_it_took(tmp_path: Path) -> None
         assert [row.outcome for row in model.ledger] == [LOST, "content_filter", "content_filter"]
     with Journal.open(tmp_path) as journal:
         assert journal.stats().lost == 0
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(CallErrorKind.SERVER, "lost", usage=Usage(100, 20)),
+        Fault(CallErrorKind.ERROR_IN_BODY, "lost", usage=Usage(100, 20)),
+        Fault(CallErrorKind.BAD_REQUEST, "no", usage=Usage(100, 20)),
+        Fault(CallErrorKind.NOT_JSON, "a page", usage=Usage(100, 20), paid="no"),
+    ],
+    ids=lambda fault: str(fault.kind),
+)
+def test_what_a_reply_says_it_took_is_booked_whatever_else_it_says(tmp_path: Path, fault: Fault) -> None:
+    with Journal.open(tmp_path) as journal:
+        model = Metered(journal)
+        model.answer = replace(fault, fatal=True)  # one try
+        with pytest.raises(CallError):
+            asyncio.run(JournaledModel(model, place(journal)).complete(ASKED))
+        assert [row.paid for row in model.ledger] == ["yes"]
+        assert model.ledger.total.cost == pytest.approx(120e-6)
+        assert model.budget.cost == pytest.approx(120e-6)
+        assert (model.budget.calls, model.budget.tokens) == (1, 120)
+
+
+def test_what_waits_for_a_slot_at_a_kill_is_not_booked(tmp_path: Path) -> None:
+    """A thousand calls gathered at once, of which the limiter lets four go out, and the process is killed."""
+    program = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from combee.kernel.journal import Journal
+from combee.model import Engine, Limiter, Message, Request
+
+async def main(journal):
+    engine, scope, out = Engine(limiter=Limiter(4)), journal.scope(seed=0, epoch=0, step=0), []
+
+    async def send(request):
+        out.append(request.item)
+        if len(out) == 4:
+            print(*out, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+        await asyncio.sleep(60)
+
+    async def one(item):
+        request = Request((Message("user", item),), item=item)
+        await scope.once("leaf", item, None, lambda: engine.complete(request, send, model="m", price=None))
+
+    await asyncio.gather(*(one(str(number)) for number in range(1000)))
+
+asyncio.run(main(Journal.open(Path(sys.argv[1]))))
+"""
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], check=False, capture_output=True, text=True)
+    out = set(done.stdout.split())
+    assert len(out) == 4
+    with Journal.open(tmp_path) as journal:
+        assert journal.stats().lost == 4
+        model, scope = Metered(journal), place(journal)
+
+        async def call(item: str) -> JSON:
+            return (await model.complete(replace(ASKED, item=item))).text
+
+        async def all_of_them() -> None:
+            items = map(str, range(1000))
+            await asyncio.gather(*(scope.once("leaf", item, None, partial(call, item)) for item in items))
+
+        asyncio.run(all_of_them())
+        assert {row.item for row in model.ledger if row.outcome == LOST} == out
+        assert model.ledger.total.calls == model.budget.calls == 1004
 
 
 def test_a_limit_counts_what_was_in_flight_at_a_kill(tmp_path: Path) -> None:

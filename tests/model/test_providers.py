@@ -23,7 +23,7 @@ from combee.model import (
     find_json,
 )
 from combee.model.doctor import check_endpoint
-from combee.model.mock import PROVIDERS, MockConfig, MockServer
+from combee.model.mock import PROVIDERS, MockConfig, MockServer, parse_latency
 from combee.model.mock.providers import THOUGHT
 
 SCHEMA = {"type": "object", "properties": {"lesson": {"type": "string"}}, "required": ["lesson"]}
@@ -106,7 +106,7 @@ async def test_a_wrong_key_and_a_wrong_name_stop_at_once(like: str, what: str) -
 
 @pytest.mark.parametrize("like", sorted(PROVIDERS))
 async def test_a_limit_is_waited_for_and_nothing_is_lost(like: str) -> None:
-    config = MockConfig(like=like, rate=40, burst=4, retry_after="none")
+    config = MockConfig(like=like, max_in_flight=2, latency=parse_latency("0.05"), retry_after="none")
     async with MockServer(config, lambda _: SAID) as server, model_at(server) as model:
         await asyncio.gather(*(model.complete(request(item)) for item in range(24)))
         assert server.stats.by_outcome["limited"] >= 1
@@ -232,7 +232,10 @@ async def test_a_long_wait_is_said_once_when_it_begins(serve: Any, caplog: pytes
     server = await serve(lambda _: [head + said])
     async with OpenAIModel(f"http://127.0.0.1:{server.port}/v1", "m", engine=Engine(), api_key_env=None) as model:
         calls = [asyncio.ensure_future(model.complete(request(item))) for item in range(3)]
-        await asyncio.wait(calls, timeout=0.5)
+        async with asyncio.timeout(20):
+            while not caplog.records:  # noqa: ASYNC110 - a record sets no event
+                await asyncio.sleep(0.01)
+        await asyncio.wait(calls, timeout=0.2)  # the others hear of it too, and say nothing
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)

@@ -72,7 +72,7 @@ def test_lost_lessons_are_named_with_their_node_and_text(make_run: MakeRun) -> N
 
 
 def test_the_guards_retries_are_shown(make_run: MakeRun) -> None:
-    folder, result = make_run(forget=3.0, aggregate="naive", batch=30)
+    folder, result = make_run(forget=3.0, aggregate="naive", batch=30, guard=True)
     record = read_run(folder)
     assert result.steps
     assert any(verdict.verdict == "retry_smaller" for verdict in record.verdicts)

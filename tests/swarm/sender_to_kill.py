@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from combee.swarm import World, send
+from combee.swarm import World
+from combee.swarm.mail import send
 
 BATCH = 20
 

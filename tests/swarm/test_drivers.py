@@ -9,22 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from combee.swarm import (
-    USER,
-    AgentModel,
-    Call,
-    Lessons,
-    Policy,
-    PolicyModel,
-    Reply,
-    Swarm,
-    View,
-    World,
-    edges,
-    publish,
-    totals,
-    use,
-)
+from combee.swarm import USER, AgentModel, Lessons, PolicyModel, Reply, Swarm, View, World, edges, publish, totals, use
+from combee.swarm.agents import Policy
+from combee.swarm.context import Call
 
 from .conftest import office
 from .test_lessons import BOOK
@@ -63,7 +50,7 @@ def run(path: Path, model: AgentModel) -> Swarm:
 
 @pytest.mark.parametrize("policy", [office, busy])
 def test_the_same_script_leaves_the_same_ledger_in_both_drivers(tmp_path: Path, policy: Policy) -> None:
-    from combee.swarm import policy_behind_pydantic
+    from benchmarks.swarm_lab.drivers import policy_behind_pydantic
 
     plain = run(tmp_path / "plain.sqlite", PolicyModel(policy))
     model = run(tmp_path / "model.sqlite", policy_behind_pydantic(policy))

@@ -11,7 +11,8 @@ import pytest
 
 from combee.errors import CallError, CallErrorKind
 from combee.model import Request, Response, Usage
-from combee.swarm import USER, Call, Entry, PolicyModel, Reply, Repository, Summarise, Swarm, View, World, publish
+from combee.swarm import USER, PolicyModel, Reply, Repository, Summarise, Swarm, View, World, publish
+from combee.swarm.context import Call, Entry
 from combee.swarm.endpoint import EndpointModel
 
 HUGE = "9" * 30

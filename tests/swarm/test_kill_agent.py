@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from combee.swarm import USER, Entry, Reply, Summarise, Swarm, View, World, publish, use
+from combee.swarm import USER, Reply, Summarise, Swarm, View, World, publish, use
+from combee.swarm.context import Entry
 from combee.swarm.mail import Mail
 
 

@@ -7,19 +7,7 @@ import asyncio
 import pytest
 
 from combee.kernel.playbook import Add, Playbook, apply, count_tokens, delta_of
-from combee.swarm import (
-    USER,
-    Lessons,
-    PolicyModel,
-    Reply,
-    Summarise,
-    Swarm,
-    View,
-    World,
-    totals,
-    tree,
-    use,
-)
+from combee.swarm import USER, Lessons, PolicyModel, Reply, Summarise, Swarm, View, World, totals, tree, use
 from combee.swarm.briefing import LESSONS, cited
 from combee.swarm.context import history, load
 

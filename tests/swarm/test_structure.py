@@ -9,27 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.swarm_lab.proposals import proposals, propose, settle
 from combee.errors import UsageError
-from combee.swarm import (
-    USER,
-    PolicyModel,
-    Reply,
-    Repository,
-    Structure,
-    Swarm,
-    View,
-    World,
-    adopt,
-    get_mail,
-    proposals,
-    propose,
-    read,
-    settle,
-    tree,
-    use,
-)
-from combee.swarm.knowledge import credit
-from combee.swarm.repository import git
+from combee.run.git import git
+from combee.swarm import USER, PolicyModel, Reply, Repository, Structure, Swarm, View, World, adopt, tree, use
+from combee.swarm.knowledge import credit, read
+from combee.swarm.mail import get_mail
 from combee.swarm.structure import current
 
 
@@ -60,7 +45,7 @@ def test_an_edit_stays_when_it_measures_better_and_is_undone_when_not(world: Wor
     assert [(one.state, one.score) for one in settled] == [("kept", 4.0), ("undone", None)]
     now = current(world)
     assert now is not None
-    assert now.structure.allows("d", "a")
+    assert now.allows("d", "a")
     propose(world, '{"remove": [["a", "d"]]}', author="a", why="?")
     assert [one.state for one in asyncio.run(settle(world, measure))] == ["undone"]
     assert len(proposals(world)) == 4

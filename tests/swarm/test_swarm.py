@@ -7,33 +7,27 @@ from collections.abc import Sequence
 
 import pytest
 
+from benchmarks.swarm_lab.drivers import ToDisk
 from combee.redaction import from_jsonl, to_jsonl
 from combee.swarm import (
     USER,
-    Call,
-    Entry,
-    Mail,
     Newest,
     PolicyModel,
-    Refuse,
     Reply,
     Structure,
     Summarise,
     Swarm,
-    ToDisk,
     View,
     World,
     edges,
-    note,
-    open_asks,
-    recall,
     totals,
     traces,
     tree,
     use,
-    who_knows,
 )
-from combee.swarm.context import history, load
+from combee.swarm.context import Call, Entry, Refuse, history, load
+from combee.swarm.knowledge import note, recall, who_knows
+from combee.swarm.mail import Mail, open_asks
 
 from .conftest import office
 

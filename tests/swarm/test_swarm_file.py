@@ -67,7 +67,7 @@ LEARN = "[learn]\ntasks = 'tasks.jsonl'\n{}\n[documents]"
         (TOP, f'world = "{"y" * 300}"\n[model]', "so long a name"),
         (MODEL, 'kind = "endpoint"\nname = "m"\nbase_url = 5', "It must be text"),
         (MODEL, 'kind = "script"\nname = "os:sep"', "is str, not a function"),
-        (MODEL, 'kind = "script"\nname = ".os:x"', 'Give name = "package.module:function"'),
+        (MODEL, 'kind = "script"\nname = ".os:x"', "Write package.module:function"),
         (MODEL, 'kind = "pydantic-ai"\nname = "cohere:x"', "Please install the `cohere` package"),
         (MODEL, 'kind = "pydantic-ai"\nname = "nonsense"', "Unknown model"),
         (MODEL, 'kind = "endpoint"\nname = "m"\n[budget]\nmax_minutes = inf', "It must be a number above 0"),

@@ -112,7 +112,6 @@ def an_empty_world(folder: Path) -> None:
         (a_copied_world, f"ask ann '{ASK}' --world copy.sqlite"),
         (a_file_that_went_elsewhere, f"ask ann '{ASK}'"),
         (a_task_that_waits, "run 'my office.toml'"),
-        (a_world, "log --last 2 --world 'my office.toml'"),
     ],
 )
 def test_a_printed_command_runs(

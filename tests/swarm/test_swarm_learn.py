@@ -20,10 +20,11 @@ from combee.kernel.journal import MemoryScope
 from combee.kernel.learn import Reflection, Task
 from combee.kernel.playbook import Playbook, VoteKind, load
 from combee.redaction import Trace
-from combee.swarm import Lessons, PolicyModel, Reply, Swarm, View, World, question_trace, totals
+from combee.swarm import Lessons, PolicyModel, Reply, Swarm, View, World, totals
 from combee.swarm.config import build, read_swarm_file
 from combee.swarm.example import DESKS, write_rehearsal
 from combee.swarm.learning import HeldOutTasks, SwarmGenerator, SwarmTasks, addressed
+from combee.swarm.traces import question_trace
 from combee.tasks import Exact, TaskSet
 from combee.tasks import load as load_tasks
 from combee.traces.mining import MiningReflector

@@ -10,28 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from combee.errors import UsageError
-from combee.swarm import (
-    About,
-    Sent,
-    World,
+from combee.swarm import World, join, publish
+from combee.swarm.knowledge import (
     close_issue,
-    get_mail,
+    credit,
     issues,
-    join,
     note,
-    open_asks,
     open_issue,
-    post,
-    publish,
     read,
     recall,
     search_notes,
-    send,
     take_issue,
     who_knows,
 )
-from combee.swarm.knowledge import credit
-from combee.swarm.mail import finish
+from combee.swarm.mail import About, Sent, finish, get_mail, open_asks, post, send
 
 
 def test_a_step_that_fails_leaves_nothing_and_an_inner_one_only_itself(world: World) -> None:

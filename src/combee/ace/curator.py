@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from combee.ace.prompts import CURATOR, SUMMARY, Prompts, Shown, fence, show_reflections
-from combee.ace.replies import CITED_SHARE, Input, Known, cited_numbers, read_operations, says
+from combee.ace.replies import CITED_SHARE, Input, Known, cited_numbers, read_operations
 from combee.kernel.journal import JSON, Scope, hash_json
 from combee.kernel.learn.codec import OperationsMethod, delta_to_json
 from combee.kernel.learn.roles import Reflection, Summary
@@ -24,6 +24,7 @@ from combee.kernel.playbook import (
     count_tokens,
     digest,
     merge,
+    says,
     tokens,
 )
 from combee.model import ChatModel
@@ -34,6 +35,7 @@ from combee.model.settings import CallOptions
 __all__ = ["AceCurator", "AceMethod"]
 
 _NO_BUDGET = "Keep entries short."
+_WINDOW = 0.9  # share of a model's window that a call may fill
 _REASONING = 256  # tokens that the short "reasoning" of a reply may take
 _OPERATION = 24  # tokens of an operation besides its text: names of the fields, type, section, sources
 
@@ -132,6 +134,24 @@ class AceMethod(OperationsMethod):
     def output(self, item: Reflection) -> int:
         """Return the tokens that the item takes in a reply in which each of its lessons is an operation."""
         return sum(_OPERATION + count_tokens(lesson) for lesson in item.lessons)
+
+    @property
+    def input_room(self) -> int | None:
+        """The tokens of reflections for which the model's window has room, or None where it is not known."""
+        window = self.options.context_tokens
+        return None if window is None else max(1, int(_WINDOW * window) - self._fixed - self.options.max_tokens)
+
+    def window_share(self, items: Sequence[Reflection]) -> float | None:
+        """Return the share of the model's window that a call over these reflections uses, or None."""
+        if self.options.context_tokens is None:
+            return None
+        reply = min(self.options.max_tokens, _REASONING + sum(map(self.output, items)))
+        return (self._fixed + sum(map(self.weight, items)) + reply) / self.options.context_tokens
+
+    @property
+    def _fixed(self) -> int:
+        """The tokens of a prompt without reflections."""
+        return self.curator.prompts.tokens["curator"] + self.curator.known(self.book).tokens
 
     async def leaf(self, items: Sequence[Reflection], node: str) -> Delta:
         """Ask the model what these reflections change in the playbook.

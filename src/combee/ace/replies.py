@@ -13,7 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 from combee.kernel.playbook import (
     Delta,
@@ -23,8 +23,10 @@ from combee.kernel.playbook import (
     distinct_terms,
     find_ids,
     merge,
-    normalize,
     parse_operations,
+    says,
+    split_terms,
+    tokens,
 )
 from combee.model.answer_text import why_unusable
 from combee.model.asking import as_text
@@ -37,9 +39,7 @@ __all__ = [
     "ReadOperations",
     "cited_ids",
     "cited_numbers",
-    "hard_terms",
     "read_operations",
-    "says",
     "votes_of",
 ]
 
@@ -47,30 +47,6 @@ CITED_SHARE = 0.5
 """Share of a lesson's words that must stand in a text that cites its reflection."""
 FOUND_SHARE = 0.8
 """Share of the words where nothing cites it: in an old entry, or for an operation that names no source."""
-
-
-@lru_cache(maxsize=65536)
-def _split(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    terms = distinct_terms(text) - {"not"}
-    words = frozenset(term for term in terms if term.isalpha() and term == term.lower())
-    return terms - words, words
-
-
-def hard_terms(text: str) -> frozenset[str]:
-    """Return the terms that must be kept letter by letter."""
-    return _split(text)[0]
-
-
-def says(text: str, lesson: str, share: float) -> bool:
-    """Return whether `text` says `lesson`: all of its hard terms, and this share of its words."""
-    if lesson == text:  # the usual case, and quick
-        return True
-    hard, words = _split(lesson)
-    if not hard and not words:
-        return normalize(lesson).casefold() in normalize(text).casefold()
-    if not hard <= _split(text)[0]:
-        return False
-    return len(words & _split(text)[1]) >= math.ceil(share * len(words) - 1e-9)
 
 
 class Known:
@@ -84,6 +60,11 @@ class Known:
             for term in distinct_terms(text):
                 self._holding[term].append(place)
 
+    @cached_property
+    def tokens(self) -> int:
+        """Tokens of the playbook."""
+        return tokens(self.book)
+
     @property
     def holds_any(self) -> bool:
         """Whether there is an entry at all."""
@@ -93,7 +74,7 @@ class Known:
         """Return whether an entry says the lesson."""
         if not self._texts:
             return False
-        hard, words = _split(lesson)
+        hard, words = split_terms(lesson)
         if not hard and not words:
             return False
         return any(says(self._texts[place], lesson, FOUND_SHARE) for place in self._candidates(hard, words))

@@ -18,7 +18,7 @@ from combee.kernel.journal import Scope
 from combee.kernel.learn.roles import Reflection, Rollout, Score, Task
 from combee.kernel.playbook import Playbook, find_ids
 from combee.model import ChatModel
-from combee.model.answer_text import why_unusable
+from combee.model.answer_text import why_refused, why_unusable
 from combee.model.asking import as_text, ask, ask_and_keep
 from combee.model.settings import CallOptions
 from combee.redaction import Outcome, Step, Trace, clean, redact
@@ -57,6 +57,7 @@ class AceGenerator:
             schema=GENERATOR,
             required=("final_answer",),
             options=self._options,
+            why=why_refused,  # an answer may be the name of an error
         )
         return Rollout(
             task=task.id,

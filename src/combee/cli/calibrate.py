@@ -17,21 +17,13 @@ import click
 
 from combee.errors import UsageError
 from combee.files import place_for
-from combee.kernel.aggregate import (
-    SIZES,
-    Calibration,
-    CalibrationPrice,
-    CallCost,
-    Retention,
-    calibrate,
-    calibration_price,
-    expected,
-)
+from combee.kernel.aggregate import CallCost, Retention, expected
 from combee.kernel.aggregate import plan as make_plan
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.playbook import Playbook, count_tokens
 from combee.kernel.runner import LocalRunner, run_sync
-from combee.run.calibrated import model_of
+from combee.run.calibrate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
+from combee.run.calibrated import CALIBRATIONS, keep_calibration, known_calibrations, model_of, planted
 from combee.run.estimates import refuse_beyond
 from combee.run.options import over_options
 from combee.run.settings import Settings, read_settings
@@ -39,7 +31,6 @@ from combee.run.spec import make_agent
 from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import kept_until_the_end
 from combee.run.words import counted, typed
-from combee.tasks.calibration import CALIBRATIONS, keep_calibration, known_calibrations, planted
 from combee.terminal.options import (
     NumberType,
     PathType,

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import click
 
 from combee.model.settings import ROLES
-from combee.run.settings import Settings, SettingsTable, read_settings
+from combee.run.settings import Settings, read_settings
+from combee.run.settings_tables import SettingsTable
 from combee.terminal.options import config_option, print_json
 
 __all__ = ["command"]

@@ -16,10 +16,10 @@ from combee.cli.versions import RESERVED
 from combee.errors import UsageError
 from combee.kernel.journal import Journal
 from combee.kernel.learn.collect import reflection_name
-from combee.kernel.learn.history import Origin, Why, read_history
 from combee.kernel.learn.trace import Step, Trace
 from combee.kernel.playbook import check_place, digest, save, to_json
 from combee.run.folders import find_run
+from combee.run.history import Origin, Why, read_history
 from combee.run.methods import method_of
 from combee.run.settings import Settings
 from combee.run.spec import SPEC_KEY

@@ -22,7 +22,7 @@ from combee.kernel.journal import JSON, MemoryScope, Scope, hash_json
 from combee.kernel.learn.roles import Rollout, Score, Scorer, Task
 from combee.kernel.runner import LocalRunner
 from combee.model import ChatModel, Message, Request
-from combee.model.answer_text import strip_thinking, why_unusable
+from combee.model.answer_text import strip_thinking, why_refused
 from combee.model.asking import model_print
 
 __all__ = ["CandidateAgent", "PromptAgent", "TaskAdapter", "Trajectory", "read_answer"]
@@ -286,7 +286,7 @@ class PromptAgent:
         )
         said = strip_thinking((await self.model.complete(request)).text).strip()
         answer = read_answer(said)
-        bad = why_unusable(answer)
+        bad = why_refused(answer)
         if bad is not None:
             raise bad
         return Rollout(task.id, answer, reasoning=said)

@@ -46,7 +46,7 @@ from combee.kernel.learn import (
 from combee.kernel.learn.judge import guard_event, paired
 from combee.kernel.playbook import Delta, Playbook, from_text, to_text, tokens
 from combee.run.estimates import Forecast, check_smallest_step, work_on
-from combee.run.methods import Display, Method, Say, introduce, is_new, prepare_tasks
+from combee.run.methods import LearningMethod, RunDisplay, Say, introduce, is_new, prepare_tasks
 from combee.run.settings import Settings
 from combee.run.spec import Prepared, load_tasks
 from combee.run.words import counted
@@ -65,7 +65,7 @@ class GepaRun:
     """
 
     journal: Journal
-    display: Display
+    display: RunDisplay
     recorder: GepaRecorder
     reflection: CombeeReflection
     judge: Judge
@@ -236,7 +236,7 @@ class _RoleAgent:
         return await self.prepared.agent.generator.generate(task, self._books[text], scope)
 
 
-class LearnByGepa(Method):
+class LearnByGepa(LearningMethod):
     """gepa's search over playbooks, in place of the kernel's loop."""
 
     least_items = 2
@@ -266,7 +266,7 @@ class LearnByGepa(Method):
             introduce(prepared, say)
         return prepared
 
-    def learn(self, prepared: Prepared, start: Playbook | None, journal: Journal, display: Display) -> LearnResult:
+    def learn(self, prepared: Prepared, start: Playbook | None, journal: Journal, display: RunDisplay) -> LearnResult:
         """Search for a playbook from the training tasks, judged on the validation tasks (without any: on the former).
 
         Raises:
@@ -276,7 +276,7 @@ class LearnByGepa(Method):
         return _learn_by_gepa(prepared, start, journal, display)
 
 
-def _learn_by_gepa(prepared: Prepared, start: Playbook | None, journal: Journal, display: Display) -> LearnResult:
+def _learn_by_gepa(prepared: Prepared, start: Playbook | None, journal: Journal, display: RunDisplay) -> LearnResult:
     options = _options(prepared)
     config, models = prepared.config, prepared.agent.models
     if models is None:

@@ -195,37 +195,30 @@ async def _stop(tasks: list[asyncio.Task[None]]) -> None:
 _GARBAGE = 50_000
 
 
-class _Collections:
-    """Makes collections rare while any loop of ours runs; what was set before is set again after the last one."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._running = 0
-        self._before = (0, 0, 0)
-
-    @contextmanager
-    def rare(self) -> Iterator[None]:
-        with self._lock:
-            self._running += 1
-            if self._running == 1:
-                self._before = gc.get_threshold()
-                first, *others = self._before
-                gc.set_threshold(max(first, _GARBAGE) if first else 0, *others)  # 0: the caller wants none at all
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._running -= 1
-                if self._running == 0:
-                    gc.set_threshold(*self._before)
+_lock = threading.Lock()
+_thresholds: list[tuple[int, int, int]] = []  # what was set when each loop of ours began
 
 
-_COLLECTIONS = _Collections()
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Make collections rare while any loop of ours runs; what was set before is set again after the last one."""
+    with _lock:
+        _thresholds.append(gc.get_threshold())
+        first, *others = _thresholds[0]
+        gc.set_threshold(max(first, _GARBAGE) if first else 0, *others)  # 0: the caller wants none at all
+    try:
+        yield
+    finally:
+        with _lock:
+            before = _thresholds[0]
+            _thresholds.pop()
+            if not _thresholds:
+                gc.set_threshold(*before)
 
 
 @contextmanager
 def _sync_runner() -> Iterator[asyncio.Runner]:
-    with _COLLECTIONS.rare(), asyncio.Runner() as runner:
+    with _rare_collections(), asyncio.Runner() as runner:
         yield runner
 
 

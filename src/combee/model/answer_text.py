@@ -12,7 +12,7 @@ from typing import Any
 
 from combee.errors import CallError, CallErrorKind
 
-__all__ = ["is_error_text", "is_refusal", "strip_thinking", "why_unusable"]
+__all__ = ["is_error_text", "is_refusal", "strip_thinking", "why_refused", "why_unusable"]
 
 _NAME = r"(?:\w+[:_])?(?:think(?:ing)?|thoughts?|reasoning|scratchpad|inner_monologue|cot)"
 _TAG = (
@@ -83,16 +83,23 @@ _STATUS = (
     r"(?:\w+ Error|Too Many Requests|Service (?:Temporarily )?Unavailable|Bad Gateway|Gateway Time-?out|Overloaded|"
     r"Unauthorized|Forbidden|Payment Required)"
 )
-_ERRORS = re.compile(
+_SURE_ERRORS = re.compile(
     r"\s*(?:"
     + "|".join((
         r"API Error: \d{3}\b",
         r"upstream connect error or disconnect",
         r"\[?(?:(?:HTTP|API|Server|Request|Upstream|Provider|Stream) )?Error\]?:? ?(?:code|status):? [45]\d\d\b",
-        rf"(?:HTTP(?:/\d(?:\.\d)?)? )?(?:Error:? )?[45]\d\d:? {_STATUS}\b",
-        r"(?:litellm|openai|anthropic|groq|httpx|requests|aiohttp|google)\.[\w.]*(?:Error|Exception|Timeout)\b",
-        r"(?:\w+\.)*(?:RateLimit|API\w*|InternalServer|ServiceUnavailable|BadRequest|Authentication)Error\b",
+        r"(?:litellm|openai|anthropic|groq|httpx|requests|aiohttp|google)\.[\w.]*(?:Error|Exception|Timeout): ",
+        r"(?:\w+\.)*(?:RateLimit|API\w*|InternalServer|ServiceUnavailable|BadRequest|Authentication)Error: ",
         r"Request failed with status(?: code)? \d{3}",
+    ))
+    + ")",
+    re.IGNORECASE,
+)  # fmt: skip
+_LIKELY_ERRORS = re.compile(
+    r"\s*(?:"
+    + "|".join((
+        rf"(?:HTTP(?:/\d(?:\.\d)?)? )?(?:Error:? )?[45]\d\d:? {_STATUS}\b",
         r"(?:Internal Server Error|Bad Gateway|Service (?:Temporarily )?Unavailable|Gateway Time-?out)\.?\s*\Z",
         r"Too Many Requests\.?\s*\Z",
         r"(?:The )?(?:model|server|engine|service) is (?:\w+ly )?(?:overloaded|at capacity|unavailable)",
@@ -107,11 +114,15 @@ _LONGEST = 600  # characters of an error or a refusal that is a whole text
 _ERROR_KEYS = {"error", "code", "type", "message", "status", "param", "request_id", "detail", "object", "user_id"}
 
 
-def is_error_text(text: str) -> bool:
-    """Whether a whole text is an error of a proxy or a provider, served as if the model had said it."""
+def is_error_text(text: str, *, generated: bool = False) -> bool:
+    """Whether a whole text is an error of a proxy or a provider, served as if the model had said it.
+
+    Where the endpoint counts tokens that were `generated`, a text that may be the right answer to a question about
+    errors ("429 Too Many Requests") is one.
+    """
     if len(text) >= _LONGEST:
         return False
-    if _ERRORS.match(text):
+    if _SURE_ERRORS.match(text) or (not generated and _LIKELY_ERRORS.match(text)):
         return True
     if not text.lstrip().startswith("{") or '"error"' not in text:
         return False
@@ -173,12 +184,16 @@ def is_refusal(text: str) -> bool:
     return 0 < len(said) < _LONGEST and _REFUSALS.match(said) is not None
 
 
+def why_refused(text: str) -> CallError | None:
+    """Return the error of an answer that is a refusal; None where it is an answer."""
+    if not is_refusal(text):
+        return None
+    return CallError(f"the model refused: {' '.join(text.split())[:160]!r}", kind=CallErrorKind.CONTENT_FILTER)
+
+
 def why_unusable(text: str) -> CallError | None:
-    """Return the error of a text that is meant as an answer, a lesson or an instruction and is none; else None."""
+    """Return the error of a text that is meant as a lesson or an instruction and is a refusal or an error."""
     if is_error_text(text):
         said = " ".join(text.split())[:160]
-        return CallError(f"an error stands where the answer should: {said!r}", kind=CallErrorKind.ERROR_IN_BODY)
-    if is_refusal(text):
-        said = " ".join(text.split())[:160]
-        return CallError(f"the model refused: {said!r}", kind=CallErrorKind.CONTENT_FILTER)
-    return None
+        return CallError(f"an error stands where the text should: {said!r}", kind=CallErrorKind.ERROR_IN_BODY)
+    return why_refused(text)

@@ -7,7 +7,7 @@ kept, so that a kill during the re-ask loses nothing, and no reply is stored twi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from combee.errors import CallError
@@ -98,8 +98,11 @@ async def ask(
     schema: Mapping[str, Any],
     required: Sequence[str],
     options: CallOptions,
+    why: Callable[[str], CallError | None] = why_unusable,
 ) -> dict[str, Any]:
     """Return the object of the reply; what the schema asks for beyond `required` may be missing.
+
+    `why` says why a required text cannot be used.
 
     Raises:
         CallError: The call failed after its retries, two replies held no such object (kind SCHEMA), or a refusal or an
@@ -107,7 +110,7 @@ async def ask(
     """
 
     def judge(value: dict[str, Any]) -> CallError | None:
-        return next((bad for bad in (why_unusable(as_text(value.get(key))) for key in required) if bad), None)
+        return next((bad for bad in (why(as_text(value.get(key))) for key in required) if bad), None)
 
     request = Request(
         messages=messages,

@@ -76,6 +76,7 @@ class OpenAIModel:
         self._extra = dict(extra or {})
         self._can = capabilities or Capabilities()
         self._worked = self._cut_said = False
+        self._full: Capabilities | None = None  # what was given up on trial, since a refusal named nothing
         self._unfit = 0
         if price is None:
             self.price = find_price(model, self.endpoint.base_url)
@@ -166,6 +167,9 @@ class OpenAIModel:
     def _note_success(self, request: Request, reply: Response) -> None:
         """Remember that the form works, and look whether the endpoint read all that was sent."""
         self._worked = True
+        if self._full is not None:
+            full, self._full = self._full, None
+            self._say(full)
         if request.schema is not None:
             self._unfit = 0
         if self._can.usage is None:
@@ -188,8 +192,8 @@ class OpenAIModel:
             return self.endpoint.without_key(fault.status)
         fault = replace(fault, message=self.endpoint.scrub(fault.message))
         left = adapt(request, can, fault, sent)
-        if left is None and fault.status in {400, 422} and fault.kind is CallErrorKind.BAD_REQUEST and not self._worked:
-            left = None if plain(can) == can else plain(can)  # it does not say what it does not like
+        if left is None and fault.kind is CallErrorKind.BAD_REQUEST and not self._worked:
+            return self._try_plain(fault, can)
         if left is not None:
             self._narrow(left)
             return replace(fault, adapt=True, fatal=False)
@@ -201,8 +205,22 @@ class OpenAIModel:
                 self._narrow(next_form(can))
         return fault if instead is None else replace(fault, instead=instead)
 
+    def _try_plain(self, fault: Fault, can: Capabilities) -> Fault:
+        """Send the plainest request after a refusal that names nothing; refused too, it was not the form."""
+        if fault.status not in {400, 422} or can == plain(can):
+            if self._full is not None:
+                self._can, self._full = self._full, None
+            return fault
+        if self._full is None:
+            self._full = self._can
+        self._can = self._can.narrowed(plain(can))
+        return replace(fault, adapt=True)
+
     def _narrow(self, left: Capabilities) -> None:
         old, self._can = self._can, self._can.narrowed(left)
+        self._say(old)
+
+    def _say(self, old: Capabilities) -> None:
         said = what_changed(old, self._can)
         if said:
             _LOG.warning("%s at %s does not take %s.", self._model, self.endpoint.base_url, said)

@@ -81,7 +81,9 @@ def read_reply(body: bytes, model: str) -> Response | Fault:
     finish = _finish_of(ended)
     counted = data.get("usage")
     nothing = isinstance(counted, dict) and counted.get("completion_tokens") == 0
-    if is_error_text(text) or (nothing and text and len(text) < 600 and _LIKE_ERROR.search(text)):
+    if is_error_text(text, generated=usage is not None and usage.completion > 0) or (
+        nothing and text and len(text) < 600 and _LIKE_ERROR.search(text)
+    ):
         return Fault(CallErrorKind.ERROR_IN_BODY, f"the reply is an error message: {shorten(text)}", usage=usage)
     if finish is None:
         said = f"the endpoint ended the reply with {shorten(str(ended), 60)!r}, so it is not whole"

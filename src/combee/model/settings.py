@@ -13,10 +13,11 @@ from combee.model.local import FREE, is_local
 from combee.model.prices import Price, find_price
 from combee.redaction import find_secrets
 
-__all__ = ["LIMITS", "LOCAL_OUTPUT", "ROLES", "CallOptions", "ModelSettings", "refuse_secret"]
+__all__ = ["LIMITS", "LOCAL_CONTEXT", "LOCAL_OUTPUT", "ROLES", "CallOptions", "ModelSettings", "refuse_secret"]
 
 ROLES = ("generator", "reflector", "curator")
 LIMITS = ("max_cost", "max_calls", "max_tokens", "max_minutes")
+LOCAL_CONTEXT = 4096  # tokens of the window that a local model is opened with
 LOCAL_OUTPUT = 512  # tokens of a reply where nothing is set: a small model rarely ends by itself, and is slow here
 
 
@@ -30,6 +31,8 @@ class CallOptions:
 
     max_tokens: int = 4096
     """Tokens that one reply may take."""
+    context_tokens: int | None = None
+    """Tokens of the model's window, where that is known."""
     temperature: float = 0.0
     seed: int | None = None
     """Sent to endpoints that take one."""
@@ -67,6 +70,8 @@ class ModelSettings:
     """Sampling temperature."""
     max_output_tokens: Count = 4096
     """Tokens that one reply may take; a local model's are 512 unless set."""
+    context_tokens: Count | None = None
+    """Tokens of its window: aggregating calls, replies included, stay below nine tenths. [not known; local: 4096]"""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further parameters of the request body."""
     price: Price | None = None
@@ -75,7 +80,8 @@ class ModelSettings:
     def __post_init__(self) -> None:
         if not self.name.strip():
             raise UsageError("No model is named.", hint="Give a name, as the endpoint knows the model.")
-        for key in ("max_in_flight", "requests_per_minute", "tokens_per_minute", "timeout", "max_output_tokens"):
+        limits = ("max_in_flight", "requests_per_minute", "tokens_per_minute", "timeout")
+        for key in (*limits, "max_output_tokens", "context_tokens"):
             value = getattr(self, key)
             if value is not None and not value > 0:
                 raise UsageError(f"{key} of a model is {value}.", hint="Give a number above zero.")
@@ -84,7 +90,12 @@ class ModelSettings:
 
     def options(self, seed: int | None) -> CallOptions:
         """Return how a role calls this model."""
-        return CallOptions(max_tokens=self.max_output_tokens, temperature=self.temperature, seed=seed)
+        return CallOptions(
+            max_tokens=self.max_output_tokens,
+            context_tokens=self.context_tokens,
+            temperature=self.temperature,
+            seed=seed,
+        )
 
     def known_price(self) -> Price | None:
         """Return the given price, else the list price, else None; a local model is free."""

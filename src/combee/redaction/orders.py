@@ -31,6 +31,13 @@ _ALIKE = str.maketrans(
     "аеорсухіѕјһԁԛԝвкмнтзАЕОРСУХІЅЈВКМНТαορντικεηΑΒΕΗΙΚΜΝΟΡΤΧ",
     "aeopcyxisjhdqwbkmht3AEOPCYXISJBKMHTaopvtikenABEHIKMNOPTX",
 )
+_UNSEEN = re.compile(
+    "[\u00ad\u0300-\u036f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
+)
+_OTHER_LETTERS = re.compile("[\u0370-\u03ff\u0400-\u052f]+")
+_DISGUISED = re.compile(
+    f"{_UNSEEN.pattern}|{_OTHER_LETTERS.pattern}|[\u1d00-\u1dbf\u2000-\u200a\u2100-\u214f\u2460-\u24ff\uff01-\uff5e\U0001d400-\U0001d7ff]"
+)
 _URL = r"(?:https?|ftps?|wss?|ssh|git|s3|gs)://|\bwww\."
 _LOCAL = re.compile(
     r"^(?:localhost|127\.|0\.0\.0\.0|::1|\[::1\]|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|[\w-]+(?::\d+)?(?:/|$))"
@@ -154,16 +161,12 @@ _REGISTRY = re.compile(
 
 def flattened(text: str) -> str:
     """Return a text as it is read: without invisible characters, letters of other scripts that look alike as Latin."""
-    if text.isascii():
+    if text.isascii() or not _DISGUISED.search(text):
         return text
-    text = "".join(
-        char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) not in {"Cf", "Mn"}
-    )
-    words = re.split(r"(\s+)", text)
-    return "".join(
-        word.translate(_ALIKE) if re.search(r"[a-zA-Z]", word) or re.search(r"[Ѐ-ӿͰ-Ͽ]", word) else word
-        for word in words
-    )
+    plain = unicodedata.normalize("NFKC", text)
+    if _UNSEEN.search(plain):
+        plain = "".join(char for char in plain if unicodedata.category(char) not in {"Cf", "Mn"})
+    return _OTHER_LETTERS.sub(lambda match: match[0].translate(_ALIKE), plain)
 
 
 def names_a_place(text: str) -> tuple[str, ...]:

@@ -1,14 +1,71 @@
-"""What a calibration kept in this folder says of a model: how many reflections one of its calls can take."""
+"""Planted facts for a calibration (`combee.run.calibrate`), and its results: kept by model, and used by runs.
+
+Results lie in `combee-calibration.json` in the project folder, beside `combee.toml`: they belong to the project's model
+and prompts, can be read and versioned, and nothing is hidden in a home folder.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from combee.errors import DataError
+from combee.files import read_regular, write_whole
 from combee.kernel.aggregate import ONE_CALL, UNUSED
-from combee.run.settings import Settings
-from combee.tasks.calibration import CALIBRATIONS, known_calibrations
+from combee.kernel.learn.roles import Reflection
 
-__all__ = ["model_of", "with_calibration"]
+if TYPE_CHECKING:
+    from combee.run.settings import Settings
+
+__all__ = ["CALIBRATIONS", "keep_calibration", "known_calibrations", "model_of", "planted", "with_calibration"]
+
+CALIBRATIONS = "combee-calibration.json"
+
+_SUBJECTS = ("invoice", "shipment", "refund", "ledger entry", "purchase order", "claim", "lease", "dividend")
+_FIELDS = ("account", "form", "desk", "register", "schedule", "queue", "folder", "statement")
+
+
+def planted(number: int) -> Reflection:
+    """Return a reflection with one fact that no other number has: two codes that a lesson must hold to be of use."""
+    noise = hashlib.blake2b(f"planted {number}".encode(), digest_size=8).hexdigest().upper()
+    subject, what = _SUBJECTS[number % 8], _FIELDS[number // 8 % 8]
+    code, target = f"{noise[:2]}-{number:05d}-{noise[2:4]}", f"{int(noise[4:9], 16) % 90_000 + 10_000}"
+    lesson = f"When a {subject} carries the code {code}, book it in {what} {target}."
+    text = f"The answer was wrong: the {subject} with the code {code} was booked elsewhere. {lesson}"
+    name = f"planted-{number:05d}"
+    return Reflection(id=name, trace=name, task=name, text=text, lessons=(lesson,), passed=False)
+
+
+def known_calibrations(folder: Path = Path()) -> dict[str, dict[str, Any]]:
+    """Return the stored results by model; none where there is no file. One that kept nothing has no `max_items`.
+
+    Raises:
+        DataError: The file is damaged.
+    """
+    path = folder / CALIBRATIONS
+    if not path.exists():
+        return {}
+    try:
+        values = json.loads(read_regular(path).decode("utf-8"))
+    except ValueError as error:
+        raise DataError(f"cannot be read: {error}", path=path, hint="Take it away and calibrate again.") from error
+    valid = isinstance(values, dict) and all(
+        isinstance(one, dict) and (isinstance(one.get("max_items", 1), int) and one.get("max_items", 1) > 0)
+        for one in values.values()
+    )
+    if not valid:
+        raise DataError("is not a file of calibrations", path=path, hint="Take it away and calibrate again.")
+    return dict(values)
+
+
+def keep_calibration(model: str, result: Mapping[str, Any], folder: Path = Path()) -> Path:
+    """Store the result for a model in place of an earlier one and return the file. Raises as `write_whole`."""
+    path = folder / CALIBRATIONS
+    text = json.dumps(known_calibrations(folder) | {model: dict(result)}, indent=2, sort_keys=True) + "\n"
+    return write_whole(path, text)
 
 
 def model_of(spec: Settings) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -14,12 +15,12 @@ from combee.kernel.playbook import Playbook, from_json, load, save, tokens
 from combee.run.findings import Findings, findings_of
 from combee.run.folders import JOURNAL, has_results
 from combee.run.mending import how_to_go_on
-from combee.run.methods import Display, method_of
+from combee.run.methods import RunDisplay, method_of
 from combee.run.spec import SPEC_KEY, Prepared
 from combee.run.spent import maybe_paid, spent
 from combee.run.words import typed
 
-__all__ = ["Finished", "Interrupted", "execute"]
+__all__ = ["Finished", "Interrupted", "aexecute", "execute"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +47,41 @@ class Interrupted(KeyboardInterrupt):
         """How it goes on."""
 
 
-def execute(prepared: Prepared, folder: Path, display: Display) -> Finished:
+def execute(prepared: Prepared, folder: Path, display: RunDisplay) -> Finished:
     """Learn in `folder`; the same call on a folder that holds a part of the run goes on with it.
 
     Raises:
         Interrupted: The user stopped it.
         RunError: It failed; its hint says how it goes on.
     """
+    with _opened(prepared, folder, display) as (journal, start):
+        result = method_of(prepared.spec).learn(prepared, start, journal, display)
+        return _finished(prepared, folder, journal, result)
+
+
+async def aexecute(prepared: Prepared, folder: Path, display: RunDisplay) -> Finished:
+    """Learn as `execute`, in the event loop that runs: the user's own functions are called in it."""
+    with _opened(prepared, folder, display) as (journal, start):
+        result = await method_of(prepared.spec).alearn(prepared, start, journal, display)
+        return _finished(prepared, folder, journal, result)
+
+
+@contextmanager
+def _opened(prepared: Prepared, folder: Path, display: RunDisplay) -> Iterator[tuple[Journal, Playbook | None]]:
+    """Open the run; yield its journal and the book that it begins with. A failure gets told how the run goes on."""
     named = _named_start(prepared, folder)
-    method, models = method_of(prepared.spec), prepared.agent.models
+    models = prepared.agent.models
     with Journal.open(folder) as journal:
         _same_data(journal, prepared)
         prepared.agent.attach(journal)
-        journal.set_meta(SPEC_KEY, prepared.spec.to_json())  # what was refused is not kept
-        start = _first_version(journal) or named
+        began_with = journal.meta(SPEC_KEY)
+        journal.set_meta(SPEC_KEY, prepared.spec.to_json())
         try:
-            result = method.learn(prepared, start, journal, display)
+            yield journal, _first_version(journal) or named
+        except UsageError:
+            if began_with is not None:  # what was refused is not kept
+                journal.set_meta(SPEC_KEY, began_with)
+            raise
         except KeyboardInterrupt as stop:
             hint = f"every answer is kept.{maybe_paid(models)} Go on with: {typed('resume', folder)}"
             raise Interrupted(_stopped(journal, folder, prepared), hint) from stop
@@ -71,8 +91,12 @@ def execute(prepared: Prepared, folder: Path, display: Display) -> Finished:
             error.hint = f"{error.hint}\n  {told}" if error.hint else told
             display.shorten(error)
             raise
-        _write_books(folder, result)
-        stats, findings = journal.stats(), findings_of(journal)
+
+
+def _finished(prepared: Prepared, folder: Path, journal: Journal, result: LearnResult) -> Finished:
+    save(result.best, folder / "playbook.json")
+    save(result.best, folder / "playbook.md")
+    stats, findings = journal.stats(), findings_of(journal)
     return Finished(folder, prepared, result, stats.reused, stats.bought, stats.bought_again, findings)
 
 
@@ -98,11 +122,6 @@ def _same_data(journal: Journal, prepared: Prepared) -> None:
         raise UsageError(
             "The tasks have changed since this run began.", hint="Put the old file back, or start a new run."
         )
-
-
-def _write_books(folder: Path, result: LearnResult) -> None:
-    save(result.best, folder / "playbook.json")
-    save(result.best, folder / "playbook.md")
 
 
 def _stopped(journal: Journal, folder: Path, prepared: Prepared) -> dict[str, JSON]:

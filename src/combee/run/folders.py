@@ -20,6 +20,7 @@ __all__ = [
     "check_traces",
     "find_run",
     "has_results",
+    "has_run",
     "new_run",
     "open_book",
     "refuse_device",
@@ -48,7 +49,7 @@ def new_run(name: str | None, out: Path | None, prefix: str) -> Path:
                 folder = RUNS / f"{stem}-{number}"
                 number += 1
     try:
-        taken = (folder / JOURNAL).exists() and _begun(folder)
+        taken = has_run(folder)
         is_file = folder.exists() and not folder.is_dir()
     except (OSError, ValueError) as error:  # no permission, too long, a NUL character
         raise _unusable(folder, error) from error
@@ -72,6 +73,11 @@ def _check_name(name: str) -> None:
             f"{name[:80]!r} cannot be the name of a run.",
             hint=f"It is one folder below runs/, up to {_LONGEST_NAME} bytes, no / or @; elsewhere: --out FOLDER.",
         )
+
+
+def has_run(folder: Path) -> bool:
+    """Say whether a run lies there that holds anything of worth."""
+    return (folder / JOURNAL).exists() and _begun(folder)
 
 
 def _begun(folder: Path) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from combee.errors import CallErrorKind, RunError, UsageError
 from combee.model.settings import ROLES
@@ -64,7 +65,7 @@ def how_to_go_on(error: RunError, spec: Settings, folder: Path, *, kept: bool) -
     url = spec.given().get("model", {}).get("base_url")
     if kind is CallErrorKind.AUTH:
         return f"Go on with: {plain} once the key is right; --api-key-env VARIABLE names another one.{anew}"
-    if kind is CallErrorKind.BAD_REQUEST and url is not None and not url.rstrip("/").endswith("/v1"):
+    if kind is CallErrorKind.BAD_REQUEST and url is not None and not urlsplit(url).path.strip("/"):
         return f"Go on with: {typed('resume', folder, '--base-url', url.rstrip('/') + '/v1')}{anew}"
     if kind in {CallErrorKind.BAD_REQUEST, CallErrorKind.CONNECTION, CallErrorKind.NOT_JSON}:
         return f"Go on with: {plain} once that is mended; --base-url URL names another place.{anew}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import ClassVar, Protocol, cast
@@ -22,8 +23,8 @@ from combee.run.spec import Prepared, connect, load_tasks
 
 __all__ = [
     "RECORDED",
-    "Display",
-    "Method",
+    "LearningMethod",
+    "RunDisplay",
     "Say",
     "forecast",
     "introduce",
@@ -42,7 +43,7 @@ RECORDED = "recorded"
 """The method for settings that name recorded runs (`tasks.traces`) in place of tasks."""
 
 
-class Display(Protocol):
+class RunDisplay(Protocol):
     """Shows a run while it is at work."""
 
     def observe(self, event: Event) -> None:
@@ -55,7 +56,7 @@ class Display(Protocol):
         """Leave the screen tidy."""
 
 
-class Method:
+class LearningMethod:
     """A way of learning. This one is the kernel's loop over tasks: answer, reflect, aggregate, curate.
 
     Others are subclasses that packages offer under the entry point group `combee.methods`; each is made without
@@ -108,7 +109,7 @@ class Method:
             introduce(prepared, say)
         return prepared
 
-    def learn(self, prepared: Prepared, start: Playbook | None, journal: Journal, display: Display) -> LearnResult:
+    def learn(self, prepared: Prepared, start: Playbook | None, journal: Journal, display: RunDisplay) -> LearnResult:
         """Learn; with a journal that holds a part of the run, go on with it.
 
         Args:
@@ -120,7 +121,15 @@ class Method:
         Raises:
             RunError: Nothing could be worked on, or going on is pointless; what was learned is kept.
         """
-        return run_loop(prepared, start, journal, display)
+        return run_sync(run_loop(prepared, start, journal, display))
+
+    async def alearn(
+        self, prepared: Prepared, start: Playbook | None, journal: Journal, display: RunDisplay
+    ) -> LearnResult:
+        """Learn in the event loop that runs; see `learn`. Where only that is a method's own, it runs in a thread."""
+        if type(self).learn is not LearningMethod.learn:
+            return await asyncio.to_thread(self.learn, prepared, start, journal, display)
+        return await run_loop(prepared, start, journal, display)
 
     def recorded(self, folder: Path, names: Collection[str]) -> Mapping[str, Trace]:
         """Return those of the named recorded runs that a run keeps in its folder; one on tasks keeps none."""
@@ -140,26 +149,22 @@ def prepare_tasks(spec: Settings) -> Prepared:
     return prepared
 
 
-def run_loop(prepared: Prepared, start: Playbook | None, journal: Journal, display: Display) -> LearnResult:
+async def run_loop(prepared: Prepared, start: Playbook | None, journal: Journal, display: RunDisplay) -> LearnResult:
     """Run the kernel's loop over what was prepared. Raises what `combee.kernel.learn.learn` raises."""
-
-    async def work() -> LearnResult:
-        try:
-            return await learn(
-                prepared.samples,
-                prepared.sample_map,
-                prepared.agent.curator,
-                config=prepared.config,
-                start=start,
-                validate=prepared.validate if prepared.tasks.val else None,
-                judge=prepared.judge,
-                journal=journal,
-                observe=display.observe,
-            )
-        finally:
-            await prepared.agent.aclose()
-
-    return run_sync(work())
+    try:
+        return await learn(
+            prepared.samples,
+            prepared.sample_map,
+            prepared.agent.curator,
+            config=prepared.config,
+            start=start,
+            validate=prepared.validate if prepared.tasks.val else None,
+            judge=prepared.judge,
+            journal=journal,
+            observe=display.observe,
+        )
+    finally:
+        await prepared.agent.aclose()
 
 
 def methods() -> list[str]:
@@ -167,7 +172,7 @@ def methods() -> list[str]:
     return ["ace", *(name for name in offered(METHODS) if name != RECORDED)]
 
 
-def method_of(spec: Settings) -> Method:
+def method_of(spec: Settings) -> LearningMethod:
     """Return the method that the settings name.
 
     Raises:
@@ -177,10 +182,10 @@ def method_of(spec: Settings) -> Method:
     offers = offered(METHODS)
     if name != "ace" and name not in offers:
         raise UsageError(f"There is no method {name!r}.", hint=did_you_mean(name, methods()))
-    return Method() if name == "ace" else cast("type[Method]", load(offers[name]))()
+    return LearningMethod() if name == "ace" else cast("type[LearningMethod]", load(offers[name]))()
 
 
-def _refuse_unused(spec: Settings, method: Method, say: Say) -> None:
+def _refuse_unused(spec: Settings, method: LearningMethod, say: Say) -> None:
     """Refuse a setting that was given for this run and does nothing in it; of one that a file holds, say so."""
     for key, why in method.unused(spec).items():
         place = tuple(key.split("."))
@@ -204,7 +209,7 @@ def forecast(spec: Settings, say: Say = lambda sentence: None) -> Forecast:
 
 
 def prepare(spec: Settings, folder: Path, say: Say = lambda sentence: None) -> Prepared:
-    """Load, check and connect all parts of a run, by its method. See `Method.prepare`.
+    """Load, check and connect all parts of a run, by its method. See `LearningMethod.prepare`.
 
     A new run takes `max_items` from the calibration in this folder, unless it was given.
 

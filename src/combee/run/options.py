@@ -82,6 +82,6 @@ def price_advice(name: str) -> str:
     """Say how the price of a model is given."""
     line = f'"{name}" = {{ input = 0.27, output = 1.10 }}'
     return (
-        "Give it in dollars per million tokens: --price 0.27/1.10, or in combee.toml below [prices]: "
-        f"{line}; 0/0 for a model that costs nothing."
+        'Give it in dollars per million tokens: --price 0.27/1.10 (in Python price="0.27/1.10"), or in combee.toml '
+        f"below [prices]: {line}; 0/0 for a model that costs nothing."
     )

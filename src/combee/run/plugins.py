@@ -16,7 +16,7 @@ COMMANDS = "combee.commands"
 """Commands below `combee`: a `click.Command`. Its line in `combee --help` is the first line of its module."""
 
 METHODS = "combee.methods"
-"""Ways of learning: a subclass of `combee.run.methods.Method`, made without arguments."""
+"""Ways of learning: a subclass of `combee.run.methods.LearningMethod`, made without arguments."""
 
 READERS = "combee.readers"
 """Readers of a format of traces: a class or object with the members of `combee.kernel.learn.trace.Reader`."""

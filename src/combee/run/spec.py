@@ -27,6 +27,7 @@ from combee.kernel.learn import (
     Reflector,
     Sample,
     SampleMap,
+    Scorer,
     Task,
     evaluate,
 )
@@ -34,10 +35,13 @@ from combee.kernel.playbook import Playbook
 from combee.kernel.runner import LocalRunner
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.redaction import find_secrets
+from combee.run.functions import FunctionAgent
 from combee.run.notify import notify
 from combee.run.options import refuse_unknown_prices
-from combee.run.settings import Settings, TaskFileTable
+from combee.run.settings import Settings
+from combee.run.settings_tables import TaskFileTable
 from combee.tasks import NAMES, Fields, TaskSet, load
+from combee.tasks.scorers import PythonScorer, import_function
 
 if TYPE_CHECKING:
     from combee.model import Models
@@ -105,13 +109,21 @@ def load_tasks(spec: Settings, *, whole: bool = False) -> TaskSet:
         raise UsageError(
             "This run learned from traces: there are no tasks to score.", hint="Name tasks: a file, or finer."
         )
-    return load_file(spec.tasks, spec.tasks.source or "tags", data_dir=spec.tasks.data_dir, whole=whole)
+    return load_file(
+        spec.tasks, spec.tasks.source or "tags", data_dir=spec.tasks.data_dir, whole=whole, scorer=_scorer(spec)
+    )
 
 
 def load_file(
-    table: TaskFileTable, source: str, *, data_dir: str | None = None, seed: int | None = None, whole: bool = False
+    table: TaskFileTable,
+    source: str,
+    *,
+    data_dir: str | None = None,
+    seed: int | None = None,
+    whole: bool = False,
+    scorer: Scorer | None = None,
 ) -> TaskSet:
-    """Load tasks as a table [tasks] says; `source` and, where given, `seed` in place of its own."""
+    """Load tasks as a table [tasks] says; `source` and, where given, `seed` and `scorer` in place of its own."""
     sizes = (table.train, table.val, table.test)
     fields = Fields(table.question, table.answer, table.id)
     return load(
@@ -121,8 +133,14 @@ def load_file(
         fractions=(0, 0, 1) if whole else (0.6, 0.2, 0.2),
         seed=table.seed if seed is None else seed,
         fields=None if fields == Fields() else fields,
-        scorer=table.scorer,
+        scorer=scorer or table.scorer,
     )
+
+
+def _scorer(spec: Settings) -> Scorer | None:
+    """Return the scorer that a program gave as a function."""
+    function = spec.function(spec.tasks.scorer)
+    return None if function is None else PythonScorer(str(spec.tasks.scorer), function)
 
 
 def tasks_to_score(spec: Settings, split: str | None = None, *, seen: str | None = None) -> tuple[TaskSet, str]:
@@ -149,6 +167,11 @@ def tasks_to_score(spec: Settings, split: str | None = None, *, seen: str | None
 def connect(spec: Settings, tasks: TaskSet) -> Prepared:
     """Return the parts of a run over tasks that are loaded. Raises `UsageError` for what cannot be used."""
     config, agent = spec.learn_config(), make_agent(spec)
+    if agent.name == "lexical" and spec.agent.function is not None and not tasks.labelled:
+        raise UsageError(
+            f"Nobody can reflect on the answers of {spec.agent.function}: the embedded agent only knows labels.",
+            hint="Name a model that reflects; the function goes on answering.",
+        )
     sample_map = LiveTasks(agent.generator, agent.reflector, tasks.scorer, config.view_tokens)
     judge = judge_of(spec, config, held_out(tasks))
     return Prepared(spec, tasks, agent, config, sample_map, judge, tasks.train, tasks.digest())
@@ -205,16 +228,24 @@ class Agent:
         """Close all connections; to be called in the event loop that used them."""
         if self.models is not None:
             await self.models.aclose()
+        if isinstance(self.generator, FunctionAgent):
+            self.generator.close()
 
 
 def make_agent(spec: Settings) -> Agent:
-    """Make the agent that the settings name; without a word on it the embedded one.
+    """Make the agent that the settings name; without a word on it the embedded one. A function of the user's answers.
 
     Raises:
         UsageError: A setting of it cannot be used, or a budget in money meets a model without a price.
     """
-    if spec.calls_models:
-        return _ace(spec)
+    agent, name = _ace(spec) if spec.calls_models else _lexical(spec), spec.agent.function
+    if name is None:
+        return agent
+    function = spec.function(name) or import_function(name, "agent")
+    return dataclasses.replace(agent, generator=FunctionAgent(name, function, spec.learn_config().concurrency))
+
+
+def _lexical(spec: Settings) -> Agent:
     seed = spec.learn_config().seed
     curator = LexicalCurator(forget=spec.agent.forget, output_limit=spec.agent.output_limit, seed=seed)
     return Agent("lexical", LexicalGenerator(), LexicalReflector(), curator)

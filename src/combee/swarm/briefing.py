@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from combee.kernel.journal import canonical_json, hash_json
 from combee.kernel.playbook import Bullet, Playbook, find_ids, from_json, to_json, view
+from combee.redaction.orders import KINDS, orders
 from combee.swarm.context import Entry, whole_lines
 from combee.swarm.knowledge import issues
 from combee.swarm.mail import Mail, open_asks, unanswered
@@ -26,6 +28,7 @@ __all__ = [
     "briefing",
     "cited",
     "delivered",
+    "held_back",
     "indented",
     "kept_lessons",
     "lessons_entry",
@@ -59,10 +62,13 @@ class Lessons:
     targeted: bool = True
 
     def view(self, role: str, question: str) -> Playbook:
-        """Return the part for an agent of a role that is asked a question."""
+        """Return the part for an agent of a role that is asked a question; nothing that is held back is in it."""
+        held = {bullet.id for bullet, _ in held_back(self.book)}
+        bullets = tuple(bullet for bullet in self.book if bullet.id not in held)
+        book = replace(self.book, bullets=bullets) if held else self.book
         if self.tokens is None:
-            return self.book
-        return view(self.book, f"{role} {question}" if self.targeted else "", self.tokens)
+            return book
+        return view(book, f"{role} {question}" if self.targeted else "", self.tokens)
 
     def keep(self, world: World) -> str:
         """Keep these lessons in a world; returns the name under which `kept_lessons` gives them back."""
@@ -71,6 +77,19 @@ class Lessons:
         with world.step():
             world.run("INSERT OR IGNORE INTO lessons VALUES (?, ?)", name, data)
         return name
+
+
+_NEVER = {"send", "secrets", "override", "destroy", "fetch_and_run"}
+
+
+@lru_cache(maxsize=10_000)
+def _ordered(text: str) -> tuple[str, ...]:
+    return tuple(KINDS[kind] for kind in orders(text) if kind in _NEVER)
+
+
+def held_back(book: Playbook) -> list[tuple[Bullet, tuple[str, ...]]]:
+    """Return the lessons that no agent is shown, and why: they order what no lesson may, wherever they came from."""
+    return [(bullet, why) for bullet in book if (why := _ordered(bullet.text))]
 
 
 def kept_lessons(world: World, name: str) -> Lessons | None:

@@ -11,11 +11,13 @@ import click
 
 from combee.errors import UsageError
 from combee.run.words import counted, typed
-from combee.swarm import AgentRow, World, edges, open_asks, totals, traces
-from combee.swarm.commands_run import ask_command, json_option, run_command
+from combee.swarm import World, edges, totals, traces
+from combee.swarm.commands_run import ask_command, json_option, retry_command, revive_command, run_command
 from combee.swarm.config import populate, read_swarm_file
 from combee.swarm.context import load
-from combee.swarm.opening import how_to_start, looking_at, starting, world_option
+from combee.swarm.mail import open_asks
+from combee.swarm.opening import how_to_start, looking_at, starting, world_options
+from combee.swarm.world import AgentRow
 from combee.terminal.options import PathType, budget_options, model_options
 
 __all__ = ["command"]
@@ -80,7 +82,7 @@ def schema_command() -> None:
 
 
 @command.command("status", short_help="Show agents, windows, open questions and totals.")
-@world_option
+@world_options
 @json_option
 def status_command(world: Path | None, as_json: bool) -> None:
     """Show the agents, their windows, what is open, and what it took."""
@@ -109,7 +111,7 @@ def _row(world: World, agent: AgentRow) -> dict[str, Any]:
 
 
 @command.command("log")
-@world_option
+@world_options
 @click.option("--last", type=click.IntRange(1), default=50, show_default=True, help="Messages to show.")
 @_lines_option
 def log_command(world: Path | None, last: int, as_json: bool) -> None:
@@ -127,13 +129,13 @@ def log_command(world: Path | None, last: int, as_json: bool) -> None:
 
 
 @command.command("graph")
-@world_option
+@world_options
 @click.option("--out", type=PathType(), default="swarm.svg", show_default=True, help="File to write.")
 @click.option("--most", type=click.IntRange(2), default=40, show_default=True, help="Agents drawn; the busiest.")
 @json_option
 def graph_command(world: Path | None, out: Path, most: int, as_json: bool) -> None:
     """Draw who talked to whom, with the tokens on the edges."""
-    from combee.swarm.graph import graph
+    from combee.report.network import network
 
     with looking_at(world) as opened:
         found, names = edges(opened), [agent.name for agent in opened.agents() if agent.mode != "outside"]
@@ -142,7 +144,8 @@ def graph_command(world: Path | None, out: Path, most: int, as_json: bool) -> No
         ask = typed("swarm", "ask", names[0], "What do you know?", "--world", place) if names else ""
         hint = f"Ask someone: `{ask}`." if ask else how_to_start()
         raise UsageError("nobody has talked to anybody yet", hint=hint)
-    graph(found, most=most).save(out)
+    drawn = [(one.sender, one.recipient, one.prompt + one.completion + one.carried) for one in found]
+    network(drawn, most=most).save(out)
     if as_json:
         click.echo(json.dumps({"svg": str(out), "edges": [asdict(edge) for edge in found]}, ensure_ascii=False))
     else:
@@ -150,7 +153,7 @@ def graph_command(world: Path | None, out: Path, most: int, as_json: bool) -> No
 
 
 @command.command("traces")
-@world_option
+@world_options
 @click.option("--out", type=PathType(), default="traces.jsonl", show_default=True, help="File to write.")
 @json_option
 def traces_command(world: Path | None, out: Path, as_json: bool) -> None:
@@ -176,5 +179,5 @@ def measure_command(words: tuple[str, ...]) -> None:
     )
 
 
-for _each in (run_command, ask_command):
+for _each in (run_command, ask_command, revive_command, retry_command):
     command.add_command(_each)

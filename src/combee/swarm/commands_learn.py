@@ -26,7 +26,7 @@ from combee.kernel.learn import (
     Validated,
     learn,
 )
-from combee.kernel.playbook import Playbook, from_json, save, tokens
+from combee.kernel.playbook import Bullet, Playbook, from_json, save, tokens
 from combee.kernel.runner import run_sync
 from combee.report import write_report
 from combee.run.options import option_of, over_options
@@ -34,7 +34,7 @@ from combee.run.settings import read_settings
 from combee.run.spec import Agent, held_out, judge_of, load_file, make_agent
 from combee.run.words import typed
 from combee.swarm import Swarm
-from combee.swarm.briefing import Lessons
+from combee.swarm.briefing import Lessons, held_back
 from combee.swarm.config import SwarmFile
 from combee.swarm.learning import HeldOutTasks, SwarmGenerator, SwarmTasks, addressed
 from combee.swarm.opening import shown
@@ -292,6 +292,7 @@ def print_learned(learned: SwarmLearned, *, as_json: bool) -> None:
             "calls": {"bought": learned.bought, "reused": learned.reused},
             "controls": [asdict(one) for one in learned.controls],
             "full": list(learned.full),
+            "held_back": [_held(bullet, why) for bullet, why in held_back(learned.result.last)],
         }
         click.echo(json.dumps(data, ensure_ascii=False))
         return
@@ -314,10 +315,17 @@ def print_learned(learned: SwarmLearned, *, as_json: bool) -> None:
         click.echo(
             f"full       {', '.join(learned.full)}: their windows hold no more; larger ones, or fewer view_tokens"
         )
+    for bullet, why in held_back(learned.result.last):
+        click.echo(f"held back  {_held(bullet, why)}")
     click.echo(f"work       {learned.bought} results made, {learned.reused} taken from the journal")
     click.echo(f"playbook   {shown(learned.folder / 'playbook.md')}")
     if learned.result.last:
         click.echo(f"next       {typed('show', shown(learned.folder))}")
+
+
+def _held(bullet: Bullet, why: Sequence[str]) -> str:
+    """Return a lesson that no agent is shown, and why."""
+    return f"[{bullet.id}] {', '.join(why)}: {' '.join(bullet.text.split())[:200]}"
 
 
 def _rounds(learned: SwarmLearned) -> Iterator[dict[str, Any]]:

@@ -12,13 +12,15 @@ import click
 from combee.errors import BudgetError, LockedError, UsageError, did_you_mean
 from combee.kernel.runner import run_sync
 from combee.run.words import counted, typed
-from combee.swarm import USER, Mail, Swarm, World, totals
+from combee.swarm import USER, Swarm, World, totals
 from combee.swarm.config import SwarmFile, build, populate, put_task, read_swarm_file
 from combee.swarm.knowledge import subjects
+from combee.swarm.mail import Mail
 from combee.swarm.opening import described_by, running, shown, starting, the_world, world_option
+from combee.swarm.state import retry, revive
 from combee.terminal.options import PathType
 
-__all__ = ["ask_command", "json_option", "run_command"]
+__all__ = ["ask_command", "json_option", "retry_command", "revive_command", "run_command"]
 
 ANY = "any"
 json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
@@ -174,3 +176,37 @@ def _send(swarm: Swarm, place: Path, agent: str, question: str, subject: str) ->
         raise UsageError(f"nobody has read {subject!r}", hint=did_you_mean(subject, known))
     example = typed("swarm", "ask", ANY, question, "--subject", known[0], "--world", place)
     raise UsageError(f"`{ANY}` asks who knows a subject best, and no subject is named", hint=f"Name it: `{example}`.")
+
+
+@click.command("revive", short_help="Give an agent that is full or dead an empty context.")
+@click.argument("agent")
+@world_option
+@json_option
+def revive_command(agent: str, world: Path | None, as_json: bool) -> None:
+    """Give AGENT, which is full or dead, a new and empty context; it reads again what its file says.
+
+    What it wrote, and what others know, stays. Questions that it had not read yet go to the new one.
+    """
+    described = described_by(the_world(world))
+    with running(described) as swarm:
+        known = {one.name: one for one in swarm.world.agents() if one.mode != "outside"}
+        if agent not in known:
+            raise UsageError(f"there is no agent {agent!r}", hint=did_you_mean(agent, known))
+        reads = next((one.reads for one in described.settings.agents if one.name == agent), [])
+        number = revive(swarm, agent, reads)
+    more = typed("swarm", "run", shown(described.file))
+    said = {"agent": agent, "incarnation": number}
+    click.echo(json.dumps(said) if as_json else f"{agent} begins anew, for the {number}. time. Go on: `{more}`.")
+
+
+@click.command("retry", short_help="Ask again what was only reported.")
+@world_option
+@json_option
+def retry_command(world: Path | None, as_json: bool) -> None:
+    """Ask again every question of yours that ended in a report, and let agents read again what they failed to read."""
+    described = described_by(the_world(world))
+    with running(described) as swarm:
+        asked, read = retry(swarm)
+    more = typed("swarm", "run", shown(described.file))
+    said = f"{counted(asked, 'question')} and {counted(read, 'message')} are tried again. To do that: `{more}`."
+    click.echo(json.dumps({"questions": asked, "messages": read}) if as_json else said)

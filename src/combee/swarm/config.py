@@ -29,7 +29,7 @@ from combee.swarm.briefing import Lessons
 from combee.swarm.context import Summarise
 from combee.swarm.endpoint import model_of
 from combee.swarm.files import FILE, documents, own_world
-from combee.swarm.knowledge import publish
+from combee.swarm.knowledge import publish, set_readers
 from combee.swarm.mail import join
 from combee.swarm.repository import Repository
 from combee.swarm.settings import SwarmSettings, read_swarm_settings
@@ -131,6 +131,7 @@ def populate(described: SwarmFile, swarm: Swarm) -> None:
             world.spawn(agent.name, role=agent.role, mode=agent.mode, returns=agent.returns, window=agent.window)
             for path in agent.reads:
                 swarm.tell(agent.name, path, key=f"read/{agent.name}/{path}")
+        set_readers(world, {rule.glob: rule.agents for rule in described.settings.readers})
         for channel in described.settings.channels:
             for member in channel.members:
                 join(world, channel.name, member)

@@ -21,7 +21,6 @@ __all__ = [
     "Newest",
     "Refuse",
     "Summarise",
-    "ToDisk",
     "Window",
     "WriteSummary",
     "append",
@@ -199,29 +198,6 @@ class Summarise:
         """Return one entry, the summary."""
         text = whole_lines((await self.write(entries, self.tokens)).split("\n"), self.tokens)
         return [Entry("user", text, kind="summary")]
-
-
-@dataclass(frozen=True, slots=True)
-class ToDisk:
-    """Writes every entry to notes first (`keep` returns the pointer), then lists as many pointers as fit.
-
-    Nothing is lost; what is no longer listed can be found by search only.
-    """
-
-    keep: Callable[[str, Entry], str]
-    tokens: int
-    name: str = "to disk"
-    uses_model: bool = False
-
-    async def compact(self, entries: Sequence[Entry], window: Window, agent: str) -> list[Entry] | None:
-        """Return one entry with pointers, the newest first."""
-        pointers: list[str] = []
-        for entry in entries:
-            if entry.kind == "summary":
-                pointers = entry.text.split("\n")[::-1] + pointers
-            elif entry.text:
-                pointers.append(self.keep(agent, entry))
-        return [Entry("user", whole_lines(pointers[::-1], self.tokens), kind="summary")]
 
 
 def append(world: World, agent: AgentRow, window: Window, entry: Entry) -> Entry:

@@ -5,11 +5,10 @@ Tools are called in JSON of the reply, which any model can be asked for.
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from combee.errors import CallError, CallErrorKind, UsageError
 from combee.model import (
@@ -27,7 +26,6 @@ from combee.run.settings import settings_of
 from combee.swarm.agents import (
     AgentModel,
     FailedReplyError,
-    Policy,
     PolicyModel,
     Reply,
     ToolSpec,
@@ -41,6 +39,7 @@ from combee.swarm.context import Call, Entry, WriteSummary
 from combee.swarm.mail import Mail
 from combee.swarm.settings import OUTPUT, SwarmSettings
 from combee.swarm.world import AgentRow
+from combee.tasks.scorers import import_function
 
 __all__ = ["EndpointModel", "model_of", "summary_by"]
 
@@ -183,44 +182,40 @@ def model_of(settings: SwarmSettings, instructions: Mapping[str, str]) -> tuple[
     """
     table = settings.model.given()
     kind = table.pop("kind", "lookup")
-    if kind != "endpoint" and settings.budget.given():
-        raise UsageError(f"[budget] does nothing for a model of the kind {kind!r}", hint='It holds for "endpoint".')
+    if kind in {"lookup", "script"} and settings.budget.given():
+        hint = 'It holds for "endpoint" and "pydantic-ai".'
+        raise UsageError(f"[budget] does nothing for a model of the kind {kind!r}", hint=hint)
     if kind == "lookup":
         return PolicyModel(lookup), first_words
     if not table.get("name"):
         raise UsageError(f"[model] of the kind {kind!r} has no name", hint="Say which model.")
     if kind == "script":
-        return PolicyModel(_policy(table["name"])), first_words
+        return PolicyModel(import_function(table["name"], "script")), first_words
+    one = settings_of({"max_output_tokens": OUTPUT, **table}, settings.prices)
+    budget = _budget(one, settings.budget.given())
     if kind == "endpoint":
-        one = settings_of({"max_output_tokens": OUTPUT, **table}, settings.prices)
-        model: AgentModel = EndpointModel(_client(one, settings.budget.given()), instructions, one.max_output_tokens)
+        from combee.model.clients import open_model
+
+        model: AgentModel = EndpointModel(open_model(one, budget=budget), instructions, one.max_output_tokens)
     else:
         from combee.swarm.pydantic_agents import PydanticModel, at_endpoint, known_name
 
-        one, url = settings_of(table, settings.prices), table.get("base_url")
+        url = table.get("base_url")
         known = known_name(one.name) if url is None else at_endpoint(one.name, url, os.environ.get(one.api_key_env))
-        model = PydanticModel(known, instructions, table.get("max_output_tokens"))
+        limit = table.get("max_output_tokens")
+        model = PydanticModel(known, instructions, limit, budget=budget, price=one.known_price())
     return model, summary_by(model)
 
 
-def _client(one: ModelSettings, limits: Mapping[str, Any]) -> ChatModel:
-    from combee.model.clients import open_model
+_UNLESS_SAID = {"max_cost": 10.0, "max_calls": 10_000, "max_tokens": 50_000_000}
+"""What one process may spend where [budget] says nothing else; dollars where the price is known."""
 
-    if limits.get("max_cost") is not None and one.known_price() is None:
+
+def _budget(one: ModelSettings, limits: Mapping[str, Any]) -> Budget:
+    priced = one.known_price() is not None
+    if limits.get("max_cost") is not None and not priced:
         line = f'"{one.name}" = {{ input = 0.27, output = 1.10 }}'
         hint = f"Write it below [prices], in dollars per million tokens: {line}; 0 and 0 for one that is free."
         raise UsageError(f"the price of {one.name!r} is not known, so max_cost cannot be held", hint=hint)
-    return open_model(one, budget=Budget(**limits))
-
-
-def _policy(name: str) -> Policy:
-    module, _, function = name.partition(":")
-    hint = 'Give name = "package.module:function".'
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except Exception as error:  # importing runs the user's module: anything may come out of it
-        what = f"{type(error).__name__}: {error}"
-        raise UsageError(f"the script {name!r} cannot be had: {what}", hint=hint) from error
-    if not callable(found):
-        raise UsageError(f"the script {name!r} is {type(found).__name__}, not a function", hint=hint)
-    return cast("Policy", found)
+    unsaid: dict[str, Any] = {key: most for key, most in _UNLESS_SAID.items() if priced or key != "max_cost"}
+    return Budget(**(unsaid | dict(limits)))

@@ -10,8 +10,9 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from combee.errors import CombeeError, UsageError, did_you_mean
+from combee.errors import CombeeError, StorageError, UsageError, did_you_mean
 from combee.kernel.journal import JOURNAL_NAME, clean_text
+from combee.swarm.knowledge import is_secret
 from combee.swarm.repository import Repository
 from combee.swarm.world import World
 
@@ -52,6 +53,8 @@ def worlds_in(folder: Path) -> list[Path]:
     def is_world(path: Path) -> bool:
         try:
             World.open(path, read_only=True).close()
+        except StorageError:  # one that is damaged is said to be, when it is looked at
+            return not no_database(path) or path.with_name(f"{path.name}.lock").is_dir()
         except CombeeError:
             return False
         return True
@@ -67,7 +70,8 @@ def check_places(described: SwarmFile) -> None:
     """
     world = described.world
     if world.is_dir() or no_database(world):
-        raise UsageError(f"{world} cannot be a world", hint='Name a file of its own: world = "swarm.sqlite".')
+        hint = 'It is damaged, or something else. Put back a copy, or name a file of its own: world = "swarm.sqlite".'
+        raise UsageError(f"{world} cannot be a world", hint=hint)
     other = run_by(world)
     if described.settings.world is None and other not in {None, described.file.name}:
         raise UsageError(
@@ -130,7 +134,7 @@ def _files(described: SwarmFile) -> list[tuple[str, Path]]:
     try:
         if ".." in Path(pattern).parts:
             raise ValueError("it leads out of the folder")
-        found = [file for file in sorted(folder.glob(pattern)) if file.is_file()]
+        found = [file for file in sorted(folder.glob(pattern)) if file.is_file() and not _is_hidden(file, folder)]
         kept = _kept_by_swarms(found, folder) | {described.world, described.learned}
         files = [file for file in found if kept.isdisjoint((file, *file.parents))]
         return [(file.relative_to(folder).as_posix(), file) for file in files]
@@ -140,6 +144,13 @@ def _files(described: SwarmFile) -> list[tuple[str, Path]]:
     except OSError as error:
         what = error.filename or folder
         raise UsageError(f"{what} cannot be read: {error.strerror}", hint="Check who may read it.") from error
+
+
+def _is_hidden(file: Path, folder: Path) -> bool:
+    """Return whether a file keeps secrets, or is a link to one that does or that lies elsewhere."""
+    root, real = folder.resolve(), file.resolve()
+    inside = real.is_relative_to(root) and not is_secret(real.relative_to(root).as_posix())
+    return is_secret(file.relative_to(folder).as_posix()) or not inside
 
 
 def _kept_by_swarms(files: list[Path], folder: Path) -> set[Path]:

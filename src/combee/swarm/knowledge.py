@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -235,10 +235,12 @@ def _overlap(a: str, b: str) -> bool:
     return a == b or (a.endswith("/") and b.startswith(a)) or (b.endswith("/") and a.startswith(b))
 
 
-def set_readers(world: World, pattern: str, names: Sequence[str]) -> None:
+def set_readers(world: World, rules: Mapping[str, Sequence[str]]) -> None:
     """Let only agents of these names or roles read the documents that a pattern names, like `plans/*`."""
     with world.step():
-        world.run("INSERT OR REPLACE INTO readers VALUES (?, ?)", pattern, "\n".join(names))
+        world.run("DELETE FROM readers")
+        for pattern, names in rules.items():
+            world.run("INSERT INTO readers VALUES (?, ?)", pattern, "\n".join(names))
 
 
 def reader_of(world: World, agent: AgentRow) -> Callable[[str], bool]:

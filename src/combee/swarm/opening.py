@@ -5,9 +5,11 @@ The lock is the world's own (`office.sqlite.lock` beside `office.sqlite`): other
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -21,9 +23,32 @@ from combee.swarm.files import FILE, check_places, no_database, run_by, worlds_i
 from combee.swarm.world import NoWorldError
 from combee.terminal.options import PathType
 
-__all__ = ["described_by", "how_to_start", "looking_at", "running", "shown", "starting", "the_world", "world_option"]
+__all__ = [
+    "described_by",
+    "how_to_start",
+    "looking_at",
+    "running",
+    "shown",
+    "starting",
+    "the_world",
+    "world_option",
+    "world_options",
+]
 
-world_option = click.option("--world", type=PathType(), help="The world's file. [the only one in this folder]")
+F = TypeVar("F", bound=Callable[..., Any])
+world_option = click.option("--world", type=PathType(), help="The world, or the file that describes it. [the only one]")
+
+
+def world_options(command: F) -> F:
+    """Let a command that looks at a world be told which as its argument, or by `--world`."""
+
+    @wraps(command)
+    def told(*, file: Path | None, world: Path | None, **options: Any) -> Any:
+        if file is not None and world is not None:
+            raise UsageError("the world is named twice", hint="Leave --world out.")
+        return command(world=world or file, **options)
+
+    return cast("F", click.argument("file", required=False, type=PathType())(world_option(told)))
 
 
 def shown(path: Path) -> str:
@@ -38,9 +63,8 @@ def the_world(named: Path | None) -> Path:
     Raises:
         UsageError: There is none, or more than one.
     """
-    if named is not None and no_database(named) and (described := _description(named)) is not None:
-        hint = f"Its world: `{_again(Path(shown(described.world)))}`."
-        raise UsageError(f"{named} describes a swarm, and is no world", hint=hint)
+    if named is not None and named.suffix == ".toml" and no_database(named):
+        return Path(shown(read_swarm_file(named).world))
     found = [named] if named is not None else worlds_in(Path())
     if not found:
         raise UsageError("there is no world in this folder", hint=how_to_start())
@@ -58,7 +82,7 @@ def _again(world: Path) -> str:
     for one in context.command.params:
         value = context.params[str(one.name)]
         if isinstance(one, click.Argument):
-            words.append(str(value))
+            words += [str(value)] if value is not None else []
         elif one.name != "world" and context.get_parameter_source(str(one.name)) is ParameterSource.COMMANDLINE:
             given += [one.opts[0], *([] if value is True else [str(value)])]
     return typed(*words, *given, "--world", world)
@@ -89,6 +113,7 @@ def looking_at(named: Path | None) -> Iterator[World]:
         error.hint = how_to_start()
         raise
     with opened as world:
+        world.check()
         yield world
 
 
@@ -139,6 +164,7 @@ def running(described: SwarmFile) -> Iterator[Swarm]:
     lock = _lock(described.world)
     try:
         with World.open(described.world) as world:
+            world.check()
             yield swarm_on(world)
     finally:
         lock.release()

@@ -1,7 +1,6 @@
 """Agents on a language model through pydantic-ai (extra `combee-learn[swarm]`): the same loop, another model.
 
-One reply is one request; tools, window and mail stay the runtime's. `policy_behind_pydantic` puts a scripted policy
-behind pydantic-ai's function model, so that a script can be rehearsed on the very path that a model takes.
+One reply is one request; tools, window and mail stay the runtime's.
 """
 
 from __future__ import annotations
@@ -13,38 +12,61 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from combee.errors import CallError, CallErrorKind, UsageError, how_to_install
-from combee.model import Usage
-from combee.swarm.agents import Policy, Reply, View
-from combee.swarm.context import Call, Entry, count, spoken
+from combee.model import Budget, Price, Usage
+from combee.swarm.agents import Reply, View
+from combee.swarm.context import Call, Entry
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model, ModelRequestParameters
-    from pydantic_ai.models.function import AgentInfo
 
-__all__ = ["PydanticModel", "at_endpoint", "known_name", "policy_behind_pydantic"]
+__all__ = [
+    "PydanticModel",
+    "arguments_of",
+    "at_endpoint",
+    "known_name",
+]
+
+
+_REPLY = 1_000  # tokens that a reply is reckoned to have where nothing bounds it
 
 
 @dataclass(frozen=True)
 class PydanticModel:
     """Thinks with a model of pydantic-ai: a name ("openai:gpt-5") or one of its model objects.
 
-    `instructions` are the system prompts by role; "" stands for every other role. `max_tokens` bounds one reply.
+    `instructions` are the system prompts by role; "" stands for every other role. `max_tokens` bounds one reply,
+    `budget` all of them; `price` is needed for one in money.
     """
 
     model: Model | str | Callable[[View], Model]
     instructions: Mapping[str, str] = field(default_factory=dict)
     max_tokens: int | None = None
     briefed: bool = True
+    budget: Budget = field(default_factory=Budget)
+    price: Price | None = None
     slow: bool = field(default=True, init=False)
 
     async def reply(self, view: View) -> Reply:
         """Return the model's reply.
 
         Raises:
+            BudgetError: A limit is used up, and the run ends.
             CallError: The model gave nothing usable.
             UsageError: pydantic-ai is not installed, or knows no such model.
         """
+        expected = Usage(sum(entry.tokens for entry in view.entries), self.max_tokens or _REPLY, estimated=True)
+        held = await self.budget.reserve(expected, self.price.cost(expected) if self.price else None)
+        usage: Usage | None = None
+        try:
+            reply = await self._request(view)
+            usage = reply.usage or expected
+            return reply
+        finally:
+            cost = self.price.cost(usage) if self.price and usage else None
+            self.budget.settle(held, usage, cost, counted=usage is not None)
+
+    async def _request(self, view: View) -> Reply:
         try:
             from pydantic_ai.direct import model_request
             from pydantic_ai.exceptions import AgentRunError, UserError
@@ -180,7 +202,7 @@ def _thought(reply: ModelResponse) -> Reply:
 
     text = "".join(part.content for part in reply.parts if isinstance(part, TextPart))
     calls = tuple(
-        Call(part.tool_call_id, part.tool_name, _arguments(part.args))
+        Call(part.tool_call_id, part.tool_name, arguments_of(part.args))
         for part in reply.parts
         if isinstance(part, ToolCallPart)
     )
@@ -190,43 +212,6 @@ def _thought(reply: ModelResponse) -> Reply:
     return Reply(text, calls, Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens))
 
 
-def _arguments(args: str | Mapping[str, Any] | None) -> str:
+def arguments_of(args: str | Mapping[str, Any] | None) -> str:
     """Return arguments as the model wrote them; pydantic-ai's own text form is another than ours."""
     return args if isinstance(args, str) else json.dumps(args or {}, ensure_ascii=False)
-
-
-def policy_behind_pydantic(policy: Policy) -> PydanticModel:
-    """Return a model that runs a scripted policy behind pydantic-ai's function model, metered like the plain driver."""
-
-    def model_of(view: View) -> Model:
-        from pydantic_ai.messages import ModelResponse, ModelResponsePart, TextPart, ToolCallPart
-        from pydantic_ai.models.function import FunctionModel
-        from pydantic_ai.usage import RequestUsage
-
-        async def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-            said = policy(view)
-            reply = Reply(said) if isinstance(said, str) else said
-            parts: list[ModelResponsePart] = [TextPart(reply.text)] if reply.text or not reply.calls else []
-            parts += [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in reply.calls]
-            said_tokens = spoken(reply.text, reply.calls)
-            usage = RequestUsage(input_tokens=_metered(messages), output_tokens=said_tokens)
-            return ModelResponse(parts=parts, usage=usage)
-
-        return FunctionModel(reply)
-
-    return PydanticModel(model_of, briefed=False)
-
-
-def _metered(messages: Sequence[ModelMessage]) -> int:
-    """Return the tokens of what reached the model, by the window's own rule."""
-    from pydantic_ai.messages import ToolCallPart
-
-    total = 0
-    for message in messages:
-        for part in message.parts:
-            if isinstance(part, ToolCallPart):
-                total += count(part.tool_name) + count(_arguments(part.args))
-            else:
-                content = getattr(part, "content", "")
-                total += count(content if isinstance(content, str) else json.dumps(content))
-    return total

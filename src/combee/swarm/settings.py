@@ -16,7 +16,8 @@ from pydantic_core import PydanticCustomError
 
 from combee.errors import DataError, UsageError, did_you_mean
 from combee.model.prices import parse_price
-from combee.run.settings import (
+from combee.run.settings_sources import Layer, Place, checked, read_layer
+from combee.run.settings_tables import (
     Count,
     LimitsTable,
     PriceTable,
@@ -28,7 +29,6 @@ from combee.run.settings import (
     model_table,
     table_of,
 )
-from combee.run.settings_sources import Layer, Place, checked, read_layer
 from combee.swarm.state import USER, SwarmLimits
 
 __all__ = ["OUTPUT", "SwarmAgentTable", "SwarmSettings", "read_swarm_settings"]
@@ -74,6 +74,15 @@ class ChannelTable(SettingsTable):
     """What it is called."""
     members: list[Text] = Field(default_factory=list)
     """Names of agents."""
+
+
+class ReadersTable(SettingsTable):
+    """Documents that not everyone reads."""
+
+    glob: Text
+    """Which of them, like plans/*."""
+    agents: Annotated[list[Text], Field(min_length=1)]
+    """Names or roles of those who read them."""
 
 
 class DocumentsTable(SettingsTable):
@@ -153,7 +162,7 @@ class SwarmSettings(SettingsTable):
     model: SwarmModelTable = SwarmModelTable()
     """The model behind the agents."""
     budget: LimitsTable = LimitsTable()
-    """What one process may spend, with a model of the kind endpoint."""
+    """What one process may spend; else 10 dollars where the price is known, 10,000 calls, 50 million tokens."""
     prices: dict[str, PriceTable] = Field(default_factory=dict)
     """Prices of models that no list knows, in US dollars per million tokens."""
     documents: DocumentsTable | None = None
@@ -162,6 +171,8 @@ class SwarmSettings(SettingsTable):
     """The agents, as [[agents]]."""
     channels: list[ChannelTable] = Field(default_factory=list)
     """Channels, as [[channels]]."""
+    readers: list[ReadersTable] = Field(default_factory=list)
+    """Documents that not everyone reads, as [[readers]]."""
     task: QuestionTable | None = None
     """What is asked when the swarm runs."""
     tasks: SwarmTasksTable = SwarmTasksTable()
@@ -194,6 +205,10 @@ def read_swarm_settings(path: Path) -> SwarmSettings:
         for member in channel.members:
             what = f"the channel {channel.name!r} has the member"
             _there(layer, ("channels", number, "members"), member, names, what)
+    for number, rule in enumerate(found.readers):
+        for reader in rule.agents:
+            known = [*names, *(agent.role for agent in found.agents)]
+            _there(layer, ("readers", number, "agents"), reader, known, f"{rule.glob!r} is read by")
     if found.learn.to is not None:
         _there(layer, ("learn", "to"), found.learn.to, names, "the tasks go to")
     if "learn" in layer.tables and found.tasks.source is None:

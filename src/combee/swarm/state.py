@@ -7,7 +7,7 @@ the dead and the full, or come back as a report. What an agent does with a messa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from combee.errors import UsageError
@@ -21,7 +21,7 @@ from combee.swarm.repository import ConflictError, Repository
 from combee.swarm.structure import Structure, current
 from combee.swarm.world import AgentRow, World
 
-__all__ = ["USER", "SwarmLimits", "SwarmState", "ask_towards", "bounce", "report"]
+__all__ = ["USER", "SwarmLimits", "SwarmState", "ask_towards", "bounce", "report", "retry", "revive"]
 
 USER = "user"
 """The name under which a person sends and receives mail."""
@@ -91,8 +91,7 @@ class SwarmState:
         self.windows: dict[tuple[str, int], Window] = {}
         self._spent: dict[int, tuple[int, int]] = {}
         self._lessons: dict[str, Lessons | None] = {}
-        now = current(world)
-        self.structure = now.structure if now else Structure()
+        self.structure = current(world) or Structure()
         with world.step():
             world.spawn(USER, role="person", mode="outside", window=0)
         self._asked = int((world.one("SELECT count(*) FROM mail WHERE sender = ?", USER) or (0,))[0])
@@ -305,3 +304,61 @@ def report(state: SwarmState, ask: Mail, why: str) -> None:
         state.world, key=key_of("answer", ask.key), kind="report", sender=ask.recipient, recipient=ask.sender,
         body=f"No answer: {why}.", about=About(ask.subject, thread=ask.origin or ask.id),
     )  # fmt: skip
+
+
+def revive(state: SwarmState, name: str, reads: Sequence[str] = ()) -> int:
+    """Give an agent that is full or dead a new, empty context; returns the number of its incarnation.
+
+    It is sent what it reads first; questions that lay unread go to the new one.
+
+    Raises:
+        UsageError: There is no such agent.
+    """
+    world = state.world
+    with world.step():
+        number = world.revive(name)
+        world.run("UPDATE mail SET incarnation = ? WHERE recipient = ? AND state = 'queued'", number, name)
+        for path in reads:
+            state.tell(name, path, key=f"read/{name}#{number}/{path}")
+    return number
+
+
+def retry(state: SwarmState) -> tuple[int, int]:
+    """Ask again what the user asked and was only reported; let agents read again what they failed to read.
+
+    Returns:
+        How many questions, and how many messages.
+    """
+    world = state.world
+    sql = (
+        "SELECT q.id FROM mail q JOIN mail a ON a.id = q.answered WHERE q.sender = ? AND q.kind = 'ask'"
+        " AND q.origin IS NULL AND a.kind = 'report' ORDER BY q.id"
+    )
+    asks = [get_mail(world, row[0]) for row in world.rows(sql, USER)]
+    last = max((event.id for event in world.events("retried")), default=0)
+    lost = {event.data.get("mail") for event in world.events() if event.kind in _LOST and event.id > last}
+    with world.step():
+        again = 0
+        for ask in asks:
+            if ask is not None:
+                world.run("UPDATE mail SET answered = NULL WHERE id = ?1 OR origin = ?1", ask.id)
+                tries = (world.one("SELECT count(*) FROM mail WHERE origin = ?", ask.id) or (0,))[0] + 1
+                about = About(ask.subject, origin=ask.id, lessons=ask.lessons, root=ask.first)
+                to = ask.target or ask.recipient
+                key = key_of(ask.key, f"again{tries}")
+                sent = ask_towards(state, to, key=key, sender=ask.sender, body=ask.body, about=about)
+                if sent.refused:
+                    world.run("UPDATE mail SET answered = ? WHERE id = ?", ask.answered, ask.id)
+                again += not sent.refused
+        read = 0
+        sql = (
+            "UPDATE mail SET state = 'queued', incarnation = coalesce((SELECT incarnation FROM agents"
+            " WHERE name = recipient), 0) WHERE id = ? AND kind = 'tell' AND state IN ('done', 'bounced')"
+        )
+        for number in lost:
+            read += world.run(sql, number).rowcount
+        world.record("retried", USER, questions=again, messages=read)
+    return again, read
+
+
+_LOST = {"failed", "refused", "bounced"}

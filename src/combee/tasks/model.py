@@ -53,6 +53,12 @@ class TaskSet:
     def __len__(self) -> int:
         return len(self.train) + len(self.val) + len(self.test)
 
+    @property
+    def labelled(self) -> bool:
+        """Whether answers are labels, which come again, and not texts or numbers of their own."""
+        known = [task.target for task in self if task.target is not None]
+        return self.choices is not None or len(known) >= 2 * len(set(known))
+
     def digest(self) -> str:
         """Return the sha256 (hex) of all ids, questions and targets by split: equal data, equal digest."""
         digest = hashlib.sha256()

@@ -27,6 +27,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from combee.errors import CombeeError, RunError, UsageError, did_you_mean
 from combee.kernel.learn.roles import Score, Scorer, Task
@@ -43,8 +44,8 @@ __all__ = [
     "PatternScorer",
     "PythonScorer",
     "TagList",
+    "import_function",
     "number_of",
-    "python_scorer",
     "scorer",
 ]
 
@@ -179,7 +180,7 @@ def scorer(spec: str) -> Scorer:
             raise UsageError(f"scorer {name!r} takes no option, got {option!r}", hint=f"Write just {name}.")
         return make(option)
     if colon:
-        return python_scorer(spec.strip())
+        return PythonScorer(spec.strip(), import_function(spec.strip()))
     hint = f"{did_you_mean(name, _BUILT_IN)} A function of yours is written package.module:function."
     raise UsageError(f"no scorer is called {spec!r}", hint=hint)
 
@@ -354,28 +355,28 @@ class PythonScorer:
         )
 
 
-def python_scorer(spec: str) -> PythonScorer:
-    """Import the function that a spec names; modules in the current directory are found too.
+def import_function(spec: str, what: str = "scorer") -> Callable[..., Any]:
+    """Import the function that `package.module:function` names; modules in the current directory are found too.
 
     Raises:
-        UsageError: the spec has another form, or the module or function cannot be imported.
+        UsageError: the spec has another form, or the module or function cannot be imported; it says for `what`.
     """
     module_name, _, function_name = spec.partition(":")
     parts = [*module_name.split("."), *function_name.split(".")]
     if not all(part.isidentifier() for part in parts):
         raise UsageError(f"{spec!r} does not name a function", hint="Write package.module:function.")
-    found: object = _import(spec, module_name)
+    found: object = _import(f"{what} {spec}", module_name)
     for name in function_name.split("."):
         known = [known for known in dir(found) if not known.startswith("_")]
         if not hasattr(found, name):
-            raise UsageError(f"scorer {spec}: {module_name} has no {name!r}", hint=did_you_mean(name, known))
+            raise UsageError(f"{what} {spec}: {module_name} has no {name!r}", hint=did_you_mean(name, known))
         found = getattr(found, name)
     if not callable(found):
-        raise UsageError(f"scorer {spec}: {function_name} is {type(found).__name__}, not a function")
-    return PythonScorer(spec, found)
+        raise UsageError(f"{what} {spec}: {function_name} is {type(found).__name__}, not a function")
+    return found
 
 
-def _import(spec: str, module_name: str) -> ModuleType:
+def _import(for_what: str, module_name: str) -> ModuleType:
     here = str(Path.cwd())
     added = here not in sys.path  # an installed command does not look into the current directory by itself
     if added:
@@ -386,10 +387,10 @@ def _import(spec: str, module_name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             hint = "It must be installed, or be a file in the current directory."
-            raise UsageError(f"scorer {spec}: no module {error.name!r}", hint=hint) from error
-        raise UsageError(f"scorer {spec}: {module_name} needs a module that is missing: {error.name}") from error
+            raise UsageError(f"{for_what}: no module {error.name!r}", hint=hint) from error
+        raise UsageError(f"{for_what}: {module_name} needs a module that is missing: {error.name}") from error
     except Exception as error:  # importing runs the user's module: anything may come out of it
-        raise UsageError(f"scorer {spec}: importing {module_name} raised {type(error).__name__}: {error}") from error
+        raise UsageError(f"{for_what}: importing {module_name} raised {type(error).__name__}: {error}") from error
     finally:
         if added and here in sys.path:
             sys.path.remove(here)

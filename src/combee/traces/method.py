@@ -17,7 +17,7 @@ from combee.kernel.learn import RecordedTraces, TraceReflector
 from combee.redaction import Redactor, Trace, count_tokens
 from combee.run.estimates import Forecast, check_budget, forecast_run, work_of
 from combee.run.folders import check_traces
-from combee.run.methods import Method, Say, is_new
+from combee.run.methods import LearningMethod, Say, is_new
 from combee.run.options import refuse_unknown_prices
 from combee.run.settings import Settings
 from combee.run.spec import Agent, Prepared, judge_of, make_agent
@@ -46,7 +46,7 @@ _SHOWN = 10
 _MOST_READ = 8000  # tokens of one trace that a reflector is shown
 
 
-class LearnFromTraces(Method):
+class LearnFromTraces(LearningMethod):
     """The kernel's loop over recorded runs: reflect, aggregate, curate; nothing is run again."""
 
     def unused(self, spec: Settings) -> dict[str, str]:

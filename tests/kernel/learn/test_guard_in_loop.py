@@ -13,8 +13,8 @@ from typing import cast
 import pytest
 
 from combee.kernel.aggregate import Method
-from combee.kernel.guard import HeldOut, LeakIndex, Notified, Policy, check_book
-from combee.kernel.journal import Journal, Scope
+from combee.kernel.guard import GuardLimits, HeldOut, LeakIndex, Notified, Policy, check_book
+from combee.kernel.journal import JSON, Journal, Scope
 from combee.kernel.learn import (
     Alerted,
     Event,
@@ -249,6 +249,11 @@ class Spoiling(Altered):
         return super().method(playbook, scope)
 
 
+def lenient() -> Judge:
+    """A guard that looks at scores, and lets a curator rewrite well-voted bullets."""
+    return Judge(limits=GuardLimits(keep_voted=False))
+
+
 def spoiled(book: Playbook, before: Playbook) -> int:
     return sum(bullet.text != old.text for bullet in book if (old := before.get(bullet.id)) is not None)
 
@@ -259,7 +264,13 @@ async def test_a_harmful_step_is_rejected_and_the_label_stable_never_points_at_i
     config = LearnConfig(batch=10, guard_validate=True, second_chances=0)
     with Journal.open(tmp_path) as journal:
         result, events, _ = await run(
-            many, Spoiling(60, range(1, 2)), config, journal=journal, train=many.train[360:], start=learned
+            many,
+            Spoiling(60, range(1, 2)),
+            config,
+            judge=lenient(),
+            journal=journal,
+            train=many.train[360:],
+            start=learned,
         )
         stable = journal.text(journal.labels()["stable"])
     last = {event.step: event for event in spoken(events)}
@@ -276,7 +287,13 @@ async def test_a_slow_drift_over_ten_steps_is_rolled_back_to_stable(
     config = LearnConfig(batch=4, guard_validate=True, second_chances=0)
     with Journal.open(tmp_path) as journal:
         result, events, _ = await run(
-            many, Spoiling(6, range(10)), config, journal=journal, train=many.train[360:], start=learned
+            many,
+            Spoiling(6, range(10)),
+            config,
+            judge=lenient(),
+            journal=journal,
+            train=many.train[360:],
+            start=learned,
         )
         versions = journal.versions()
     back = [event for event in spoken(events) if event.rollback]
@@ -299,6 +316,45 @@ async def test_a_step_that_would_throw_out_half_of_the_book_is_refused(many: Tas
     assert any("tokens" in reason and "would be left" in reason for event in told for reason in event.reasons)
     assert all(kept.last.get(bullet.id) is not None for bullet in learned)
     assert len(lost.last) < len(learned) / 2
+
+
+class Eroding(Altered):
+    """Adds its lessons, and takes out the first part of the book at each step."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda delta, items, at: delta)
+
+    def method(self, playbook: Playbook, scope: Scope) -> Method[Reflection, Delta]:
+        first = playbook.bullets[: 2 * len(playbook) // 5]
+
+        def erode(delta: Delta, items: Sequence[Reflection], at: int) -> Delta:
+            return merge(delta, delta_of(Remove(bullet.id, (items[0].id,)) for bullet in first))
+
+        self.change = erode
+        return super().method(playbook, scope)
+
+
+async def test_a_book_is_not_eroded_step_by_step_and_an_old_run_is_replayed_as_it_was(
+    many: TaskSet, learned: Playbook, tmp_path: Path
+) -> None:
+    config, train = LearnConfig(batch=10, second_chances=0), many.train[360:400]
+    voted = [bullet for bullet in learned if bullet.helpful >= 3 * max(1, bullet.harmful)]
+    assert len(voted) > 10
+    result, events, _ = await run(many, Eroding(), config, train=train, start=learned)
+    gone = [bullet for bullet in voted if bullet.id not in result.last]  # a harmful vote of the run is a cause
+    assert len(gone) < len(voted) / 5
+    assert [event.verdict for event in spoken(events)] == ["alert"] * 4
+    assert all("well-voted bullets would be taken out" in " ".join(event.reasons) for event in spoken(events))
+
+    with Journal.open(tmp_path) as journal:
+        old, _, _ = await run(many, Eroding(), config, judge=lenient(), journal=journal, train=train, start=learned)
+        begun = cast("dict[str, JSON]", journal.meta("learn"))
+        journal.set_meta("learn", {name: value for name, value in begun.items() if name != "rules"})
+    assert sum(bullet.id not in old.last for bullet in voted) > 4 * len(gone)
+    with Journal.open(tmp_path) as journal:
+        again, _, _ = await run(many, Eroding(), config, journal=journal, train=train, start=learned)
+        assert journal.stats().bought == 0
+    assert digest(again.last) == digest(old.last)
 
 
 async def test_what_the_token_budget_takes_out_is_no_collapse(many: TaskSet, learned: Playbook) -> None:

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from combee.kernel.aggregate.baselines import BASELINES, ONE_CALL, UNUSED, aggregate
-from combee.kernel.aggregate.calibrate import (
-    SIZES,
-    Calibration,
-    CalibrationPrice,
-    Measured,
-    calibrate,
-    calibration_price,
-)
 from combee.kernel.aggregate.cost import CallCost, Retention
-from combee.kernel.aggregate.method import Method, output_limit
+from combee.kernel.aggregate.method import Method, input_room, output_limit
 from combee.kernel.aggregate.plan import Expected, Paper, Plan, expected, plan
 from combee.kernel.aggregate.scan import Absent, scan, scan_stream
 from combee.kernel.aggregate.tree import Node, Scan
@@ -20,14 +12,10 @@ from combee.kernel.aggregate.tree import Node, Scan
 __all__ = [
     "BASELINES",
     "ONE_CALL",
-    "SIZES",
     "UNUSED",
     "Absent",
-    "Calibration",
-    "CalibrationPrice",
     "CallCost",
     "Expected",
-    "Measured",
     "Method",
     "Node",
     "Paper",
@@ -35,9 +23,8 @@ __all__ = [
     "Retention",
     "Scan",
     "aggregate",
-    "calibrate",
-    "calibration_price",
     "expected",
+    "input_room",
     "output_limit",
     "plan",
     "scan",

@@ -18,6 +18,9 @@ with_output_limit(tokens) -> method
     The same method with another limit on what one call may write.
 output_limit: int
     Tokens that one call may write of what its items ask for; with `output(item) -> tokens`, what an item takes of them.
+window_share(items) -> float
+    Share of the model's window that a leaf over the items uses; None where the window is not known. With `input_room`,
+    the tokens of items that a leaf has room for.
 similarity(a, b) -> float
     How alike two items are, 0 to 1. Without it: common words of `text(item)`, of the item's `text`, or of str(item).
 text(item) -> str
@@ -38,10 +41,12 @@ __all__ = [
     "covered_keys",
     "digest_of",
     "fingerprint",
+    "input_room",
     "output_limit",
     "output_of",
     "similarity_of",
     "summarize",
+    "window_share",
     "with_limit",
 ]
 
@@ -150,6 +155,17 @@ def output_limit(method: Method[T, D]) -> int | None:
 def output_of(method: Method[T, D], item: T) -> int:
     """Return the tokens that the item is expected to take of what a call writes."""
     return int(cast("Callable[[T], int]", getattr(method, "output", lambda _: 0))(item))
+
+
+def input_room(method: Method[T, D]) -> int | None:
+    """Return the tokens of items that the model's window has room for, or None where it is not known."""
+    room = getattr(method, "input_room", None)
+    return room if isinstance(room, int) else None
+
+
+def window_share(method: Method[T, D], items: Sequence[T]) -> float | None:
+    """Return the share of the model's window that a leaf over the items uses, or None where it is not known."""
+    return cast("Callable[[Sequence[T]], float | None]", getattr(method, "window_share", lambda _: None))(items)
 
 
 def similarity_of(method: Method[T, D]) -> Callable[[T, T], float]:

@@ -214,6 +214,7 @@ def _counted(tree: Tree[T, D], root: Built[D], keys: Sequence[str], late: set[st
         depth=tree.depth,
         late=tuple(sorted(late)),
         notes=tuple(tree.notes),
+        window=tree.window,
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 from combee.errors import CallError, CallErrorKind
-from combee.kernel.aggregate.method import Method, covered_keys, digest_of, fingerprint
+from combee.kernel.aggregate.method import Method, covered_keys, digest_of, fingerprint, window_share
 from combee.kernel.journal import JSON, Scope, hash_json
 from combee.kernel.runner import Runner
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 M = TypeVar("M")
 
-_HOPELESS = frozenset({CallErrorKind.AUTH, CallErrorKind.NO_SUCH_MODEL})
+_HOPELESS = frozenset({CallErrorKind.AUTH, CallErrorKind.QUOTA, CallErrorKind.NO_SUCH_MODEL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,7 @@ class Scan(Generic[D]):
         depth: Longest chain of calls that waited for each other.
         late: Keys left out by the quorum, sorted; they belong to the next step.
         notes: Plain sentences about what was unusual.
+        window: Largest share of the model's window that a leaf used, or None where the window is not known.
     """
 
     delta: D
@@ -79,6 +80,7 @@ class Scan(Generic[D]):
     depth: int
     late: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    window: float | None = None
 
     def __repr__(self) -> str:
         # Short on purpose: the event loop prints the result of its task when it closes, a million items included.
@@ -185,6 +187,7 @@ class Tree(Generic[T, D]):
         self.given_up: set[str] = set()
         self.last_error = "no call was made"
         self.notes: list[str] = []
+        self.window: float | None = None
         self._nodes: list[tuple[tuple[int, int, tuple[int, ...]], Node]] = []
         self._digest = digest_of(method)
 
@@ -289,6 +292,8 @@ class Tree(Generic[T, D]):
 
     async def _read(self, group: CallGroup[str]) -> D:
         items = [self.items[key] for key in group.members]
+        if (share := window_share(self.method, items)) is not None:
+            self.window = max(share, self.window or 0.0)
         return await self._bought(
             "leaf",
             group.name,

@@ -6,6 +6,7 @@ Pure functions over plain data. See `judge`, `screen` and `admit`.
 from __future__ import annotations
 
 from combee.kernel.guard.checks import echoed
+from combee.kernel.guard.erosion import follow
 from combee.kernel.guard.evidence import Evidence, FindSecrets, GuardFinding, GuardLimits, no_secrets
 from combee.kernel.guard.isolation import Admission, Policy, Violation, admit, check_book, check_delta, readable
 from combee.kernel.guard.leaks import HeldOut, LeakIndex, screen
@@ -36,6 +37,7 @@ __all__ = [
     "check_delta",
     "compare",
     "echoed",
+    "follow",
     "from_json",
     "judge",
     "no_secrets",

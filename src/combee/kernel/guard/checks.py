@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from combee.kernel.guard.evidence import Evidence, GuardFinding, GuardLimits, lessons
+from combee.kernel.guard.evidence import Evidence, GuardFinding, GuardLimits, Level, lessons
 from combee.kernel.playbook import Delta, distinct_terms
 
 __all__ = ["MIN_STEPS", "Yield", "check", "count_specific", "echoed", "lowest_usual", "specific_terms", "yield_of"]
@@ -220,6 +220,10 @@ def _sources(evidence: Evidence, limits: GuardLimits) -> list[GuardFinding]:
 def _sizes(evidence: Evidence, limits: GuardLimits) -> list[GuardFinding]:
     tokens, before, budget = evidence.tokens, evidence.tokens_before, evidence.token_budget
     found: list[GuardFinding] = []
+    if (share := evidence.window) is not None:
+        message = f"an aggregating call used {share:.0%} of the model's window"
+        level: Level = "alert" if share > limits.max_window else "note"
+        found += [GuardFinding("window", level, message, share, limits.max_window)] if share > 0.5 else []
     if tokens is None:
         return found
     if before is not None and budget:

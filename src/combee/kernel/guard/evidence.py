@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from combee.kernel.playbook import Add, Delta, Merge, Remove, Update
+from combee.kernel.playbook import Add, Delta, Merge, Playbook, Remove, Update, Vote
 
 __all__ = ["Evidence", "FindSecrets", "GuardFinding", "GuardLimits", "Lesson", "Level", "lessons", "no_secrets"]
 
@@ -21,7 +21,9 @@ class Evidence:
 
     `items` maps reflection ids to the text the curator read, `covered` are the ids whose content was verified to be in
     the delta (None where nobody checked), `max_items` the leaf size used, `attempt` counts retries of this step.
-    `tokens` is the size of the book or text afterwards, `tokens_before` what it was.
+    `tokens` is the size of the book or text afterwards, `tokens_before` what it was, `window` the largest share
+    of the model's window that a leaf used. `before` is the book that the delta is for, where there is one, and `votes`
+    what the step's reflections say of its bullets.
     """
 
     step: int
@@ -33,6 +35,9 @@ class Evidence:
     tokens: int | None = None
     tokens_before: int | None = None
     token_budget: int | None = None
+    window: float | None = None
+    before: Playbook | None = None
+    votes: tuple[Vote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,14 @@ class GuardLimits:
     """Share of reflections that some lesson cites, from eight reflections on."""
     min_left: float = 0.5
     """Share of its tokens that a book or text of some length must keep."""
+    keep_voted: bool = True
+    """Leave out operations on well-voted bullets that have no cause."""
+    max_eroded: float = 0.2
+    """Share of the helpful votes of a run's well-voted bullets that may be gone without cause before it is told."""
+    max_pruned: float = 0.5
+    """The same of other bullets, as a share of the most that the book had."""
+    max_window: float = 0.9
+    """Share of the model's window that an aggregating call may use: a full window is read carelessly, or cut."""
     usual_share: float = 0.5
     """A yield below this share of the usual one is a loss, if chance does not explain it."""
     retries: int = 2

@@ -13,6 +13,7 @@ from typing import Literal, cast
 
 from combee.errors import DataError
 from combee.kernel.guard.checks import Yield, check, yield_of
+from combee.kernel.guard.erosion import VotedBullets, unfounded
 from combee.kernel.guard.evidence import Evidence, GuardFinding, GuardLimits
 from combee.kernel.guard.leaks import LeakIndex, screen
 from combee.kernel.guard.regression import Comparison, Spending, Trial, compare
@@ -26,10 +27,11 @@ KEEP = 64  # accepted steps remembered
 
 @dataclass(frozen=True, slots=True)
 class GuardState:
-    """What the guard remembers of a run: yields of accepted steps, oldest first, and the error budget."""
+    """What the guard remembers of a run: yields of accepted steps, oldest first, the error budget, its bullets."""
 
     usual: tuple[Yield, ...] = ()
     spending: Spending = field(default_factory=Spending)
+    standing: VotedBullets = field(default_factory=VotedBullets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,11 @@ def judge(
     limits = limits or GuardLimits()
     delta, refused = screen(evidence.delta, index, allow_leaks=limits.allow_leaks, find_secrets=limits.find_secrets)
     findings = [GuardFinding("leaks", "alert", f"one operation was left out: {reason}") for _, reason in refused]
+    if limits.keep_voted:
+        groundless, eroding = unfounded(evidence)
+        left_out = {operation for operation, _ in groundless}
+        delta = Delta(tuple(operation for operation in delta if operation not in left_out)) if groundless else delta
+        refused, findings = (*refused, *groundless), [*findings, *eroding]
     findings += check(evidence, state.usual, limits)
     comparisons = tuple(
         compare(trial, state.spending.alpha(look), max_missing=limits.max_missing) for look, trial in enumerate(trials)
@@ -140,7 +147,7 @@ def after(state: GuardState, evidence: Evidence, verdict: Verdict) -> GuardState
     spending = replace(state.spending, looks=state.spending.looks + len(verdict.comparisons))
     sound = verdict.applies and all(finding.level != "retry" for finding in verdict.findings)
     usual = (*state.usual, yield_of(evidence))[-KEEP:] if sound else state.usual
-    return GuardState(usual, spending)
+    return replace(state, usual=usual, spending=spending)
 
 
 def alert_payload(
@@ -168,7 +175,7 @@ def alert_payload(
 
 def to_json(state: GuardState) -> dict[str, object]:
     """Return plain JSON data; `from_json` gives the equal state back."""
-    return {"usual": [asdict(each) for each in state.usual], "spending": asdict(state.spending)}
+    return asdict(state)
 
 
 def from_json(data: Mapping[str, object]) -> GuardState:
@@ -179,6 +186,9 @@ def from_json(data: Mapping[str, object]) -> GuardState:
     """
     try:
         usual = tuple(Yield(**each) for each in cast("list[dict[str, int]]", data["usual"]))
-        return GuardState(usual, Spending(**cast("dict[str, int]", data["spending"])))
+        standing = VotedBullets(**cast("dict[str, int]", data.get("standing", {})))  # type: ignore[arg-type]  # JSON of ours
+        proven = {name: (str(text), int(votes)) for name, (text, votes) in standing.proven.items()}
+        spending = Spending(**cast("dict[str, int]", data["spending"]))
+        return GuardState(usual, spending, replace(standing, proven=proven))
     except (KeyError, TypeError) as error:
         raise DataError(f"this is not the state of a guard: {error}") from error

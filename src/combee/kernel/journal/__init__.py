@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from combee.kernel.journal.journal import JOURNAL_NAME, Event, Journal
 from combee.kernel.journal.purchases import Purchase, current_purchase
-from combee.kernel.journal.scope import Address, MemoryScope, Scope, ScopePlace
-from combee.kernel.journal.store import Stats
+from combee.kernel.journal.scope import MemoryScope, Scope, Stats
 from combee.kernel.journal.values import JSON, JSONLike, canonical_json, clean_text, hash_json
-from combee.kernel.journal.versions import LabelMove, Version
+from combee.kernel.journal.versions import Version
 
 __all__ = [
     "JOURNAL_NAME",
     "JSON",
-    "Address",
     "Event",
     "JSONLike",
     "Journal",
-    "LabelMove",
     "MemoryScope",
     "Purchase",
     "Scope",
-    "ScopePlace",
     "Stats",
     "Version",
     "canonical_json",

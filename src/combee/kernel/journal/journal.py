@@ -20,7 +20,7 @@ from typing import Self
 from combee.errors import CombeeError, StorageError, UsageError
 from combee.kernel.journal.lock import RunLock
 from combee.kernel.journal.purchases import Purchases, current_purchase
-from combee.kernel.journal.scope import Address, BoundScope, Scope, ScopePlace
+from combee.kernel.journal.scope import Address, BoundScope, FileStore, Scope, ScopePlace, Stats
 from combee.kernel.journal.storage import (
     Reader,
     Schema,
@@ -31,7 +31,6 @@ from combee.kernel.journal.storage import (
     is_current,
     migrate,
 )
-from combee.kernel.journal.store import FileStore, Stats
 from combee.kernel.journal.values import JSON, JSONLike, canonical_json, clean_text, parse_json
 from combee.kernel.journal.versions import Versions
 from combee.kernel.journal.writer import Insert, Writer

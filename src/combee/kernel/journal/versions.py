@@ -185,15 +185,20 @@ class Versions:
             raise UsageError(f"there is no version {digest[:12]} to label", hint="Add it first.")
         # With a key also where the label is there already: a replay must not take it back from where it went then.
         if key is not None or self.labels().get(name) != digest:
-            self._move(LabelMove(name, digest, note=note), key)
+            self._move(name, digest, rollback=False, note=note, key=key)
 
     def rollback(self, name: str, *, note: str = "") -> str:
         """Put a label back to where it was before and return that digest. Raises `UsageError` when it was nowhere."""
-        stack = _stack(self.label_moves(name))
+        stack: list[str] = []  # where the label has been, without what was rolled back; the last one is where it is
+        for move in self.label_moves(name):
+            if move.rollback:
+                stack.pop()
+            else:
+                stack.append(move.digest)
         if len(stack) < 2:
             hint = did_you_mean(name, self.labels()) if not stack and self.labels() else "Nothing was changed."
             raise UsageError(f"label {name!r} has no earlier version to go back to", hint=hint)
-        self._move(LabelMove(name, stack[-2], rollback=True, note=note), None)
+        self._move(name, stack[-2], rollback=True, note=note, key=None)
         return stack[-2]
 
     def labels(self) -> dict[str, str]:
@@ -212,12 +217,9 @@ class Versions:
             at[label] = digest
         return tuple(moves)
 
-    def _move(self, move: LabelMove, key: str | None) -> None:
+    def _move(self, name: str, digest: str, *, rollback: bool, note: str, key: str | None) -> None:
         writer = self._writing()
-        writer.put(
-            _MOVE,
-            (key and clean_text(key), move.label, move.digest, int(move.rollback), clean_text(move.note), time.time()),
-        )
+        writer.put(_MOVE, (key and clean_text(key), name, digest, int(rollback), clean_text(note), time.time()))
         writer.flush()
 
     def _has(self, digest: str) -> bool:
@@ -235,17 +237,6 @@ _SELECT = "SELECT digest, parent, epoch, step, delta, data, at FROM versions"
 def _version(row: tuple[str, str | None, int, int, str, str, float]) -> Version:
     digest, parent, epoch, step, delta, data, at = row
     return Version(digest, parent, epoch, step, parse_json(delta), parse_json(data), at)
-
-
-def _stack(moves: tuple[LabelMove, ...]) -> list[str]:
-    """Return where a label has been, without what was rolled back; the last one is where it is."""
-    stack: list[str] = []
-    for move in moves:
-        if move.rollback:
-            stack.pop()
-        else:
-            stack.append(move.digest)
-    return stack
 
 
 def _pieces(text: str) -> list[str]:

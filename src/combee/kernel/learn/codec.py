@@ -68,7 +68,7 @@ def delta_to_json(delta: Delta) -> JSON:
 
 def delta_from_json(value: JSON) -> Delta:
     """Read what `delta_to_json` wrote."""
-    return delta_of(_operation_from_json(item) for item in cast("list[JSON]", value))
+    return delta_of([_operation_from_json(item) for item in cast("list[JSON]", value)])
 
 
 def revision_to_json(revision: Revision) -> dict[str, JSON]:

@@ -16,7 +16,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast
 
-from combee.errors import CallError, RunError
+from combee.errors import RunError
 from combee.kernel.aggregate import Absent
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.learn.events import Event, SampleDone
@@ -149,7 +149,7 @@ class SamplesInFlight(Generic[S]):
                     if done.value is not None:
                         self._deliver(_Result(pending, _renamed(done.value, pending.name)))
                     else:
-                        reason, self.failed_now = _reason(done.error), True
+                        reason, self.failed_now = done.error.message if done.error else "it gave no result", True
                         pending.scope.decide(f"failed/{pending.sample.id}", reason)
                         self._deliver(_Result(pending, None, reason))
         except BaseException as error:
@@ -175,10 +175,6 @@ def _renamed(sampled: Sampled, name: str) -> Sampled:
         return sampled
     votes = tuple(replace(vote, reflection=name) for vote in reflection.votes)
     return replace(sampled, reflection=replace(reflection, id=name, votes=votes))
-
-
-def _reason(error: CallError | None) -> str:
-    return error.message if error is not None else "it gave no result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,12 +242,19 @@ class StepCollector(Generic[S]):
         """The reflections that may come: those carried over, then in the order of their samples."""
         return (*(reflection.id for reflection in self._carried), *self._pending)
 
-    async def stream(self) -> AsyncGenerator[Reflection | Absent, None]:
-        """Yield reflections with lessons as they come, `Absent` for samples without; stop reading when enough is in."""
+    async def stream(self, *, early: bool) -> AsyncGenerator[Reflection | Absent, None]:
+        """Yield reflections with lessons, and `Absent` for samples without: as they come, or (not `early`) what is in.
+
+        The late are not absent: a later step has them. Stop reading when enough is in.
+        """
         for reflection in self._carried:
             yield reflection
-        async for result in self._take():
-            yield _given(result)
+        if early:
+            async for result in self._take():
+                yield _given(result)
+        else:
+            for name in [name for name in self._pending if name in self._results]:
+                yield _given(self._results[name])
 
     async def enough(self) -> None:
         """Wait for the quorum."""
@@ -261,14 +264,6 @@ class StepCollector(Generic[S]):
             if self._late is None and len(self._results) >= need:
                 break
         await results.aclose()
-
-    async def taken_in(self) -> AsyncGenerator[Reflection | Absent, None]:
-        """Yield what `stream` yields, of the samples that are in; the late are not absent: a later step has them."""
-        for reflection in self._carried:
-            yield reflection
-        for name in self._pending:
-            if name in self._results:
-                yield _given(self._results[name])
 
     def finish(self) -> Collected[S]:
         """Return what came, and record who is late. Call it when no more is read in this step."""

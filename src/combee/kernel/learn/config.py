@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from combee.errors import UsageError, did_you_mean
 from combee.kernel.aggregate import BASELINES, ONE_CALL
@@ -27,6 +27,8 @@ Positive = float
 Amount = float
 """At least 0."""
 
+_OTHER = {"None": None, "Literal['auto']": "auto"}  # what a field may be besides a number
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnConfig:
@@ -36,7 +38,7 @@ class LearnConfig:
     """How often all samples are seen."""
     batch: Count | Literal["auto"] = 40
     """Samples a step; `auto` measures delays and picks the size (paper section 3.4)."""
-    candidates: tuple[int, ...] = ()
+    candidates: tuple[Count, ...] = ()
     """Sizes that `auto` profiles (none: 2, 4, 8 ... 64, up to half the samples); the profile steps learn too."""
     max_batch: Count | None = None
     """The largest size that `auto` may pick."""
@@ -87,29 +89,12 @@ class LearnConfig:
     def __post_init__(self) -> None:
         _one_of("aggregate", self.aggregate, BASELINES)
         _one_of("on_full", self.on_full, ("refuse", "evict"))
-        if self.batch != "auto":
-            _at_least("batch", self.batch, 1)
-        for name in ("epochs", "max_items", "eval_every", "concurrency", "attempts", "token_budget", "give_up_after"):
-            _at_least(name, getattr(self, name), 1)
-        for name in ("max_tokens", "copies", "view_tokens", "max_batch"):
-            if getattr(self, name) is not None:
-                _at_least(name, getattr(self, name), 1)
-        _at_least("second_chances", self.second_chances, 0)
-        if self.near is not None:
-            _share("near", self.near)
-        _share("quorum", self.quorum)
-        candidates: object = self.candidates
-        if not isinstance(candidates, tuple):
-            raise UsageError(f"candidates must be a list of sizes, not {candidates!r}.")
-        for size in self.candidates:
-            _at_least("candidates", size, 1)
         object.__setattr__(self, "guard", _guard(self.guard, self.aggregate))
-        for name in ("guard_validate", "keep_leaks", "shuffle", "pipeline"):
-            if not isinstance(getattr(self, name), bool):
-                raise UsageError(f"{name} must be true or false, not {getattr(self, name)!r}.")
-        seed: object = self.seed
-        if not isinstance(seed, int) or isinstance(seed, bool) or not -(2**63) <= seed < 2**63:
-            raise UsageError(f"seed must be a whole number of at most 64 bits, not {seed!r}.")
+        for item in dataclasses.fields(self):
+            kind, _, other = str(item.type).partition(" | ")
+            value = getattr(self, item.name)
+            if other not in _OTHER or value != _OTHER[other]:
+                _check(item.name, kind, value)
 
     def to_json(self) -> dict[str, JSON]:
         """Return all settings as JSON."""
@@ -143,11 +128,22 @@ def _guard(value: object, aggregate: str) -> bool | Literal["watch"]:
     return "watch" if value == "watch" else value
 
 
-def _at_least(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
-
-
-def _share(name: str, value: object) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
-        raise UsageError(f"{name} must lie above 0 and up to 1, not {value!r}.")
+def _check(name: str, kind: str, value: object) -> None:
+    """Compare a value with the kind of number that its annotation names."""
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    match kind:
+        case "Count" | "Natural":
+            least = 1 if kind == "Count" else 0
+            if not is_whole or cast("int", value) < least:
+                raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+        case "Whole" if not is_whole or not -(2**63) <= cast("int", value) < 2**63:
+            raise UsageError(f"{name} must be a whole number of at most 64 bits, not {value!r}.")
+        case "Share" if not (is_whole or isinstance(value, float)) or not 0 < cast("float", value) <= 1:
+            raise UsageError(f"{name} must lie above 0 and up to 1, not {value!r}.")
+        case "bool" if name != "guard" and not isinstance(value, bool):
+            raise UsageError(f"{name} must be true or false, not {value!r}.")
+        case "tuple[Count, ...]":
+            if not isinstance(value, tuple):
+                raise UsageError(f"{name} must be a list of sizes, not {value!r}.")
+            for size in value:
+                _check(name, "Count", size)

@@ -28,6 +28,7 @@ from combee.kernel.guard import (
     alert_payload,
     check_book,
     check_delta,
+    follow,
     from_json,
     judge,
     screen,
@@ -110,6 +111,17 @@ class Judge:
             max_items=None,
             promote=False,
         )
+
+    def on_loss(self, evidence: Evidence, verdict: Verdict, new: Playbook) -> Verdict:
+        """Follow what the run's bullets come to in a book that is accepted; tell where too much of them is gone."""
+        if not self.enabled:
+            return verdict
+        standing, findings = follow(self.state.standing, evidence, verdict.delta, new, self.limits)
+        self.state = replace(self.state, standing=standing)
+        if not findings:
+            return verdict
+        reasons = (*verdict.reasons, *(finding.message for finding in findings))
+        return replace(verdict, action="alert", reasons=reasons, findings=(*verdict.findings, *findings))
 
     @property
     def scores(self) -> bool:

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from combee.errors import BudgetError, CombeeError, NothingReadError, UsageError
@@ -35,7 +35,7 @@ from combee.kernel.learn.pacing import Batching, Clock, announcement
 from combee.kernel.learn.record import Recorder, finished_step
 from combee.kernel.learn.reduce import Reduced, Reducer
 from combee.kernel.learn.roles import Curator, Reflection
-from combee.kernel.learn.sameness import refuse_another_run
+from combee.kernel.learn.sameness import RULES, refuse_another_run
 from combee.kernel.learn.sampling import Sample, SampleMap
 from combee.kernel.pace import Choice
 from combee.kernel.playbook import Delta, Playbook
@@ -88,14 +88,10 @@ async def learn(
     runner = runner if runner is not None else LocalRunner(config.concurrency)
     book = start if start is not None else Playbook()
     judge = judge if judge is not None else Judge(enabled=bool(config.guard), watch=config.guard == "watch")
-    refuse_another_run(
-        journal,
-        samples,
-        config,
-        parts=(sample_map, curator),
-        start=book,
-        find_secrets=judge.limits.find_secrets,
-    )
+    parts, secrets = (sample_map, curator), judge.limits.find_secrets
+    rules = refuse_another_run(journal, samples, config, parts, book, find_secrets=secrets)
+    if rules < RULES:
+        judge.limits = replace(judge.limits, keep_voted=False)
     judge.begin(book)
     recorder = Recorder(config, journal, observe)
     run = "" if journal is None else journal.path.parent.name
@@ -248,7 +244,7 @@ class _Loop(Generic[S]):
             await collector.enough()
         if not self.reducer.leafwise:
             return None
-        async with aclosing(collector.stream() if early else collector.taken_in()) as source:
+        async with aclosing(collector.stream(early=early)) as source:
             quorum = collector.quorum if early else 1.0
             return await self.reducer.read_early(source, collector.names, self.book, scope, quorum=quorum)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from combee.kernel.aggregate import Scan
 from combee.kernel.journal import JSON, Journal
@@ -35,7 +35,7 @@ class Recorder:
     def tell(self, event: Event) -> None:
         """Send an event to the observer and keep it; single samples are not kept, their results are in the journal."""
         if self.journal is not None and not isinstance(event, SampleDone):
-            self.journal.record_event(type(event).__name__, cast("JSON", _plain(event)), key=_key(event))
+            self.journal.record_event(type(event).__name__, dataclasses.asdict(event), key=_key(event))
         if self.observer is None:
             return
         try:
@@ -78,7 +78,7 @@ class Recorder:
                 "epoch": epoch,
                 "step": step,
                 "attempt": attempt,
-                "nodes": [cast("JSON", _plain(node)) for node in scan.nodes],
+                "nodes": [dataclasses.asdict(node) for node in scan.nodes],
                 "uncovered": list(scan.uncovered),
                 "failed": list(scan.failed),
                 "covered": len(scan.covered),
@@ -126,15 +126,6 @@ def finished_step(
         seconds=seconds,
         late=late,
     )
-
-
-def _plain(value: object) -> object:
-    """Return a frozen dataclass as JSON, tuples as lists."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
-    if isinstance(value, tuple):
-        return [_plain(part) for part in value]
-    return value
 
 
 def _key(event: Event) -> str | None:

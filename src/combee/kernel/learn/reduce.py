@@ -13,7 +13,18 @@ from itertools import count
 from typing import Any
 
 from combee.errors import NothingReadError, RunError
-from combee.kernel.aggregate import ONE_CALL, Absent, Method, Plan, Scan, aggregate, output_limit, plan, scan_stream
+from combee.kernel.aggregate import (
+    ONE_CALL,
+    Absent,
+    Method,
+    Plan,
+    Scan,
+    aggregate,
+    input_room,
+    output_limit,
+    plan,
+    scan_stream,
+)
 from combee.kernel.guard import Evidence, Verdict
 from combee.kernel.journal import Scope
 from combee.kernel.learn.collect import Collected
@@ -177,6 +188,8 @@ class Reducer:
                 verdict = self.judge.on_book(verdict, applied.playbook)
             if verdict.applies and self.judge.scores:
                 verdict = await self.judge.on_scores(evidence, applied.playbook, work.book, inner)
+            if verdict.applies:
+                verdict = self.judge.on_loss(evidence, verdict, applied.playbook)
             yield guard_event(work.step, evidence, verdict)
             if verdict.action != "retry_smaller" or verdict.max_items is None:
                 break
@@ -209,6 +222,9 @@ class Reducer:
             tokens=tokens(after),
             tokens_before=tokens(work.book),
             token_budget=self.config.token_budget,
+            window=scans[-1].window,
+            before=work.book,
+            votes=work.votes,
         )
 
     def _leaf_size(self) -> int:
@@ -222,7 +238,7 @@ class Reducer:
             weights=weights,
             copies=config.copies,
             max_items=size,
-            max_tokens=config.max_tokens,
+            max_tokens=min(filter(None, (config.max_tokens, input_room(method))), default=None),
             max_output=output_limit(method),
             second_chances=config.second_chances,
             combine_calls_model=method.combine_calls_model,
@@ -230,7 +246,7 @@ class Reducer:
 
     async def _scan(self, work: _Work, scope: Scope, size: int, *, retry: bool) -> Scan[Delta]:
         method = self.curator.method(work.book, scope)
-        capped = self.config.max_tokens is not None
+        capped = self.config.max_tokens is not None or input_room(method) is not None
         weights = [method.weight(item) for item in work.items] if capped else None
         return await aggregate(
             work.items,

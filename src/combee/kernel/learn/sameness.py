@@ -20,9 +20,12 @@ from combee.kernel.learn.roles import Curator, Task
 from combee.kernel.learn.sampling import LiveTasks, RecordedTraces, Sample
 from combee.kernel.playbook import Playbook, digest
 
-__all__ = ["named_part", "refuse_another_run"]
+__all__ = ["RULES", "named_part", "refuse_another_run"]
 
 KEY = "learn"
+RULES = 2
+"""What a run is judged by; a run that began under older rules is replayed under those. From 2 on well-voted bullets are
+kept where there is no cause to take them out."""
 _FREE = {"concurrency", "pipeline", "give_up_after", "epochs"}  # fewer epochs are refused all the same
 _SHOWN = 60
 _SECRET = re.compile(r"(?i)(?:^|_)(?:key|token|secret|password|credentials?|auth)$")  # names of such fields
@@ -32,18 +35,20 @@ def refuse_another_run(
     journal: Journal | None,
     samples: Sequence[Sample],
     config: LearnConfig,
-    *,
     parts: tuple[object, Curator],
     start: Playbook,
+    *,
     find_secrets: FindSecrets = no_secrets,
-) -> None:
+) -> int:
     """Note in a journal what its run begins with, or compare it with what it began with. `parts`: the map, the curator.
+
+    Returns the number of the rules that the run is judged by.
 
     Raises:
         UsageError: Something differs that results depend on; the message names it.
     """
     if journal is None:
-        return
+        return RULES
     now: dict[str, JSON] = {
         "samples": {"count": len(samples), "digest": _digest(samples)},
         "config": config.to_json(),
@@ -51,6 +56,7 @@ def refuse_another_run(
         "start": digest(start),
     }
     known = journal.meta(KEY)
+    now["rules"] = known.get("rules", 1) if isinstance(known, dict) else RULES
     if isinstance(known, dict):
         differences = list(
             _differences(cast("dict[str, Any]", known), now, bought=any(True for _ in journal.results()))
@@ -63,6 +69,7 @@ def refuse_another_run(
             raise UsageError(f"the run in {journal.path.parent} began otherwise: {'; '.join(differences)}", hint=hint)
     if known != now:
         journal.set_meta(KEY, now)
+    return cast("int", now["rules"])
 
 
 def named_part(part: object, find_secrets: FindSecrets = no_secrets) -> str:

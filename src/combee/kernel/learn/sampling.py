@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
-from combee.errors import CallError
 from combee.kernel.journal import JSON, MemoryScope, Scope
 from combee.kernel.learn.codec import reflection_from_json, reflection_to_json
 from combee.kernel.learn.roles import Generator, Reflection, Reflector, Rollout, Score, Scorer, Task, TraceReflector
@@ -195,13 +194,9 @@ async def evaluate(
             if done.value is not None:
                 scores[task.id] = done.value
             else:
-                errors[task.id] = _reason(done.error)
+                errors[task.id] = done.error.message if done.error is not None else "the agent gave no result"
                 failed.append(task)
         if not failed:
             break
         waiting = failed
     return Evaluation({task.id: scores[task.id] for task in tasks if task.id in scores}, errors)
-
-
-def _reason(error: CallError | None) -> str:
-    return error.message if error is not None else "the agent gave no result"

@@ -33,7 +33,7 @@ from combee.kernel.playbook.model import (
 from combee.kernel.playbook.parsing import Cited, find_ids, parse_operations
 from combee.kernel.playbook.sections import DEFAULT_SECTION, SECTIONS, canonical_section
 from combee.kernel.playbook.storage import check_place, digest, from_json, load, read, save, to_json
-from combee.kernel.playbook.text import count_lone_surrogates, distinct_terms, normalize, similarity
+from combee.kernel.playbook.text import count_lone_surrogates, distinct_terms, normalize, says, similarity, split_terms
 from combee.kernel.playbook.textform import from_text, to_text, tokens, view
 
 __all__ = [
@@ -80,7 +80,9 @@ __all__ = [
     "replay",
     "same_lesson",
     "save",
+    "says",
     "similarity",
+    "split_terms",
     "to_json",
     "to_text",
     "tokens",

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
+from pathlib import Path
 from typing import TypeAlias
 
 from combee.kernel.playbook.sections import SECTIONS, canonical_section, section_key
@@ -179,9 +180,26 @@ class Playbook:
     def __contains__(self, bullet_id: object) -> bool:
         return bullet_id in self._by_id
 
+    def __str__(self) -> str:
+        """Return the text that an agent is shown: sections with a bullet a line (ACE)."""
+        from combee.kernel.playbook.textform import to_text
+
+        return to_text(self, mark=False)
+
     def get(self, bullet_id: str) -> Bullet | None:
         """Return the bullet with this id, or None."""
         return self._by_id.get(bullet_id)
+
+    def save(self, path: Path | str) -> None:
+        """Write the book: as JSON, which keeps everything, where the name ends in .json, else (.md, .txt) as text.
+
+        Raises:
+            UsageError: The name ends otherwise, or the folder does not exist.
+            StorageError: It cannot be written; an old file is unharmed.
+        """
+        from combee.kernel.playbook.storage import save
+
+        save(self, path)
 
 
 SortKey: TypeAlias = tuple[int, str, str]

@@ -8,6 +8,7 @@ at a book, so a judgement does not change when other bullets come or go.
 from __future__ import annotations
 
 import logging
+import math
 import re
 import unicodedata
 from collections.abc import Hashable, Iterator
@@ -268,3 +269,23 @@ def similarity(one: str, other: str) -> float:
     """
     a, b = shingles(one), shingles(other)
     return len(a & b) / len(a | b)
+
+
+@lru_cache(maxsize=65536)
+def split_terms(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the distinct terms of a text that must be kept letter by letter, and those that are plain words."""
+    terms = distinct_terms(text) - {"not"}
+    words = frozenset(term for term in terms if term.isalpha() and term == term.lower())
+    return terms - words, words
+
+
+def says(text: str, lesson: str, share: float = 0.5) -> bool:
+    """Return whether `text` says `lesson`: all of its numbers, names and code, and this share of its plain words."""
+    if lesson == text:  # the usual case, and quick
+        return True
+    hard, words = split_terms(lesson)
+    if not hard and not words:
+        return normalize(lesson).casefold() in normalize(text).casefold()
+    if not hard <= split_terms(text)[0]:
+        return False
+    return len(words & split_terms(text)[1]) >= math.ceil(share * len(words) - 1e-9)

@@ -14,8 +14,17 @@ from functools import cached_property
 from posixpath import basename
 
 from combee.redaction import Step, ToolCall, Trace, failed
-from combee.traces.mining.faults import ErrorLine, fault_of, last_line, own_fault, printed, reply_error, unwrapped
-from combee.traces.mining.programs import CARRIERS, READERS
+from combee.traces.mining.faults import (
+    ErrorLine,
+    fault_of,
+    last_line,
+    own_fault,
+    printed,
+    reply_error,
+    said_shortly,
+    unwrapped,
+)
+from combee.traces.mining.programs import CARRIERS, LOOKING, ONLY_ASKS, READERS
 from combee.traces.mining.quoting import error_form, is_identifier, own_words, quoted
 from combee.traces.mining.shell import SimpleCommand, core, parts, same_call, without_heredocs, written_files
 
@@ -61,8 +70,9 @@ _DENIED_IN = 4_000
 _DENIES = re.compile(
     r"^[^\w\n]{0,6}(?:[\w ]{0,30}\b(?:match(?:es|ed|ing)?|equals?|identical|success(?:ful(?:ly)?)?|succeeded|valid|"
     r"passed|pass|ok|correct|verified|works?|solved|same)\s*[:=]+\s*(?:false|no|not|fail(?:ed|ure)?|error|invalid|"
-    r"incorrect|wrong|0|none|mismatch)\b|(?:FAIL|FAILED|FAILURE|MISMATCH|NOT OK|WRONG(?: ANSWER)?|INCORRECT)\b(?!\w)|"
-    r"not ok \d)|^\s*[✗✘❌]|\b[1-9]\d{0,5} (?:failed|failing|failures?)\b",
+    r"incorrect|wrong|0|none|mismatch)\b[^\w\n]*$|"
+    r"(?:FAIL|FAILED|FAILURE|MISMATCH|NOT OK|WRONG(?: ANSWER)?|INCORRECT)\b(?!\w)|not ok \d)|^\s*[✗✘❌]|"
+    r"\b[1-9]\d{0,5} (?:failed|failing|failures?)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _SHORT = 30
@@ -94,7 +104,13 @@ class Attempt:
         found = _fault(self.output, self.command)
         if found is not None and self.command is not None and _only_shows(self.command, found):
             return None
-        return last_line(self.output) if found is None and self.worked is False else found
+        if found is not None or self.worked is not False:
+            return found
+        if self.command is None:
+            return said_shortly(self.output, first=True)
+        if self.parts and {part.program for part in self.parts} <= READERS:
+            return last_line(self.output)  # what they show is no word of theirs
+        return last_line(self.output) or said_shortly(self.output)
 
     @cached_property
     def parts(self) -> tuple[SimpleCommand, ...]:
@@ -250,10 +266,12 @@ def _ends_with(output: str, fault: ErrorLine) -> bool:
 def _only_shows(command: str, fault: ErrorLine) -> bool:
     """Whether a call only shows texts (`cat`, `grep`), and the fault is not its own but stands in what it shows."""
     programs = {part.program for part in parts(command)}
-    own = any(re.match(rf"(?:\S*sh: (?:line )?(?:\d+: )?)?{re.escape(name)}: ", fault.line) for name in programs)
+    speaker = _SPEAKS.match(fault.line)
+    own = speaker is not None and speaker[1] in programs
     return bool(programs) and programs <= READERS and not own and fault.kind not in {"timeout", "shell"}
 
 
+_SPEAKS = re.compile(r"(?:\S*sh: (?:line )?(?:\d+: )?)?([^\s:]+): ")
 _IN_PLACE = re.compile(r"-[nErsuz]*i.*|--in-place(?:=.*)?")
 _PATHS = ("path", "file_path", "filename")
 _SETS_UP = re.compile(
@@ -297,7 +315,17 @@ def sets_up(attempt: Attempt) -> bool:
 
 def changes_the_world(part: SimpleCommand) -> bool:
     """Whether a command may change something: it is none that only looks."""
-    return edits_in_place(part) or part.program not in READERS - _CHANGERS
+    if edits_in_place(part) or part.program not in READERS:
+        return not only_looks(part)
+    return part.program in _CHANGERS
+
+
+def only_looks(part: SimpleCommand) -> bool:
+    """Whether a program that may do much is only asked: `docker compose ps`, `git status`, `npm --version`."""
+    words = core(part)
+    asked = LOOKING.get(basename(words[0]) if words else "", frozenset())
+    verbs = [word for word in words[1:4] if not word.startswith("-")]
+    return (bool(asked) and bool(verbs) and verbs[0] in asked) or (not verbs and not ONLY_ASKS.isdisjoint(words))
 
 
 def acts(attempt: Attempt) -> list[SimpleCommand]:
@@ -336,8 +364,18 @@ def carried(attempt: Attempt, program: str, *, besides: SimpleCommand | None = N
     `besides` is a part that surely failed.
     """
     inside = _carries(attempt, besides)
-    named = inside and re.search(rf"(?<![\w.-]){re.escape(basename(program))}(?![\w-])", inside)
-    return inside if named else ""
+    return inside if inside and _names(inside, basename(program)) else ""
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text holds a name as a word of its own; a path before it is one."""
+    at = text.find(name) if name else -1
+    while at >= 0:
+        before, after = text[at - 1 : at], text[at + len(name) : at + len(name) + 1]
+        if not (before.isalnum() or before in {"_", ".", "-"}) and not (after.isalnum() or after in {"_", "-"}):
+            return True
+        at = text.find(name, at + 1)
+    return False
 
 
 def _carries(attempt: Attempt, besides: SimpleCommand | None = None) -> str:

@@ -28,8 +28,13 @@ _RUNNER = re.compile(
     r"mvn test|gradle test|make (?:test|check)|phpunit|dotnet test)\b"
 )
 _FAILED = re.compile(
-    r"^(?:FAILED (?P<a>\S+)(?: - (?P<why>.+))?|(?:FAIL|ERROR): (?P<b>\w+ \([\w.]+\))|--- FAIL: (?P<c>\S+)|"
-    r"test (?P<d>\S+) \.\.\. FAILED|(?P<e>\S+) FAILED(?:\s+\[.*\])?)$",
+    r"^(?:FAILED (?P<a>\S+)(?: - (?P<why>.+))?|(?:FAIL|ERROR): (?P<b>\w+ \([\w.]+\))|"
+    r"--- FAIL: (?P<c>\S+)(?: \([\d.]+m?s\))?|"
+    r"test (?P<d>\S+) \.\.\. FAILED|(?P<e>\S+) FAILED(?:\s+\[.*\])?|"
+    r"\s*FAIL\s+(?P<f>\S+\.(?:test|spec)\.\w{2,4})(?: .*)?|\s*Failed (?P<g>[\w.]+) \[[^\]\n]*\]|"
+    r"\[ERROR\]\s+(?P<h>[\w.]+(?:Test|IT|Tests)\.\w+):\d.*|\s*\d+ - (?P<i>\S+) \(Failed\)|"
+    r"\d+\) (?P<j>[\w\\]+::\w+)|"
+    r"rspec (?P<k>\./\S+:\d+)(?: #.*)?)$",
     re.MULTILINE,
 )
 _SUMMARY = re.compile(
@@ -69,7 +74,7 @@ def find_flips(row: Sequence[Attempt]) -> list[MinedLesson]:
 def _failing(output: str) -> dict[str, str]:
     out: dict[str, str] = {}
     for match in _FAILED.finditer(output):
-        name = next(match[key] for key in "abcde" if match[key])
+        name = next(match[key] for key in "abcdefghijk" if match[key])
         why = match["why"] or ""
         if is_test_name(name):
             out[name] = why

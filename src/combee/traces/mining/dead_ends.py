@@ -28,7 +28,7 @@ _LEAST_INSTALLS = 2
 _LONGEST_SHOWN = 240
 _GENERAL = frozenset({"python3", "node", "bash", "sh", "gcc", "g++", "make", "cargo", "ruby", "perl", "java"})
 _SPECIFIC = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception): .*['\"`(\d]|^ERROR: .{30}|^No space left")
-_TOLD = frozenset({"command", "module"})
+_TOLD = frozenset({"command", "module", "said"})
 _MENDED = frozenset({"missing", "repair", "until", "shell", "hang"})
 
 

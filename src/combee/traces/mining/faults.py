@@ -19,6 +19,7 @@ __all__ = [
     "own_fault",
     "printed",
     "reply_error",
+    "said_shortly",
     "signature",
     "unwrapped",
 ]
@@ -124,7 +125,13 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     ("managed", re.compile(r"^error: externally-managed-environment\b.*$", re.MULTILINE)),
     ("syntax", re.compile(r"^-? ?[EF]\d{3} \w*Error: .+$", re.MULTILINE)),
-    ("exception", re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt): .+$", re.MULTILINE)),
+    (
+        "exception",
+        re.compile(
+            r"^(?:(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt)|[a-z]\w*(?:\.\w+)*\.[A-Z]\w+): .+$",
+            re.MULTILINE,
+        ),
+    ),
     ("compiler", re.compile(r"^[^\s:]{1,120}:\d+:(?:\d+:)? (?:fatal )?error: .+$", re.MULTILINE)),
     ("compiler", re.compile(r"^.{0,200}\bundefined reference to .+$", re.MULTILINE)),
     ("compiler", re.compile(rf"^error(?:\[E\d+\])?: {_SAYS_SOMETHING}.+$", re.MULTILINE)),
@@ -147,10 +154,24 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("tool", re.compile(r"^(?:Unable to|Cannot|Could not|Can't|Failed to|Invalid|Unknown|Unrecognized|Permission "
                         r"denied|Connection refused|CONFLICT|Missing|No such)\b.{3,}$", re.MULTILINE)),
 )  # fmt: skip
+_NEEDLES: tuple[tuple[str, ...], ...] = (
+    ("No space left on device",), ("yntax error", "Bad substitution"), ("not found",),
+    ("No module named", "requires the"), ("externally-managed",), ("Error: ",), (": ",), ("error: ",),
+    ("undefined reference",), ("error",), ("E: ",), ("error: ",), ("npm ",),
+    ("fatal", "FATAL", "ERROR", "Error", "error", "make: "), ("An error occurred",), ('"error":',), (": ",),
+    ("Unable to", "Cannot", "Could not", "Can't", "Failed to", "Invalid", "Unknown", "Unrecognized", "Permission",
+     "Connection refused", "CONFLICT", "Missing", "No such"),
+)  # fmt: skip
+"""Of each kind in its order: literals of which one stands in whatever its pattern finds."""
 _TIMEOUT = re.compile(
     r"\A\s*The last command <command>.*?</command>\s+timed\s+out\s+and\s+has\s+been\s+killed", re.DOTALL
 )
 _TIMED_OUT = re.compile(r"^Command timed out\b", re.MULTILINE)
+_IN_ITS_NAME = re.compile(
+    r"^([\w.+-]{2,40})(?:\[\d+\])?:? (?i:fatal |fatal error|error): .*[A-Za-z]{3}.*$", re.MULTILINE
+)
+_SHORT_OUTPUT = 8  # lines
+_EXIT_LINE = re.compile(r"^(?:Error: )?(?:Exit code|exit code|Process exited with code|exit status):? -?\d+\s*$")
 _LAST_LINE = re.compile(
     r"\b(?:error|fail(?:ed|ure)?|cannot|can't|unable|invalid|denied|not found|missing|undefined|unknown|unrecognized|"
     r"no such|refused|conflict)\b",
@@ -201,16 +222,23 @@ def last_line(output: str) -> ErrorLine | None:
     return ErrorLine("tool", " ".join(line.split()))
 
 
+def said_shortly(output: str, *, first: bool = False) -> ErrorLine | None:
+    """Return the last line (or the first) of a short output, of a call that is known to have failed, as its error."""
+    said = printed(output)
+    if said.count("\n") > 4 * _SHORT_OUTPUT:
+        return None
+    lines = [line for each in said.splitlines() if (line := " ".join(_EXIT_LINE.sub("", each).split()))]
+    if not 0 < len(lines) <= _SHORT_OUTPUT:
+        return None
+    line = lines[0 if first else -1]
+    return ErrorLine("said", line) if len(line) <= 200 and re.search(r"[^\W\d]{3}", line) else None
+
+
 def own_fault(output: str, programs: Iterable[str]) -> ErrorLine | None:
     """Return the error that a program states in its own name without a colon before it: `vllm error: ...`."""
-    names = "|".join(re.escape(name) for name in programs if re.fullmatch(r"[\w.+-]{2,40}", name))
-    if not names:
-        return None
-    said = re.search(
-        rf"^(?:{names})(?:\[\d+\])?:? (?i:fatal |fatal error|error): .*[A-Za-z]{{3}}.*$", printed(output), re.MULTILINE
-    )
-    line = "" if said is None else " ".join(said[0].split())
-    return ErrorLine("tool", line) if line else None
+    names = set(programs)
+    said = next((match[0] for match in _IN_ITS_NAME.finditer(printed(output)) if match[1] in names), "")
+    return ErrorLine("tool", " ".join(said.split())) if said else None
 
 
 @lru_cache(maxsize=8192)
@@ -225,7 +253,9 @@ def fault_of(output: str) -> ErrorLine | None:
         return ErrorLine("tool", said) if said else None
     if len(text) > _SEARCHED:
         text = text[: _SEARCHED // 2] + "\n" + text[-_SEARCHED // 2 :]
-    for kind, pattern in _KINDS:
+    for (kind, pattern), needles in zip(_KINDS, _NEEDLES, strict=True):
+        if not any(needle in text for needle in needles):
+            continue  # far quicker than the pattern
         matches = [match for match in pattern.finditer(text) if not _NOISE.search(match[0])]
         if matches:
             match = matches[-1] if kind in _LAST else matches[0]

@@ -7,9 +7,13 @@ __all__ = [
     "BRINGS",
     "CARRIERS",
     "CODE",
+    "FIXERS",
+    "FIXES",
+    "FIX_ALWAYS",
     "INTERPRETERS",
     "KEYWORDS",
     "LAUNCHERS",
+    "LOOKING",
     "ONLY_ASKS",
     "PROJECT_TOOLS",
     "READERS",
@@ -196,6 +200,47 @@ psql postgresql-client
 BRINGS = {line.split()[0]: frozenset(line.split()[1:]) for line in _BRINGS.strip().splitlines()}
 """The packages that bring a program or module of another name."""
 
+_FIXERS = """
+ruff black isort autopep8 yapf prettier eslint stylelint biome gofmt goimports rustfmt clang-format terraform cargo
+rubocop standardrb mix dart ktlint swiftformat sqlfluff pre-commit npm yarn pnpm npx make just buf shfmt djlint taplo
+"""
+FIXERS = frozenset(_FIXERS.split())
+"""Tools that can put code in order; `FIXES` are the words with which they do, `FIX_ALWAYS` those that need none."""
+FIXES = frozenset({"--fix", "--write", "-w", "-i", "-A", "-a", "-F", "fmt", "format", "fix", "lint:fix", "autocorrect"})
+FIX_ALWAYS = frozenset({"black", "isort", "autopep8", "yapf", "rustfmt", "standardrb", "swiftformat"})
+
+_LOOKING = """
+git status log diff show branch remote blame rev-parse ls-files describe shortlog reflog config grep
+docker ps images logs inspect version info top stats port
+docker-compose ps logs config images top port
+podman ps images logs inspect version info
+kubectl get describe logs top explain version config
+npm ls list view info outdated why audit config root prefix
+yarn list why info outdated config
+pnpm ls list why outdated
+pip list show freeze check config
+uv tree
+poetry show check env
+conda list info
+cargo tree metadata search
+go list env version doc
+gem list
+bundle list show outdated
+composer show outdated
+terraform show output providers version
+systemctl status list-units is-active
+service status
+brew list info
+apt-get changelog
+apt-cache search policy show
+gh status
+dotnet list
+mvn dependency:tree
+helm list
+"""
+LOOKING = {line.split()[0]: frozenset(line.split()[1:]) for line in _LOOKING.strip().splitlines()}
+"""Words with which a program that may do much only shows something."""
+
 _PROJECT_TOOLS = """
 node: npm yarn pnpm bun npx deno lerna turbo nx rush playwright puppeteer cypress husky tsc vite webpack
 python: pip pip-sync uv poetry pipenv pdm hatch rye conda mamba micromamba manage.py setup.py alembic flask
@@ -210,6 +255,7 @@ others: mix rebar3 dart flutter stack cabal swift carthage opam dune luarocks cp
 data: prisma drizzle-kit sequelize sequelize-cli knex typeorm mikro-orm hardhat forge foundryup sqlx diesel dbmate
 goose migrate flyway liquibase atlas graphql-codegen openapi-generator openapi-generator-cli openapi orval initdb
 createdb
+versions: nvm fnm volta pyenv rbenv rvm asdf mise sdk jenv nodenv
 system: service systemctl brew apt-get apk
 """
 PROJECT_TOOLS = frozenset(word for word in _PROJECT_TOOLS.split() if not word.endswith((":", ",")))

@@ -173,7 +173,7 @@ def error_form(line: str, own: frozenset[str] = frozenset()) -> str:
             before = token.strip(_OPENS + _CLOSES).casefold() if good else ""
             kept.append(token.replace("\0", " ") if good else "…" + "".join(c for c in token[-1:] if c in ".,:;"))
             if plain and not good:
-                kept[-1] = "…" + "".join(c for c in clause[-1][-1:] if c in ".:;")
+                kept[-1] = "…" + "".join(c for c in clause[-1][-1:] if c in ":;")
                 break  # prose begins: the rest of the clause is another one's sentence
     return _joined(kept)
 

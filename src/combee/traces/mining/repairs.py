@@ -55,6 +55,19 @@ _FILE = re.compile(r"/|\.[A-Za-z]\w{0,5}$")
 _HIDES = re.compile(r"(?:\d|&)?>{1,2}(?:/dev/null|&\d)|/dev/null")
 _OPTION = re.compile(r"-|\w+=")
 _NOT_THERE = re.compile(r"not found|no such|unrecognized|no tests", re.IGNORECASE)
+_SPEAKER = re.compile(r"([\w./+-]{1,60})(?![\w-])[^\n]{0,20}:")
+_NO_OPTION = re.compile(
+    r"([\w.+-]{1,40}): (?:\d+: )?(?:\"[^\"\n]{0,80}\": )?(?:invalid|illegal|unrecognized|unknown|extra|missing|bad) "
+    r"(?:option|command|argument|operand|expression|directive|predicate|format|mode)"
+)
+_NO_SUCH_WORD = re.compile(
+    r"no rule|unknown|missing script|no such|not found|invalid choice|unrecogni[sz]ed|does not exist|doesn't exist|"
+    r"did you mean|is not a|isn't|not a valid|no task|could not find",
+    re.IGNORECASE,
+)
+_SELECTS = frozenset(
+    {"-x", "--lf", "--ff", "-k", "-m", "-v", "-vv", "-q", "-s", "--maxfail", "--bail", "--verbose", "--silent", "-t"}
+)
 _TESTERS = frozenset({"pytest", "jest", "vitest", "mocha", "rspec", "phpunit", "tox"})
 _HANDLED = frozenset({"command", "module"})  # told by `missing`
 
@@ -67,7 +80,10 @@ def culprit(attempt: Attempt) -> SimpleCommand | None:
         return telling[0]
     if fault is None:
         return None
-    named = [part for part in telling if re.match(rf"{re.escape(part.program)}\b[^\n]{{0,20}}:", fault.line)]
+    if not telling and (form := _NO_OPTION.match(fault.line)):  # a reader that refuses its own options tells, too
+        return next((part for part in attempt.parts if part.program == form[1]), None)
+    speaker = _SPEAKER.match(fault.line)
+    named = [part for part in telling if speaker is not None and part.program == speaker[1]]
     if len(named) == 1:
         return named[0]
     for start, actions in (("E: ", {"apt-get install", "apt-get update"}), ("externally-managed", {"pip install"})):
@@ -123,7 +139,17 @@ def _shell(place: int, row: Sequence[Attempt], fault: ErrorLine) -> MinedLesson 
     for offset, attempt in enumerate(row[place + 1 : place + 1 + _WINDOW], place + 1):
         if attempt.command is None or attempt.worked is None:
             continue
-        same = [each for each in attempt.parts if _alike(part, each) and _same_intent(part, each)]
+        refused = _NO_OPTION.match(fault.line) is not None
+        same = [
+            each
+            for each in attempt.parts
+            if _alike(part, each)
+            and (
+                _same_intent(part, each)
+                or (refused and part.targets & each.targets)
+                or _another_word(part, each, fault)
+            )
+        ]
         if attempt.worked is False:
             if any(same_call(each, part) for each in same):
                 return None  # it failed again, whatever led to it: the next failure is looked at on its own
@@ -135,6 +161,19 @@ def _shell(place: int, row: Sequence[Attempt], fault: ErrorLine) -> MinedLesson 
             return _until(place, offset, row, part, fault)
         return _changed(place, offset, row, part, same[0], fault)
     return _requoted(place, row, fault)
+
+
+def _another_word(part: SimpleCommand, fix: SimpleCommand, fault: ErrorLine) -> bool:
+    """Whether the error says that a word of the call is not known, and only that word was changed."""
+    out, into = _changes(part, fix)
+    if (
+        len(out) != 1
+        or len(into) != 1
+        or re.search(r"[./\\]", out[0] + into[0])
+        or not _NO_SUCH_WORD.search(fault.line)
+    ):
+        return False
+    return re.search(rf"(?<![\w-]){re.escape(out[0])}(?![\w-])", fault.line) is not None
 
 
 def _alike(one: SimpleCommand, other: SimpleCommand) -> bool:
@@ -182,7 +221,11 @@ def _changes(one: SimpleCommand, other: SimpleCommand) -> tuple[list[str], list[
 def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
     place: int, offset: int, row: Sequence[Attempt], part: SimpleCommand, fix: SimpleCommand, fault: ErrorLine
 ) -> MinedLesson | None:
-    if part.program in READERS or _other_work(part, fix) or (fault.kind == "timeout" and len(fix.text) > 120):
+    if (
+        (part.program in READERS and not _NO_OPTION.match(fault.line))
+        or _other_work(part, fix)
+        or (fault.kind == "timeout" and len(fix.text) > 120)
+    ):
         return None
     out, into = _changes(part, fix)
     if (out or into) and _means_nothing(part, fix):
@@ -193,6 +236,9 @@ def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
         return None
     if part.program in _TESTERS and not _NOT_THERE.search(fault.line) and not all(map(_OPTION.match, out + into)):
         return None  # other tests
+    tests = basename(core(part)[0]) in _TESTERS
+    if tests and all(word.partition("=")[0] in _SELECTS for word in out + into):
+        return None  # fewer tests, or another look at them
     fewer = installed(part) - installed(fix)
     if fewer and installed(fix) and not any(name in fault.line for name in fewer):
         return None  # a part of the packages came: that says nothing of the others
@@ -245,8 +291,7 @@ def _means_nothing(part: SimpleCommand, fix: SimpleCommand) -> bool:
     """
     if same_call(part, fix):
         return _spelled(part) == _spelled(fix)
-    asks = not ONLY_ASKS.isdisjoint(fix.words) or fix.words[-1] == "-h"
-    if asks and ONLY_ASKS.isdisjoint(part.words):
+    if _only_asks(part) != _only_asks(fix):
         return True
     if not RUNNERS & {part.program, fix.program}:
         return False
@@ -257,6 +302,10 @@ def _means_nothing(part: SimpleCommand, fix: SimpleCommand) -> bool:
     if any(words[at].startswith("-") for words, at in changed):
         return False
     return not all(at and words[at - 1].startswith("-") and not _FILE.search(words[at]) for words, at in changed)
+
+
+def _only_asks(part: SimpleCommand) -> bool:
+    return not ONLY_ASKS.isdisjoint(part.words) or part.words[-1] == "-h"
 
 
 def _spelled(part: SimpleCommand) -> list[str]:

@@ -58,12 +58,19 @@ def _passed_after(place: int, row: Sequence[Attempt]) -> MinedLesson | None:
                 return None  # it failed again: that failure is looked at on its own
             continue
         setups = [each for each in here if sets_up_project(each) and not installed(each)]
-        if any(each not in setups and not _TIDIES.fullmatch(each.text) for each in here) or _writes(attempt, setups):
+        if any(
+            each not in setups and not (_TIDIES.fullmatch(each.text) or _stages(part, each)) for each in here
+        ) or _writes(attempt, setups):
             return None
         done += [each for each in setups if each.text not in {one.text for one in done}]
         if same is not None and attempt.worked and done and ran(attempt, same):
             return _told(first, part, attempt, done)
     return None
+
+
+def _stages(part: SimpleCommand | None, each: SimpleCommand) -> bool:
+    """Whether a command only puts changed files into the commit that is to be made."""
+    return part is not None and part.action == "git commit" and each.action == "git add"
 
 
 def _writes(attempt: Attempt, setups: Sequence[SimpleCommand]) -> bool:

@@ -17,6 +17,9 @@ from functools import lru_cache
 from posixpath import basename, normpath
 
 from combee.traces.mining.programs import (
+    FIX_ALWAYS,
+    FIXERS,
+    FIXES,
     INTERPRETERS,
     KEYWORDS,
     LAUNCHERS,
@@ -115,6 +118,7 @@ class SimpleCommand:
         return frozenset(word for word in self.arguments if not word.startswith("-"))
 
 
+@lru_cache(maxsize=8192)
 def program_name(word: str) -> str:
     """Return the name under which a program is filed."""
     name = basename(word) if not word.startswith("./") else word
@@ -131,6 +135,8 @@ def base_package(word: str) -> str:
 
 def without_heredocs(command: str) -> str:
     """Return the command with the bodies of here-documents taken out: they are data for a program, not commands."""
+    if "<<" not in command:
+        return command.rstrip("\n")
     lines = command.split("\n")
     ends: dict[str, list[int]] = defaultdict(list)
     for number, line in enumerate(lines):
@@ -184,19 +190,22 @@ def parts(command: str) -> tuple[SimpleCommand, ...]:
     return tuple(found)
 
 
+_PLAIN_WORDS = re.compile(r"[^\\'\"#]*")
+_SIGNS = re.compile(r"[\\'\"`(){}|;&\n]")
+
+
 def _split(command: str) -> list[tuple[str, str]] | None:
     """Return (text, the joint before it) of each simple command, minding quotes and brackets."""
     out: list[tuple[str, str]] = []
-    start, at, joint, quote, depth = 0, 0, "", "", 0
-    while at < len(command):
-        char = command[at]
-        if quote:
-            if char == "\\" and quote == '"':
-                at += 1
-            elif char == quote:
-                quote = ""
-        elif char == "\\":
-            at += 1
+    start, past, joint, quote, depth = 0, 0, "", "", 0
+    for match in _SIGNS.finditer(command):  # what lies between the signs says nothing
+        at, char = match.start(), match[0]
+        if at < past:
+            continue
+        if char == "\\":
+            past = at + 2 if quote not in {"'", "`"} else past
+        elif quote:
+            quote = "" if char == quote else quote
         elif char in "'\"`":
             quote = char
         elif char in "({":
@@ -205,9 +214,8 @@ def _split(command: str) -> list[tuple[str, str]] | None:
             depth -= 1
         elif depth <= 0 and (found := _joint(command, at)):
             out.append((command[start:at], joint))
-            joint, at = found, at + len(found) - 1
-            start = at + 1
-        at += 1
+            joint = found
+            start = past = at + len(found)
     if quote or depth:
         return None
     out.append((command[start:], joint))
@@ -240,10 +248,13 @@ def _joint(command: str, at: int) -> str:
 
 def _words(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the words of a simple command with the wrappers and variables that may matter, and without any."""
-    try:
-        words = shlex.split(text, comments=True)
-    except ValueError:
-        return (), ()
+    if _PLAIN_WORDS.fullmatch(text):
+        words = text.split()
+    else:
+        try:
+            words = shlex.split(text, comments=True)
+        except ValueError:
+            return (), ()
     words = [word for word in words if not re.fullmatch(r"(?:\d?>{1,2}|<|&>|\d>&\d|<<\w*)", word)]
     before: list[str] = []
     wrapper = ""
@@ -272,6 +283,7 @@ _INLINE = frozenset({"-c", "-e", "-r", "-E"})
 _VALUED = frozenset({"-n", "-p", "-e", "-u", "-w", "--name", "--prefix", "--env", "--user", "--workdir", "--with"})
 _NAMES_A_PLACE = frozenset({("docker", "exec"), ("docker-compose", "exec"), ("podman", "exec"), ("kubectl", "exec")})
 _LIKE = 0.4
+_MOST_ADDED = 4
 
 
 def core(part: SimpleCommand) -> tuple[str, ...]:
@@ -363,11 +375,11 @@ def call_hash(part: SimpleCommand) -> int:
 def similar(one: SimpleCommand, other: SimpleCommand) -> bool:
     """Whether two parts that call the same thing mean the same: most arguments, or all that are no options."""
     a, b = list(core(one)[1:]), list(core(other)[1:])
-    if not a and not b:
-        return True
+    if not a or not b:
+        return all(word.startswith("-") for word in (*a, *b))
     mine, theirs = ({word for word in words if not word.startswith("-")} for words in (a, b))
     alike = difflib.SequenceMatcher(None, a, b, autojunk=False).ratio() >= _LIKE
-    return alike or bool(mine and mine == theirs)
+    return alike or bool(mine and (mine == theirs or (mine < theirs and len(b) - len(a) <= _MOST_ADDED)))
 
 
 def other_options(one: SimpleCommand, other: SimpleCommand) -> bool:
@@ -397,7 +409,9 @@ _DOCKER = frozenset({"build", "compose", "pull", "up", "network", "volume", "cre
 _SCRIPT = re.compile(
     r"(?:setup|bootstrap|install(?:[-_]?deps)?|init(?:[-_]?db)?|configure|build|generate|codegen|migrate|deps)(?:\.\w+)?"
 )
-_VENV = re.compile(r"(?:\S*/)?python[\d.]* -m venv\b|uv venv\b|virtualenv\b|(?:source|\.) \S*activate\b")
+_VENV = re.compile(
+    r"(?:\S*/)?python[\d.]* -m venv\b|uv venv\b|virtualenv\b|(?:source|\.) \S*(?:activate|nvm\.sh|\.sh|env)\b"
+)
 
 
 def sets_up_project(part: SimpleCommand) -> bool:
@@ -407,6 +421,8 @@ def sets_up_project(part: SimpleCommand) -> bool:
         return False
     name, rest = basename(words[0]), [word for word in words[1:6] if not word.startswith("-") and "=" not in word]
     if _VENV.match(part.text) or ("/" in words[0] and name not in PROJECT_TOOLS and _SCRIPT.fullmatch(name)):
+        return True
+    if name in FIXERS and (not FIXES.isdisjoint(words[1:4]) or (name in FIX_ALWAYS and "--check" not in words)):
         return True
     if name not in PROJECT_TOOLS:
         return False

@@ -19,6 +19,8 @@ __all__ = ["find_refusals", "find_tool_repairs", "kinds"]
 
 _WINDOW = 8
 _LONGEST = 120
+_MOST_ADDED = 3
+_SHORT = 40
 _PARTICULAR = re.compile(
     r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\b\d{4}-\d{2}-\d{2}(?:[T ][\d:.]+Z?)?\b|[$€£]\s?\d(?:[\d.,]*\d)?|#\w*\d\w*|"
     r"\b(?P<kind>[A-Za-z]+(?:_[A-Za-z]+)*)_(?=\w*\d)\w+|\b(?=\w*\d)(?=\w*[A-Za-z])[\w-]{4,}\b|\b\d(?:[\d.,:]*\d)?"
@@ -65,7 +67,11 @@ def _mended(place: int, row: Sequence[Attempt], fault: ErrorLine, users: Users) 
         if attempt.worked is None:
             continue
         mine, theirs = first.fields, attempt.fields
+        if mine == theirs:
+            return _until(row[place], row[place + 1 : row.index(attempt)], attempt)
         changed = [name for name in mine if name in theirs and mine[name] != theirs[name]]
+        if mine.keys() < theirs.keys() and not changed:
+            return _given_more(row[place], attempt)
         if mine.keys() != theirs.keys() or len(changed) != 1:
             return None
         raw = is_workshop(first.tool)
@@ -82,6 +88,38 @@ def _mended(place: int, row: Sequence[Attempt], fault: ErrorLine, users: Users) 
             (row[place].step, attempt.step),
         )
     return None
+
+
+def _given_more(first: Attempt, later: Attempt) -> MinedLesson | None:
+    """Return that the same call worked with arguments that had not been given."""
+    added = [name for name in later.fields if name not in first.fields]
+    if len(added) > _MOST_ADDED:
+        return None
+    values = {name: later.fields[name] for name in added}
+    plain = all(kinds(value) == value or is_workshop(first.tool) for value in values.values())
+    short = plain and all(len(value) <= _SHORT and "\n" not in value for value in values.values())
+    shown = " and ".join(f"`{name}`" + (f" ({quoted(value)})" if short else "") for name, value in values.items())
+    error = first.said() if is_workshop(first.tool) else quoted(kinds(first.form))
+    return MinedLesson(
+        "repair",
+        f"repair/{first.tool}/{error}/+{'+'.join(added)}",
+        f"The tool `{first.tool}` failed with {error}; it worked with {shown} given.",
+        (first.step, later.step),
+    )
+
+
+def _until(first: Attempt, between: Sequence[Attempt], later: Attempt) -> MinedLesson | None:
+    """Return that the same call worked once another tool had been called on the same thing: the file was read first."""
+    done = [each for each in between if each.worked is not False and each.tool != first.tool]
+    shared = set(first.fields.items())
+    if len(done) != 1 or done[0].command is not None or shared.isdisjoint(done[0].fields.items()):
+        return None
+    error = first.said() if is_workshop(first.tool) else quoted(kinds(first.form))
+    text = (
+        f"The tool `{first.tool}` failed with {error} until `{done[0].tool}` was called on the same thing; then the "
+        "same call worked."
+    )
+    return MinedLesson("until", f"until/{first.tool}/{error}/{done[0].tool}", text, (first.step, later.step))
 
 
 def _difference(old: str, new: str) -> str | None:

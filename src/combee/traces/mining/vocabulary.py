@@ -79,7 +79,7 @@ VERBS = frozenset(_VERBS.split())
 """Verbs of error messages: quoted as "failed to open" and in forms that order nothing ("opened", "opening")."""
 
 _GOVERNORS = """
-can can't cannot could couldn't did didn't does doesn't failed may not that to unable which won't
+be been can can't cannot could couldn't did didn't does doesn't failed may not that to unable which won't
 """
 GOVERNORS = frozenset(_GOVERNORS.split())
 """After these a verb is no order."""

@@ -5,12 +5,12 @@ State and files are those of ClawTeam 0.2.0, whose own command line was run to c
 
 from __future__ import annotations
 
-from combee.swarm.team.history import Commit, LeadEdit, TeamHistory, is_production, read_history
-from combee.swarm.team.hooks import install_shim, install_trailer, record_transitions
-from combee.swarm.team.joined import team_trace
-from combee.swarm.team.score import WEIGHTS, Roles, TeamScore, score_run
-from combee.swarm.team.state import TeamMessage, TeamState, TeamTask, Transition, read_state
-from combee.swarm.team.testing import check_commit, check_folder
+from combee.team.history import Commit, LeadEdit, TeamHistory, is_production, read_history
+from combee.team.hooks import install_shim, install_trailer, record_transitions
+from combee.team.joined import team_trace
+from combee.team.score import WEIGHTS, Roles, TeamScore, score_run
+from combee.team.state import TeamMessage, TeamState, TeamTask, Transition, read_state
+from combee.team.testing import check_commit, check_folder
 
 __all__ = [
     "WEIGHTS",

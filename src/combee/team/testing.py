@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from combee.errors import RunError
-from combee.swarm.repository import git
+from combee.run.git import git
 
 __all__ = ["check_commit", "check_folder", "lay_out", "run_in"]
 

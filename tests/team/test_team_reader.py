@@ -10,13 +10,13 @@ import pytest
 
 from benchmarks.team_lab.testing import check_plain_commit
 from combee.errors import RunError, UsageError
-from combee.swarm.repository import git
-from combee.swarm.team.history import LeadEdit, TeamHistory, is_production, read_history
-from combee.swarm.team.hooks import install_shim, install_trailer, record_transitions
-from combee.swarm.team.joined import team_trace
-from combee.swarm.team.score import WEIGHTS, score_run
-from combee.swarm.team.state import TRANSITIONS, TeamState, read_state
-from combee.swarm.team.testing import check_commit, check_folder
+from combee.run.git import git
+from combee.team.history import LeadEdit, TeamHistory, is_production, read_history
+from combee.team.hooks import install_shim, install_trailer, record_transitions
+from combee.team.joined import team_trace
+from combee.team.score import WEIGHTS, score_run
+from combee.team.state import TRANSITIONS, TeamState, read_state
+from combee.team.testing import check_commit, check_folder
 
 RECORDED = Path(__file__).parent / "data" / "clawteam-0.2.0"
 LEAD = "tech-lead"

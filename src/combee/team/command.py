@@ -13,12 +13,12 @@ import click
 from combee.errors import UsageError
 from combee.files import place_for, write_whole
 from combee.redaction import to_jsonl
-from combee.swarm.team.history import read_history
-from combee.swarm.team.hooks import install_shim, install_trailer
-from combee.swarm.team.joined import team_trace
-from combee.swarm.team.score import WEIGHTS, Roles, TeamScore, score_run
-from combee.swarm.team.state import read_state
-from combee.swarm.team.testing import check_commit
+from combee.team.history import read_history
+from combee.team.hooks import install_shim, install_trailer
+from combee.team.joined import team_trace
+from combee.team.score import WEIGHTS, Roles, TeamScore, score_run
+from combee.team.state import read_state
+from combee.team.testing import check_commit
 from combee.terminal.options import PathType
 
 __all__ = ["command"]

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from combee.errors import UsageError
-from combee.swarm.repository import git
-from combee.swarm.team.state import TRANSITIONS, json_object, text_of
+from combee.run.git import git
+from combee.team.state import TRANSITIONS, json_object, text_of
 
 __all__ = ["install_shim", "install_trailer", "record_transitions"]
 
@@ -53,7 +53,7 @@ def install_shim(folder: Path, real: Path, data: Path, team: str) -> Path:
     """Write a `clawteam` into `folder` (to be first in the PATH) that notes transitions after each command."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "clawteam"
-    note = "import sys; from pathlib import Path; from combee.swarm.team.hooks import record_transitions as r; "
+    note = "import sys; from pathlib import Path; from combee.team.hooks import record_transitions as r; "
     note += "r(Path(sys.argv[1]), sys.argv[2])"
     command = shlex.join([sys.executable, "-c", note, str(data), team])
     path.write_text(

@@ -13,8 +13,8 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from combee.swarm.repository import git, git_or_none
-from combee.swarm.team.state import moment
+from combee.run.git import git, git_or_none
+from combee.team.state import moment
 
 __all__ = ["Commit", "LeadEdit", "TeamHistory", "is_production", "read_history"]
 

@@ -15,9 +15,17 @@ from hypothesis import strategies as st
 
 from benchmarks.simulate import SimulatedMethod
 from combee.errors import CallError, CallErrorKind, RunError, UsageError
-from combee.kernel.aggregate import SIZES, Calibration, Retention, calibrate, calibration_price
-from combee.kernel.aggregate.calibrate import fit_counts, fit_retention, recommend
+from combee.kernel.aggregate import Retention
 from combee.kernel.journal import MemoryScope
+from combee.run.calibrate import (
+    SIZES,
+    Calibration,
+    calibrate,
+    calibration_price,
+    fit_counts,
+    fit_retention,
+    recommend,
+)
 
 
 def fact(number: int) -> str:

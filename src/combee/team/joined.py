@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from combee.redaction import Outcome, Role, Step, Trace, trace_id
-from combee.swarm.team.history import Commit, TeamHistory, is_production
-from combee.swarm.team.score import TeamScore
-from combee.swarm.team.state import TeamState
+from combee.team.history import Commit, TeamHistory, is_production
+from combee.team.score import TeamScore
+from combee.team.state import TeamState
 
 __all__ = ["team_trace"]
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from combee.swarm.team.history import Commit, LeadEdit, TeamHistory, is_production
-from combee.swarm.team.state import TeamState
+from combee.team.history import Commit, LeadEdit, TeamHistory, is_production
+from combee.team.state import TeamState
 
 __all__ = ["WEIGHTS", "Roles", "TeamScore", "score_run"]
 

@@ -40,7 +40,7 @@ D = TypeVar("D")
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 _LARGEST = 10_000  # facts a call; no window holds more
 NOTHING_KEPT = "No fact was kept by any call: there is nothing to fit and no size to recommend; take another model."
-_HOPELESS = frozenset({CallErrorKind.AUTH, CallErrorKind.NO_SUCH_MODEL})
+_HOPELESS = frozenset({CallErrorKind.AUTH, CallErrorKind.QUOTA, CallErrorKind.NO_SUCH_MODEL})
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from combee.report.html import Html, el, join
 from combee.report.svg import Plot, number, text_width
-from combee.swarm import Edge
 
-__all__ = ["graph"]
+__all__ = ["network"]
 
 _RADIUS, _TOP, _DOT = 250, 60, 6
 _LONGEST = 28  # characters of a name that are written
@@ -52,16 +51,15 @@ class _Agent(NamedTuple):
         return dot, _Box(left, y - 10, left + wide, y + 3)
 
 
-def graph(edges: Sequence[Edge], *, most: int = 40) -> Plot:
-    """Draw the busiest agents and the edges among them, both ways joined; tokens are prompt and reply tokens."""
+def network(edges: Iterable[tuple[str, str, int]], *, most: int = 40) -> Plot:
+    """Draw the busiest agents and the edges among them, both ways joined; an edge is a sender, a recipient, tokens."""
     both: dict[tuple[str, str], int] = defaultdict(int)
     busy: dict[str, int] = defaultdict(int)
-    for edge in edges:
-        if edge.sender != edge.recipient:
-            cost = edge.prompt + edge.completion + edge.carried
-            both[min(edge.sender, edge.recipient), max(edge.sender, edge.recipient)] += cost
-            busy[edge.sender] += cost
-            busy[edge.recipient] += cost
+    for sender, recipient, cost in edges:
+        if sender != recipient:
+            both[min(sender, recipient), max(sender, recipient)] += cost
+            busy[sender] += cost
+            busy[recipient] += cost
     names = sorted(sorted(busy, key=lambda name: (-busy[name], name))[:most])
     middle = _RADIUS + 30 + max((text_width(_short(name)) for name in names), default=0)
     agents = {name: _placed(name, number_, len(names), middle) for number_, name in enumerate(names)}

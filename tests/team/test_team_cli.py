@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from combee.errors import UsageError
 from combee.redaction import from_jsonl
-from combee.swarm.repository import git
-from combee.swarm.team.command import command
+from combee.run.git import git
+from combee.team.command import command
 
 RECORDED = Path(__file__).parent / "data" / "clawteam-0.2.0"
 
