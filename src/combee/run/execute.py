@@ -87,7 +87,8 @@ def _opened(prepared: Prepared, folder: Path, display: RunDisplay) -> Iterator[t
             raise Interrupted(_stopped(journal, folder, prepared), hint) from stop
         except RunError as error:
             told = how_to_go_on(error, prepared.spec, folder, kept=has_results(journal))
-            told += maybe_paid(models)
+            if lost := maybe_paid(models):
+                told += f"\n {lost}"  # a line of its own: the command before it is there to be pasted
             error.hint = f"{error.hint}\n  {told}" if error.hint else told
             display.shorten(error)
             raise
