@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
-from typing import ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 from combee.errors import CombeeError, UsageError, did_you_mean
 from combee.kernel.aggregate import UNUSED
 from combee.kernel.journal import Journal
-from combee.kernel.learn import Event, LearnResult, learn
+from combee.kernel.learn import Event, LearnResult, SampleMap, learn
 from combee.kernel.learn.trace import Trace
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import run_sync
 from combee.run.calibrated import with_calibration
 from combee.run.estimates import Forecast, check_budget, forecast_run, work_on
 from combee.run.folders import JOURNAL
-from combee.run.plugins import METHODS, load, offered
+from combee.run.plugins import METHODS, WORKERS, load, offered
 from combee.run.settings import Settings
 from combee.run.spec import Prepared, connect, load_tasks
 
@@ -152,19 +153,31 @@ def prepare_tasks(spec: Settings) -> Prepared:
 async def run_loop(prepared: Prepared, start: Playbook | None, journal: Journal, display: RunDisplay) -> LearnResult:
     """Run the kernel's loop over what was prepared. Raises what `combee.kernel.learn.learn` raises."""
     try:
-        return await learn(
-            prepared.samples,
-            prepared.sample_map,
-            prepared.agent.curator,
-            config=prepared.config,
-            start=start,
-            validate=prepared.validate if prepared.tasks.val else None,
-            judge=prepared.judge,
-            journal=journal,
-            observe=display.observe,
-        )
+        async with _carried(prepared, journal.path.parent) as sample_map:
+            return await learn(
+                prepared.samples,
+                sample_map,
+                prepared.agent.curator,
+                config=prepared.config,
+                start=start,
+                validate=prepared.validate if prepared.tasks.val else None,
+                judge=prepared.judge,
+                journal=journal,
+                observe=display.observe,
+            )
     finally:
         await prepared.agent.aclose()
+
+
+def _carried(prepared: Prepared, folder: Path) -> AbstractAsyncContextManager[SampleMap[Any]]:
+    """Return the map of a run where the settings want it worked on. Raises `UsageError` for an unknown kind."""
+    kind, offers = prepared.spec.workers.kind, offered(WORKERS)
+    if kind == "local":
+        return nullcontext(prepared.sample_map)
+    if kind not in offers:
+        raise UsageError(f"There is no kind of workers {kind!r}.", hint=did_you_mean(kind, ["local", *offers]))
+    carry = cast("Callable[..., AbstractAsyncContextManager[SampleMap[Any]]]", load(offers[kind]))
+    return carry(prepared, folder)
 
 
 def methods() -> list[str]:

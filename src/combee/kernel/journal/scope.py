@@ -296,6 +296,11 @@ class BoundScope:
         self._head = _joined("result", *self._parts)
 
     @property
+    def store(self) -> MemoryStore:
+        """Where its results and decisions lie."""
+        return self._store
+
+    @property
     def place(self) -> ScopePlace:
         """The scope's part of every address in it."""
         return self._place
