@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 from combee.errors import CombeeError, UsageError, did_you_mean
 from combee.kernel.aggregate import UNUSED
 from combee.kernel.journal import Journal
-from combee.kernel.learn import Event, LearnResult, SampleMap, learn
+from combee.kernel.learn import Event, LearnResult, learn
 from combee.kernel.learn.trace import Trace
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import run_sync
@@ -27,6 +27,7 @@ __all__ = [
     "LearningMethod",
     "RunDisplay",
     "Say",
+    "carried",
     "forecast",
     "introduce",
     "is_new",
@@ -153,15 +154,15 @@ def prepare_tasks(spec: Settings) -> Prepared:
 async def run_loop(prepared: Prepared, start: Playbook | None, journal: Journal, display: RunDisplay) -> LearnResult:
     """Run the kernel's loop over what was prepared. Raises what `combee.kernel.learn.learn` raises."""
     try:
-        async with _carried(prepared, journal.path.parent) as sample_map:
+        async with carried(prepared, journal.path.parent) as working:
             return await learn(
-                prepared.samples,
-                sample_map,
-                prepared.agent.curator,
-                config=prepared.config,
+                working.samples,
+                working.sample_map,
+                working.agent.curator,
+                config=working.config,
                 start=start,
-                validate=prepared.validate if prepared.tasks.val else None,
-                judge=prepared.judge,
+                validate=working.validate if working.tasks.val else None,
+                judge=working.judge,
                 journal=journal,
                 observe=display.observe,
             )
@@ -169,15 +170,24 @@ async def run_loop(prepared: Prepared, start: Playbook | None, journal: Journal,
         await prepared.agent.aclose()
 
 
-def _carried(prepared: Prepared, folder: Path) -> AbstractAsyncContextManager[SampleMap[Any]]:
-    """Return the map of a run where the settings want it worked on. Raises `UsageError` for an unknown kind."""
+@asynccontextmanager
+async def carried(prepared: Prepared, folder: Path) -> AsyncGenerator[Prepared]:
+    """Yield a run whose tasks are done where its settings say; workers end after it.
+
+    Raises:
+        UsageError: There are no such workers, or they cannot begin.
+    """
     kind, offers = prepared.spec.workers.kind, offered(WORKERS)
     if kind == "local":
-        return nullcontext(prepared.sample_map)
+        yield prepared
+        return
     if kind not in offers:
         raise UsageError(f"There is no kind of workers {kind!r}.", hint=did_you_mean(kind, ["local", *offers]))
-    carry = cast("Callable[..., AbstractAsyncContextManager[SampleMap[Any]]]", load(offers[kind]))
-    return carry(prepared, folder)
+    carry = cast("Callable[..., AbstractAsyncContextManager[Prepared]]", load(offers[kind]))
+    async with carry(prepared, folder) as working:
+        if prepared.judge.validate is not None:
+            prepared.judge.validate = working.validate
+        yield working
 
 
 def methods() -> list[str]:

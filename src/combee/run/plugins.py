@@ -22,8 +22,8 @@ READERS = "combee.readers"
 """Readers of a format of traces: a class or object with the members of `combee.kernel.learn.trace.Reader`."""
 
 WORKERS = "combee.workers"
-"""Kinds of workers: a function of a prepared run and its folder that yields the map of the run, carried elsewhere, as
-an asynchronous context manager (`combee.workers.processes.processes` is one)."""
+"""Kinds of workers: a function of a prepared run and its folder that yields the run, its tasks done elsewhere, as an
+asynchronous context manager (`combee.workers.processes.processes` is one)."""
 
 
 def offered(group: str) -> dict[str, EntryPoint]:

@@ -7,22 +7,26 @@ rows. So books and journals are those of a local run, byte for byte, and a run m
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, cast
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar, cast
 
-from combee.errors import BudgetError, UsageError
+from combee.errors import UsageError
 from combee.kernel.journal import Purchase, Scope
-from combee.kernel.journal.carried import NotStoredError, Replay, Row, carried_scope, put_rows
+from combee.kernel.journal.carried import NotStoredError, ReplayStore, StoredRow, carried_scope, put_rows
 from combee.kernel.journal.scope import BoundScope, key_of
-from combee.kernel.learn import LiveTasks, Sampled, Task
+from combee.kernel.learn import LiveTasks, Rollout, Sampled, Task
+from combee.kernel.learn.sampling import run_task
 from combee.kernel.playbook import Playbook, digest
 from combee.model import CallRow, Models
 from combee.run.spec import Prepared
 from combee.workers.dispatch import Dispatcher
-from combee.workers.protocol import Job, Outcome, Recipe, Worker
+from combee.workers.protocol import Failure, Job, JobResult, Recipe, Worker
 
 __all__ = ["CarriedMap", "carry", "live", "recipe_of"]
+
+T = TypeVar("T")
 
 
 class CarriedMap:
@@ -35,39 +39,59 @@ class CarriedMap:
 
     async def __call__(self, sample: Task, playbook: Playbook, scope: Scope, attempt: int) -> Sampled:
         """Work on the task elsewhere, unless the journal has it already. Raises what the map raises."""
-        here = cast("BoundScope", scope)
-        store, place = here.store, here.place
-        replay = Replay(store)
+
+        async def work(scope: Scope) -> Sampled:
+            return await self.inner(sample, playbook, scope, attempt)
+
+        return await self._carried(work, _job(sample, scope, attempt), playbook, scope)
+
+    async def answer(self, task: Task, playbook: Playbook, scope: Scope, *, role: str, attempt: int) -> Rollout:
+        """Do the task elsewhere, unless the journal has it already. Raises what the generator raises."""
+
+        async def work(scope: Scope) -> Rollout:
+            inner = self.inner
+            return await run_task(
+                inner.generator, task, playbook, scope, role=role, attempt=attempt, view_tokens=inner.view_tokens
+            )
+
+        return await self._carried(work, _job(task, scope, attempt, role), playbook, scope)
+
+    async def _carried(self, work: Callable[[Scope], Awaitable[T]], job: Job, playbook: Playbook, scope: Scope) -> T:
+        """Return what `work` returns over rows that the journal has, or that a worker sends home."""
+        store, place = cast("BoundScope", scope).store, job.place
+        replay = ReplayStore(store)
         try:
-            return await self.inner(sample, playbook, BoundScope(replay, place), attempt)
+            return await work(BoundScope(replay, place))
         except NotStoredError:
-            known = dict(replay.found)
-        key = key_of("carried", *place.parts(), sample.id, attempt, digest(playbook))
+            known = {row.key: row for row in (*replay.found.values(), *store.about(place, job.sample.id))}
+        key = key_of("carried", *place.parts(), job.role or "", job.sample.id, job.attempt, digest(playbook))
         purchase = store.begin(key)  # left marked by a kill, and by Ctrl-C: it may have been paid for
-        outcome = await self._done(Job(key.hex(), place, sample, attempt, tuple(known.values())), playbook, purchase)
+        job = replace(job, key=key.hex(), known=tuple(known.values()))
+        outcome = await self._done(job, playbook, purchase)
         put_rows(store, outcome.rows, purchase)
         if outcome.failure is not None:
             raise outcome.failure.error()
         known.update((row.key, row) for row in outcome.rows)
-        return await self.inner(sample, playbook, carried_scope(place, known.values())[0], attempt)
+        return await work(carried_scope(place, known.values())[0])
 
-    async def _done(self, job: Job, playbook: Playbook, purchase: Purchase | None) -> Outcome:
+    async def _done(self, job: Job, playbook: Playbook, purchase: Purchase | None) -> JobResult:
         """Have a job done; once more, with all that is left of the budget, where its worker's part was too small."""
         outcome, lost = await self._dispatcher.work(job, playbook)
         self._book(outcome, lost, purchase)
         if outcome.failure is None or not outcome.failure.short:
             return outcome
         known = {row.key: row for row in (*job.known, *outcome.rows)}
-        again = Job(job.key, job.place, job.sample, job.attempt, tuple(known.values()))
+        again = replace(job, known=tuple(known.values()))
         rest, lost = await self._dispatcher.work(again, playbook, alone=True)
         self._book(rest, lost, purchase)
-        rows: tuple[Row, ...] = (*outcome.rows, *rest.rows)
-        if rest.failure is not None and rest.failure.short and self._models is not None:
+        rows: tuple[StoredRow, ...] = (*outcome.rows, *rest.rows)
+        failure = rest.failure
+        if failure is not None and failure.short and self._models is not None:
             hint = "Raise the limit and run again: what was paid for is kept."
-            raise BudgetError(f"the budget is used up: {_spent(self._models)}", hint=hint)
-        return Outcome(job.key, rows, (), rest.failure)
+            failure = Failure("BudgetError", f"the budget is used up: {_spent(self._models)}", hint)
+        return JobResult(job.key, rows, (), failure)
 
-    def _book(self, outcome: Outcome, lost: int, purchase: Purchase | None) -> None:
+    def _book(self, outcome: JobResult, lost: int, purchase: Purchase | None) -> None:
         if self._models is None:
             return
         if purchase is not None and outcome.calls:
@@ -76,6 +100,10 @@ class CarriedMap:
         for call in outcome.calls:
             row = CallRow.from_json(call)
             self._models.absorb(row, lost=lost)
+
+
+def _job(sample: Task, scope: Scope, attempt: int, role: str | None = None) -> Job:
+    return Job("", cast("BoundScope", scope).place, sample, attempt, role=role)
 
 
 def _spent(models: Models) -> str:
@@ -98,8 +126,8 @@ class Start(Protocol):
 
 
 @asynccontextmanager
-async def carry(prepared: Prepared, start: Start, count: int) -> AsyncGenerator[CarriedMap]:
-    """Yield the map of a run, carried to so many workers; end them after it.
+async def carry(prepared: Prepared, start: Start, count: int) -> AsyncGenerator[Prepared]:
+    """Yield a run whose tasks so many workers do; end them after it.
 
     Raises:
         UsageError: Its map cannot be carried, or a worker cannot begin.
@@ -115,7 +143,9 @@ async def carry(prepared: Prepared, start: Start, count: int) -> AsyncGenerator[
     )
     await dispatcher.begin()
     try:
-        yield CarriedMap(inner, dispatcher, models)
+        carried = CarriedMap(inner, dispatcher, models)
+        config = replace(prepared.config, concurrency=max(prepared.config.concurrency, count * workers.in_flight))
+        yield replace(prepared, sample_map=carried, answering=carried.answer, config=config)
     finally:
         await dispatcher.close()
 

@@ -18,7 +18,7 @@ from combee.errors import RunError
 from combee.kernel.playbook import Playbook, digest, to_json
 from combee.model import Budget
 from combee.model.budget import Reservation
-from combee.workers.protocol import Allowance, Chunk, Job, Outcome, Worker, WorkerLostError
+from combee.workers.protocol import Chunk, Job, JobResult, Worker, WorkerBudget, WorkerLostError
 
 __all__ = ["Dispatcher"]
 
@@ -33,7 +33,7 @@ class _Waiting:
     job: Job
     book: Playbook
     alone: bool
-    done: asyncio.Future[Outcome]
+    done: asyncio.Future[JobResult]
     lost: int = 0
     held: list[Reservation] = field(default_factory=list)
 
@@ -44,7 +44,7 @@ class _Place:
 
     number: int
     worker: Worker
-    spent: Allowance
+    spent: WorkerBudget
     out: dict[str, _Waiting] = field(default_factory=dict)
     lent: Reservation = _NOTHING
     taken: list[str] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Dispatcher:
         await asyncio.gather(*self._sending, return_exceptions=True)
         await asyncio.gather(*(place.worker.close() for place in self._places), return_exceptions=True)
 
-    async def work(self, job: Job, book: Playbook, *, alone: bool = False) -> tuple[Outcome, int]:
+    async def work(self, job: Job, book: Playbook, *, alone: bool = False) -> tuple[JobResult, int]:
         """Return what came of a job, and how often it was lost: it may have been paid for as often."""
         waiting = _Waiting(job, book, alone, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
@@ -110,7 +110,7 @@ class Dispatcher:
 
     async def _begin(self, number: int) -> None:
         worker = await self._start(number)
-        place = _Place(number, worker, Allowance())
+        place = _Place(number, worker, WorkerBudget())
         self._places.append(place)
         held = await worker.held()
         place.spent = held.spent
@@ -208,29 +208,29 @@ class Dispatcher:
             self._text = (digest(book), to_json(book))
         return self._text[1]
 
-    def _lend(self, place: _Place, share: float) -> Allowance:
+    def _lend(self, place: _Place, share: float) -> WorkerBudget:
         """Lend a worker a share of what is left on top of what it has; return what it may spend in all."""
         budget, spent = self._budget, place.spent
         if budget is None:
-            return Allowance()
+            return WorkerBudget()
         self._give_back(place.lent)
         place.lent = lent = budget.lend(share, place.lent)
         left = budget.seconds_left()
-        return Allowance(
+        return WorkerBudget(
             None if budget.max_cost is None else (spent.cost or 0.0) + lent.cost,
             None if budget.max_calls is None else (spent.calls or 0) + lent.calls,
             None if budget.max_tokens is None else (spent.tokens or 0) + lent.tokens,
             None if left is None else left / 60,
         )
 
-    def _settle(self, place: _Place, outcomes: Sequence[Outcome]) -> None:
+    def _settle(self, place: _Place, outcomes: Sequence[JobResult]) -> None:
         """Take what outcomes cost out of what their worker was lent; who waits for them books it."""
         rows = [row for outcome in outcomes if not outcome.again for row in outcome.calls]
         cost = sum(row["cost"] or 0.0 for row in rows)
         calls = sum(row["paid"] != "no" for row in rows)
         tokens = sum(map(_tokens, rows))
         was = place.spent
-        place.spent = Allowance((was.cost or 0) + cost, (was.calls or 0) + calls, (was.tokens or 0) + tokens)
+        place.spent = WorkerBudget((was.cost or 0) + cost, (was.calls or 0) + calls, (was.tokens or 0) + tokens)
         if self._budget is not None:
             self._give_back(place.lent)
             lent = place.lent

@@ -16,8 +16,8 @@ from typing import Any
 
 from combee.errors import CombeeError, UsageError, how_to_install
 from combee.run.spec import Prepared
-from combee.workers.carry import CarriedMap, carry, recipe_of
-from combee.workers.protocol import Chunk, Failure, Held, Outcome, Recipe, WorkerLostError
+from combee.workers.carry import carry, recipe_of
+from combee.workers.protocol import Chunk, Failure, Held, JobResult, Recipe, WorkerLostError
 from combee.workers.working import Workshop
 
 __all__ = ["RayWorker", "ray_workers"]
@@ -34,7 +34,7 @@ class Bench:
         self._shop: Workshop | Failure | None = None
         self._end: asyncio.TimerHandle | None = None
 
-    async def work(self, chunk: Chunk) -> tuple[Outcome, ...] | Failure:
+    async def work(self, chunk: Chunk) -> tuple[JobResult, ...] | Failure:
         """Return what came of a chunk."""
         shop = self._ready()
         return shop if isinstance(shop, Failure) else await shop.work(chunk)
@@ -63,7 +63,7 @@ class RayWorker:
         self._ray = ray
         self._actor = actor
 
-    async def work(self, chunk: Chunk) -> tuple[Outcome, ...]:
+    async def work(self, chunk: Chunk) -> tuple[JobResult, ...]:
         """See `Worker.work`."""
         return tuple(await self._asked(self._actor.work.remote(chunk)))
 
@@ -95,8 +95,8 @@ class RayWorker:
 
 
 @asynccontextmanager
-async def ray_workers(prepared: Prepared, folder: Path) -> AsyncGenerator[CarriedMap]:
-    """Yield the map of a run, carried to a Ray cluster.
+async def ray_workers(prepared: Prepared, folder: Path) -> AsyncGenerator[Prepared]:
+    """Yield a run whose tasks a Ray cluster does.
 
     Raises:
         UsageError: Ray is not installed, there is no cluster at the address, or a worker cannot begin.
@@ -106,13 +106,12 @@ async def ray_workers(prepared: Prepared, folder: Path) -> AsyncGenerator[Carrie
     most = int(ray.cluster_resources().get("CPU", 1) // workers.cpus)
     count = workers.count or max(1, most)
     recipe = recipe_of(prepared, count)
-    run = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
     actors = ray.remote(Bench)
 
     async def start(number: int) -> RayWorker:
         actor = await asyncio.to_thread(
             actors.options(
-                name=f"combee-{run}-{number}",
+                name=f"combee-{_name(folder)}-{number}",
                 namespace="combee",
                 lifetime="detached",
                 get_if_exists=True,
@@ -125,28 +124,29 @@ async def ray_workers(prepared: Prepared, folder: Path) -> AsyncGenerator[Carrie
         return RayWorker(ray, actor)
 
     try:
-        async with carry(prepared, start, count) as carried:
-            yield carried
+        async with carry(prepared, start, count) as working:
+            yield working
     finally:
         await asyncio.to_thread(ray.shutdown)
 
 
+def _name(folder: Path) -> str:
+    return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+
+
 def _connected(address: str | None, runtime_env: dict[str, Any]) -> Any:
+    """Return `ray`, connected to the cluster at an address, or to one that begins here."""
     try:
         import ray
     except ImportError as error:
         raise UsageError("Workers on Ray need the extra ray.", hint=how_to_install("ray")) from error
-    where = {} if address is None else {"address": address}
+    where: dict[str, Any] = {"include_dashboard": False} if address is None else {"address": address}
     try:
         ray.init(
-            **where, namespace="combee", runtime_env=runtime_env or None, log_to_driver=False, include_dashboard=False
-        ) if address is None else ray.init(
-            **where, namespace="combee", runtime_env=runtime_env or None, log_to_driver=False
+            namespace="combee", runtime_env=runtime_env or None, log_to_driver=False, logging_level="ERROR", **where
         )
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        raise UsageError(
-            f"There is no Ray cluster at {address}: {str(error).partition(chr(10))[0]}" if address else
-            f"Ray cannot begin here: {error}",
-            hint="`ray status` on that machine shows it; `combee doctor` checks version and token.",
-        ) from error
+    except (OSError, RuntimeError, ValueError) as error:
+        said, place = str(error).partition("\n")[0], "here" if address is None else f"at {address}"
+        hint = "`ray status`, on a machine of the cluster, says how it is; versions and tokens must be the same."
+        raise UsageError(f"There is no Ray cluster {place}: {said}", hint=hint) from error
     return ray

@@ -18,24 +18,24 @@ from typing import Any, cast
 
 from combee.errors import CombeeError, UsageError
 from combee.run.spec import Prepared
-from combee.workers.carry import CarriedMap, carry, recipe_of
-from combee.workers.protocol import Chunk, Failure, Held, Outcome, Recipe, WorkerLostError
+from combee.workers.carry import carry, recipe_of
+from combee.workers.protocol import Chunk, Failure, Held, JobResult, Recipe, WorkerLostError
 from combee.workers.working import Workshop
 
 __all__ = ["ProcessWorker", "processes"]
 
 
 @asynccontextmanager
-async def processes(prepared: Prepared, folder: Path) -> AsyncGenerator[CarriedMap]:
-    """Yield the map of a run, carried to processes. Raises `UsageError` where they cannot begin."""
+async def processes(prepared: Prepared, folder: Path) -> AsyncGenerator[Prepared]:
+    """Yield a run whose tasks processes do. Raises `UsageError` where they cannot begin."""
     count = prepared.spec.workers.count or os.cpu_count() or 1
     recipe = recipe_of(prepared, count)
 
     async def start(number: int) -> ProcessWorker:
         return ProcessWorker(recipe, f"combee-worker-{number}")
 
-    async with carry(prepared, start, count) as carried:
-        yield carried
+    async with carry(prepared, start, count) as working:
+        yield working
 
 
 class ProcessWorker:
@@ -58,9 +58,9 @@ class ProcessWorker:
         self._lost = False
         threading.Thread(target=self._listen, name=f"{name}-answers", daemon=True).start()
 
-    async def work(self, chunk: Chunk) -> tuple[Outcome, ...]:
+    async def work(self, chunk: Chunk) -> tuple[JobResult, ...]:
         """See `Worker.work`."""
-        return cast("tuple[Outcome, ...]", await self._ask(chunk))
+        return cast("tuple[JobResult, ...]", await self._ask(chunk))
 
     async def held(self) -> Held:
         """See `Worker.held`."""

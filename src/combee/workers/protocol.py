@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from combee.errors import BudgetError, CallError, CallErrorKind, CombeeError, RunError, UsageError
-from combee.kernel.journal.carried import Row
+from combee.kernel.journal.carried import StoredRow
 from combee.kernel.journal.scope import ScopePlace
 from combee.kernel.learn import Scorer, Task
 
-__all__ = ["Allowance", "Chunk", "Failure", "Held", "Job", "Outcome", "Recipe", "Worker", "WorkerLostError"]
+__all__ = ["Chunk", "Failure", "Held", "Job", "JobResult", "Recipe", "Worker", "WorkerBudget", "WorkerLostError"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,13 @@ class Job:
     place: ScopePlace
     sample: Task
     attempt: int
-    known: tuple[Row, ...] = ()
+    known: tuple[StoredRow, ...] = ()
+    role: str | None = None
+    """None: answer, score and reflect; else only answer, in this role."""
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class WorkerBudget:
     """What a worker may spend in all since it began; None stands for no limit. Minutes are those from now on."""
 
     cost: float | None = None
@@ -54,7 +56,7 @@ class Chunk:
 
     book: str
     jobs: tuple[Job, ...]
-    allowance: Allowance
+    allowance: WorkerBudget
     taken: tuple[str, ...] = ()
 
 
@@ -90,11 +92,11 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class JobResult:
     """What one job came to: rows for the journal and for the ledger, also where it failed. `again`: found finished."""
 
     key: str
-    rows: tuple[Row, ...]
+    rows: tuple[StoredRow, ...]
     calls: tuple[Mapping[str, Any], ...] = ()
     failure: Failure | None = None
     again: bool = False
@@ -105,7 +107,7 @@ class Held:
     """Keys of jobs that a worker has done, or is at, and what it has spent (an allowance without minutes)."""
 
     keys: tuple[str, ...] = ()
-    spent: Allowance = Allowance(0.0, 0, 0)
+    spent: WorkerBudget = WorkerBudget(0.0, 0, 0)
 
 
 class WorkerLostError(Exception):
@@ -115,7 +117,7 @@ class WorkerLostError(Exception):
 class Worker(Protocol):
     """A worker, as the driver holds it."""
 
-    async def work(self, chunk: Chunk) -> tuple[Outcome, ...]:
+    async def work(self, chunk: Chunk) -> tuple[JobResult, ...]:
         """Return what came of a chunk; several may be under way at once. Raises `WorkerLostError`."""
         ...
 

@@ -7,16 +7,18 @@ import dataclasses
 import time
 from collections.abc import Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from combee.errors import CombeeError
 from combee.kernel.journal.carried import carried_scope
 from combee.kernel.learn import LiveTasks
+from combee.kernel.learn.sampling import run_task
 from combee.kernel.playbook import Playbook, from_json
 from combee.model import Budget
 from combee.run.settings import Settings
 from combee.run.spec import make_agent
-from combee.workers.protocol import Allowance, Chunk, Failure, Held, Job, Outcome, Recipe
+from combee.workers.protocol import Chunk, Failure, Held, Job, JobResult, Recipe, WorkerBudget
 
 __all__ = ["Workshop"]
 
@@ -35,9 +37,10 @@ class Workshop:
         self._agent = make_agent(spec)
         config = spec.learn_config()
         self._map = LiveTasks(self._agent.generator, self._agent.reflector, recipe.scorer, config.view_tokens)
+        self._answer = partial(run_task, self._agent.generator, view_tokens=config.view_tokens)
         self._began = time.monotonic()
         self._books: dict[str, Playbook] = {}
-        self._jobs: dict[str, asyncio.Task[Outcome]] = {}
+        self._jobs: dict[str, asyncio.Task[JobResult]] = {}
         if self._agent.models is not None:
             self._agent.models.call_log.elsewhere = _note
 
@@ -47,9 +50,9 @@ class Workshop:
         models = self._agent.models
         if models is None:
             return Held(tuple(self._jobs))
-        return Held(tuple(self._jobs), Allowance(models.budget.cost, models.budget.calls, models.budget.tokens))
+        return Held(tuple(self._jobs), WorkerBudget(models.budget.cost, models.budget.calls, models.budget.tokens))
 
-    async def work(self, chunk: Chunk) -> tuple[Outcome, ...]:
+    async def work(self, chunk: Chunk) -> tuple[JobResult, ...]:
         """Do the jobs of a chunk, at once; return what came of them."""
         for key in chunk.taken:
             self._jobs.pop(key, None)
@@ -73,7 +76,7 @@ class Workshop:
             task.cancel()
         await self._agent.aclose()
 
-    def _allow(self, budget: Budget, allowance: Allowance) -> None:
+    def _allow(self, budget: Budget, allowance: WorkerBudget) -> None:
         """Raise the limits to what this worker may spend by now."""
         budget.max_cost, budget.max_calls, budget.max_tokens = allowance.cost, allowance.calls, allowance.tokens
         if allowance.minutes is not None:
@@ -84,18 +87,21 @@ class Workshop:
             self._books = {text: from_json(text)}  # the last one: chunks of one step follow each other
         return self._books[text]
 
-    async def _one(self, job: Job, book: Playbook) -> Outcome:
+    async def _one(self, job: Job, book: Playbook) -> JobResult:
         scope, store = carried_scope(job.place, job.known)
         calls: list[Mapping[str, Any]] = []
         _calls.set(calls)  # a task has a context of its own
         failure = None
         try:
-            await self._map(job.sample, book, scope, job.attempt)
+            if job.role is None:
+                await self._map(job.sample, book, scope, job.attempt)
+            else:
+                await self._answer(job.sample, book, scope, role=job.role, attempt=job.attempt)
         except CombeeError as error:
             failure = Failure.of(error)
         except Exception as error:  # noqa: BLE001 - the agent may be the user's: told where the user looks
             failure = Failure("RunError", f"a worker failed: {type(error).__name__}: {error}")
-        return Outcome(job.key, tuple(store.made), tuple(calls), failure)
+        return JobResult(job.key, tuple(store.made), tuple(calls), failure)
 
 
 def _note(row: Mapping[str, Any]) -> None:
