@@ -37,9 +37,8 @@ def broken(path: Path) -> Iterator[str]:
             continue
         target, _, anchor = unquote(link).partition("#")
         place = (path.parent / target).resolve() if target else path
-        if not place.exists():
-            yield link
-        elif anchor and place.suffix == ".md" and anchor not in anchors(place):
+        headings = anchors(place) if anchor and place.is_file() and place.suffix == ".md" else {anchor}
+        if not place.exists() or anchor not in headings:
             yield link
 
 
