@@ -2,7 +2,7 @@
 
 Preset "paper" (two levels, p = 2) with SIMULATED FORGETTING (m0 = 40; the top call counts updates: an assumption), and
 the group sizes once more without simulation, under an output limit of 4,096 tokens a call. Train rows keep the order of
-the file. Writes docs/evidence/plots/ablation.md with two plots beside it. Run: python -m benchmarks.bench_ablation (minutes).
+the file. Writes docs/evidence/plots/ablation.md and two plots. Run: python -m benchmarks.bench_ablation (minutes).
 """
 
 from __future__ import annotations

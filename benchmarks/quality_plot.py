@@ -1,4 +1,4 @@
-"""The plot of docs/evidence/quality.md: accuracy on FiNER by way to aggregate, at batch 125 and 499, simulated forgetting.
+"""The plot of docs/evidence/quality.md: accuracy on FiNER by way to aggregate, simulated forgetting.
 
 Needs COMBEE_DATA. Run: python -m benchmarks.quality_plot [file.svg]
 """
