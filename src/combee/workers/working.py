@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any
 
 from combee.errors import CombeeError
-from combee.kernel.journal.carried import carried_scope
 from combee.kernel.learn import LiveTasks
 from combee.kernel.learn.sampling import run_task
 from combee.kernel.playbook import Playbook, from_json
 from combee.model import Budget
 from combee.run.settings import Settings
 from combee.run.spec import make_agent
+from combee.workers.carried import carried_scope
 from combee.workers.protocol import Chunk, Failure, Held, Job, JobResult, Recipe, WorkerBudget
 
 __all__ = ["Workshop"]
