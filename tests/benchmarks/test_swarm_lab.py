@@ -213,8 +213,8 @@ def test_a_stop_keeps_the_experiments_that_are_done(
 
 def test_the_page_on_swarms_says_what_was_measured() -> None:
     short, full = (
-        (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
-        for page in ("swarm.md", "swarm-measured.md")
+        (Path(__file__).parents[2] / "docs" / "evidence" / page).read_text(encoding="utf-8")
+        for page in ("swarm-runtime.md", "swarm.md")
     )
     rows = [line.split("|")[2].strip(" *") for line in full.splitlines() if line.count("|") > 3]
     claims = sum(verdict in get_args(Verdict) for verdict in rows)
