@@ -65,11 +65,8 @@ def find_flips(row: Sequence[Attempt]) -> list[MinedLesson]:
                 if len(files) != 1 or any(map(sets_up, between)) or not (file := files.pop()).endswith(_CODE):
                     continue
                 form = error_form(why)
-                if (
-                    _says_nothing(form)
-                    or file in (own := _FILES.findall(test))
-                    or {file, *own} & made_files(row[:place])
-                ):
+                tested = _FILES.findall(test)
+                if _says_nothing(form) or file in tested or {file, *tested} & made_files(row[:since]):
                     continue  # a test that is being written, or one that gives no reason
                 said = f"The test {quoted(test, 120)} failed with {quoted(form, 120)}"
                 text = f"{said}; it passed after a change in `{file}`."
