@@ -142,7 +142,7 @@ mend_options = options_of(
         "--config",
         "config_path",
         type=PathType(),
-        help="Settings file: its endpoints, keys, paces, prices and limits; nothing else of it.",
+        help="Settings file: its workers, endpoints, keys, paces, prices and limits; nothing else of it.",
     ),
 )
 """The options that put a run's settings right."""
