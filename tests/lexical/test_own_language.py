@@ -46,12 +46,10 @@ def test_a_long_chinese_text_is_cut_like_an_english_one() -> None:
     assert lesson_from(Spot(text), "x").phrase == text[:96]
 
 
-@pytest.mark.parametrize(
-    ("name", "columns"), [("工单.csv", {}), ("tickets.csv", {"question": "ticket", "answer": "queue"})]
-)
+@pytest.mark.parametrize(("name", "question", "answer"), [("工单.csv", None, None), ("tickets.csv", "ticket", "queue")])
 def test_a_chinese_file_is_learned_as_well_as_an_english_one(
-    name: str, columns: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, question: str | None, answer: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = combee.learn(TICKETS / name, folder=tmp_path / "run", **columns)
+    result = combee.learn(TICKETS / name, folder=tmp_path / "run", question=question, answer=answer)
     assert combee.evaluate(result).score == 1.0
