@@ -84,3 +84,13 @@ def test_every_page_is_reached_from_the_first_one() -> None:
         } - reached
     pages = {*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "evidence").glob("**/*.md")}
     assert {str(path.relative_to(ROOT)) for path in pages - reached} == set()
+
+
+def test_the_site_lists_every_page() -> None:
+    listed = set(
+        re.findall(
+            r"^ +- (?:[^:\n]+: )?([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE
+        )
+    )
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").glob("**/*.md")}
+    assert listed == pages
