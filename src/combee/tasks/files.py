@@ -67,6 +67,7 @@ def read_parts(
     sizes: Sizes,
     fractions: Fractions,
     seed: int,
+    encoding: str | None = None,
 ) -> Parts:
     """Read a file or folder; `kind` None means: see what shape the rows have.
 
@@ -78,7 +79,7 @@ def read_parts(
     notes: list[str] = []
     items: dict[str, tuple[Item, ...]] = {}
     for name, file in files.items():
-        table = read_table(file)
+        table = read_table(file, encoding)
         items[name] = items_of(table, fields)
         notes += _encoding_note(table)
     if kind is None:

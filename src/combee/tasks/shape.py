@@ -53,6 +53,14 @@ ANSWERS = ("target", "answer", "output", "label", "expected")
 IDS = ("id", "task_id", "question_id", "qid", "uid")
 
 
+ALIASES: Mapping[Sequence[str], Sequence[str]] = {
+    QUESTIONS: ("问题", "題目", "题目", "問題", "提问", "质问", "質問", "問い", "질문", "문제"),
+    ANSWERS: ("答案", "标签", "標籤", "回答", "答え", "正解", "ラベル", "답변", "정답", "라벨"),
+    IDS: ("编号", "編號", "序号", "序號", "番号", "번호"),
+}
+"""The same words in Chinese, Japanese and Korean."""
+
+
 LABELS = ("tenant", "clearance")
 
 
@@ -112,7 +120,8 @@ def _column(table: Table, named: str | None, usual: Sequence[str], option: str, 
                 f"{table.path}: no column {named!r}; there are: {listed}", hint=did_you_mean(named, table.columns)
             )
         return named
-    found = [name for name in table.columns if name.strip().lower() in usual and name != taken]
+    names = {*usual, *ALIASES.get(tuple(usual), ())}
+    found = [name for name in table.columns if name.strip().lower() in names and name != taken]
     if len(found) == 1:
         return found[0]
     what = option.removeprefix("--")
@@ -130,7 +139,7 @@ def _column(table: Table, named: str | None, usual: Sequence[str], option: str, 
 def _id_column(table: Table, named: str | None) -> str | None:
     if named is not None:
         return _column(table, named, IDS, "--id")
-    everywhere = [name for name in table.columns if name.strip().lower() in IDS]
+    everywhere = [name for name in table.columns if name.strip().lower() in {*IDS, *ALIASES[IDS]}]
     # A guess must hold for every row; a column that some rows lack, or that repeats, is no id.
     for name in everywhere:
         values = [_text(row.cells.get(name), numbers=True) for row in table.rows]

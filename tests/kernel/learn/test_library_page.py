@@ -22,7 +22,12 @@ def test_every_program_of_the_page_is_run_here() -> None:
 @pytest.mark.parametrize(("program", "printed"), PROGRAMS)
 def test_a_program_of_the_page_prints_what_stands_below_it(program: str, printed: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+        # Python 3.12.0 to 3.12.3 warn of numbered marks (?1) in SQL by mistake.
+        [sys.executable, "-W", "error", "-W", "ignore:Binding:DeprecationWarning", "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (0, printed), done.stderr
     assert done.stderr == ""

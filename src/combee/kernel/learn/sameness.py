@@ -105,6 +105,7 @@ def _is_frozen(part: object) -> bool:
 
 def _parts(sample_map: object, curator: Curator, find_secrets: FindSecrets) -> dict[str, str]:
     named: dict[str, object]
+    sample_map = getattr(sample_map, "inner", sample_map)  # where it is worked on changes no result
     match sample_map:
         case LiveTasks():
             named = {role: getattr(sample_map, role) for role in ("generator", "reflector", "scorer")}

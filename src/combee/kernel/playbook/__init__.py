@@ -7,7 +7,7 @@ touch the disk.
 from __future__ import annotations
 
 from combee.kernel.playbook.applying import Replay, Revision, apply, replay
-from combee.kernel.playbook.counting import count_tokens
+from combee.kernel.playbook.counting import count_tokens, narrow_length
 from combee.kernel.playbook.duplicates import deduplicate, near_duplicates, same_lesson
 from combee.kernel.playbook.model import (
     Add,
@@ -73,6 +73,7 @@ __all__ = [
     "from_text",
     "load",
     "merge",
+    "narrow_length",
     "near_duplicates",
     "normalize",
     "parse_operations",

@@ -8,13 +8,20 @@ Every counter adds up over lines, so a book can be measured while it changes: to
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from combee.errors import UsageError, did_you_mean
 
-__all__ = ["TokenCounter", "count_tokens", "token_counter"]
+__all__ = ["TokenCounter", "count_tokens", "narrow_length", "token_counter"]
+
+# Chinese, Japanese and Korean letters, their punctuation, and full-width forms.
+_WIDE = re.compile(
+    "[\u1100-\u11ff\u2e80-\u303f\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff"
+    "\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff60\uffe0-\uffe6\U00020000-\U0003ffff]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,14 @@ class TokenCounter:
         return self.total(sum(self.units(line + "\n") for line in lines) + (self.units(last) if last else 0))
 
 
+def narrow_length(text: str) -> int:
+    """Return the characters of a text, with a Chinese, Japanese or Korean one counted as three.
+
+    Tokenizers take about four Latin characters to a token, and 0.6 to 1.1 tokens for one of these.
+    """
+    return len(text) if text.isascii() else len(text) + 2 * len(_WIDE.findall(text))
+
+
 def _words(line: str) -> int:
     return len(line.split())
 
@@ -45,14 +60,16 @@ def _same(units: int) -> int:
 
 @lru_cache(maxsize=8)
 def token_counter(name: str) -> TokenCounter:
-    """Return the counter of this name: `chars/4` (characters over four, rounded up), `words`, or `tiktoken:ENCODING`.
+    """Return the counter of this name: `chars/4`, `words`, or `tiktoken:ENCODING`.
+
+    `chars/4` is characters over four, rounded up; a Chinese, Japanese or Korean one counts as three.
 
     Raises:
         UsageError: the name is unknown, tiktoken is not installed, or it does not know (or cannot fetch) the
             encoding.
     """
     if name == "chars/4":
-        return TokenCounter(name, len, _quarter)
+        return TokenCounter(name, narrow_length, _quarter)
     if name == "words":
         return TokenCounter(name, _words, _same)
     if name.startswith("tiktoken:"):
