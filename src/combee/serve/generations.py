@@ -1,7 +1,7 @@
 """Generations: what waits is sealed into one, learned by a child process, folded into the book, and served or tried.
 
 Each move is one change on the disk, so that a kill at any moment leaves a generation where it can go on:
-`sealed` (its traces are chosen) → `folded` (its versions are in the book, its traces have receipts) → `done`.
+`sealed` (its traces are chosen) → `folded` (its versions are in the book) → `done` (its version is served or on trial).
 """
 
 from __future__ import annotations
@@ -105,11 +105,12 @@ class Generations:
             if result["reason"] != "completed":
                 await self.service.alert(generation.tenant, str(result["reason"]), result["detail"])
         await self.service.offer(generation.tenant, str(version), f"generation {generation.id}")
+        traces = await self.service.store.write(lambda db: _finish(db, generation.id))
+        self.service.learned(generation.tenant, traces)
+        _log.info("generation %d of %s: %d traces", generation.id, generation.tenant, traces)
         folder = generation.folder(book)
         for path in (folder / "run" / KEPT, folder / "traces.jsonl"):
             path.unlink(missing_ok=True)
-        done = "UPDATE generations SET state = 'done' WHERE id = ?"
-        await self.service.store.write(lambda db: db.execute(done, (generation.id,)).rowcount)
 
     async def _restart(self, generation: _Generation, book: Book, start: str) -> None:
         await asyncio.to_thread(shutil.rmtree, generation.folder(book), ignore_errors=True)
@@ -168,11 +169,7 @@ class Generations:
             await store.write(lambda db: db.execute(sql, (kept_at, generation.id)).rowcount)
         run = generation.folder(book) / "run"
         folded = await asyncio.to_thread(book.fold, generation.id, run, kept_at)
-        traces = await store.write(lambda db: _finish(db, generation.id, folded, result))
-        self.service.learned(generation.tenant, traces)
-        _log.info(
-            "generation %d of %s: %d traces, version %s", generation.id, generation.tenant, traces, folded.version
-        )
+        await store.write(lambda db: _note_folded(db, generation.id, folded, result))
         return folded
 
     async def _failed(self, generation: _Generation, why: str) -> None:
@@ -214,22 +211,24 @@ def _seal(db: sqlite3.Connection, tenant: str, most: int, start: str) -> tuple[A
     return tuple(db.execute(f"SELECT {_COLUMNS} FROM generations WHERE id = ?", (number,)).fetchone())  # noqa: S608
 
 
-def _finish(db: sqlite3.Connection, number: int, folded: Folded, result: dict[str, Any]) -> int:
-    """Give the traces of a generation their receipts; what they held is in the book's folder now."""
-    traces = 0
+def _note_folded(db: sqlite3.Connection, number: int, folded: Folded, result: dict[str, Any]) -> None:
+    """Write the receipts of a generation's traces; they count when its version is served."""
     other = {"state": "not learned", "why": f"the run ended before it ({result['reason']}): {result['detail']}"}
     for seq, name in db.execute("SELECT seq, id FROM traces WHERE generation = ?", (number,)).fetchall():
-        receipt = folded.receipts.get(name, other)
-        db.execute(
-            "UPDATE traces SET body = NULL, state = ?, receipt = ? WHERE seq = ?",
-            (receipt["state"], json.dumps(receipt), seq),
-        )
-        traces += 1
+        receipt = json.dumps(folded.receipts.get(name, other))
+        db.execute("UPDATE traces SET receipt = ? WHERE seq = ?", (receipt, seq))
     db.execute(
         "UPDATE generations SET state = 'folded', ended = ?, version = ?, result = ?, error = NULL WHERE id = ?",
         (time.time(), folded.version, json.dumps(result), number),
     )
-    return traces
+
+
+def _finish(db: sqlite3.Connection, number: int) -> int:
+    """Make the receipts of a generation's traces count; what they held is in the book's folder now."""
+    db.execute("UPDATE generations SET state = 'done' WHERE id = ?", (number,))
+    return db.execute(
+        "UPDATE traces SET body = NULL, state = json_extract(receipt, '$.state') WHERE generation = ?", (number,)
+    ).rowcount
 
 
 async def _run_child(job: dict[str, Any]) -> tuple[int, str, str]:

@@ -447,8 +447,8 @@ def _close_trace(db: sqlite3.Connection, tenant: str, trace: str, taken: Intake,
 
 
 def _receipt(name: str, state: str, generation: int | None, receipt: str | None, received: float) -> dict[str, Any]:
-    if receipt:
-        about = json.loads(receipt)
+    if state == "queued":
+        about = {"state": "queued" if generation is None else "learning"}
     else:
-        about = {"state": "queued" if generation is None else "learning"} if state == "queued" else {"state": state}
+        about = json.loads(receipt) if receipt else {"state": state}
     return {"id": name, "received": received, "generation": generation, **about}
