@@ -32,8 +32,6 @@ from combee.model.answer_text import why_unusable
 from combee.model.asking import as_text, ask, model_print
 from combee.model.settings import CallOptions
 
-__all__ = ["AceCurator", "AceMethod"]
-
 _NO_BUDGET = "Keep entries short."
 _WINDOW = 0.9  # share of a model's window that a call may fill
 _REASONING = 256  # tokens that the short "reasoning" of a reply may take

@@ -36,8 +36,6 @@ from combee.model import ChatModel
 from combee.model.asking import as_text, ask_and_keep
 from combee.model.settings import CallOptions
 
-__all__ = ["Cluster", "Refined", "clusters_of", "refine"]
-
 THRESHOLD = 0.2
 MOST = 8
 

@@ -31,18 +31,6 @@ from combee.kernel.playbook import (
 from combee.model.answer_text import why_unusable
 from combee.model.asking import as_text
 
-__all__ = [
-    "CITED_SHARE",
-    "FOUND_SHARE",
-    "Input",
-    "Known",
-    "ReadOperations",
-    "cited_ids",
-    "cited_numbers",
-    "read_operations",
-    "votes_of",
-]
-
 CITED_SHARE = 0.5
 """Share of a lesson's words that must stand in a text that cites its reflection."""
 FOUND_SHARE = 0.8

@@ -23,8 +23,6 @@ from combee.model.asking import as_text, ask, ask_and_keep
 from combee.model.settings import CallOptions
 from combee.redaction import Outcome, Step, Trace, clean, redact
 
-__all__ = ["TRACE_TOKENS", "AceGenerator", "AceReflector", "describe_outcome", "shown_trace"]
-
 
 class AceGenerator:
     """One call a task. The target is never read here.

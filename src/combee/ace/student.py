@@ -19,8 +19,6 @@ from combee.ace.prompts import Fenced, read_fences
 from combee.kernel.learn.roles import Task
 from combee.model import Request
 
-__all__ = ["Student", "lesson_of"]
-
 UNKNOWN = "I do not know"
 _LESSON = re.compile(r"^Lesson: (.+)$", re.MULTILINE)
 _OPERATION = re.compile(r"^(\d+)\. .*?\| text: (.+)$", re.MULTILINE)

@@ -25,8 +25,6 @@ from combee.kernel.playbook import Add, Delta, Operation, Playbook, count_tokens
 from combee.lexical.features import features
 from combee.lexical.lesson import SECTION, read_lesson
 
-__all__ = ["OPERATION_TOKENS", "LexicalCurator", "LexicalMethod", "fitting", "remembered"]
-
 
 @dataclass(frozen=True, slots=True)
 class LexicalCurator:

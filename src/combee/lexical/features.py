@@ -11,8 +11,6 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
-__all__ = ["CJK", "UNIT", "Features", "entity_kind", "features", "name_words"]
-
 Features = dict[str, int]
 """Feature to weight. `w` a word, `<` and `>` a word near the spot and before or after it, `-2 -1 +1 +2` a direct
 neighbour, `k` the kind of the entity, `v` the entity itself."""

@@ -16,8 +16,6 @@ from combee.kernel.playbook import Playbook
 from combee.lexical.features import Features, features, name_words
 from combee.lexical.lesson import Spot, read_lesson
 
-__all__ = ["Index", "Lexicon", "Prediction"]
-
 # Chosen by four-fold cross-validation on FiNER's train file; the accuracy changes by less than 0.01 around each.
 _NAME = 0.3
 _OFTEN = 0.02

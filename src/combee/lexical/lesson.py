@@ -18,8 +18,6 @@ from functools import lru_cache
 from combee.kernel.playbook import normalize
 from combee.lexical.features import CJK, Features, features
 
-__all__ = ["PHRASE_WORDS", "SECTION", "Asked", "Lesson", "Spot", "lesson_from", "read_lesson", "read_question"]
-
 SECTION = "CONTEXT CLUES & INDICATORS"
 PHRASE_WORDS = 24
 

@@ -35,8 +35,6 @@ from combee.tasks.shape import (
     unique,
 )
 
-__all__ = ["Parts", "check_fractions", "check_sizes", "counts_of", "read_parts", "split"]
-
 _SPLITS = ("train", "val", "test")
 _FILES: Mapping[str, str] = {
     "train": "train",

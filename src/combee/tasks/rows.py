@@ -23,22 +23,6 @@ from pathlib import Path
 from combee.errors import DataError, UsageError, did_you_mean
 from combee.tasks.encodings import likely_encoding
 
-__all__ = [
-    "MAX_LINE",
-    "SUFFIXES",
-    "Cell",
-    "NumberText",
-    "Row",
-    "Table",
-    "check_encoding",
-    "check_lines",
-    "clean",
-    "is_folder",
-    "normal_form",
-    "read_table",
-    "read_text",
-]
-
 
 class NumberText(str):
     """A JSON number, by the characters it was written with."""

@@ -33,22 +33,6 @@ from combee.errors import CombeeError, RunError, UsageError, did_you_mean
 from combee.kernel.learn.roles import Score, Scorer, Task
 from combee.tasks.rows import normal_form
 
-__all__ = [
-    "MAX_ANSWER",
-    "MAX_PATTERN",
-    "PARTS",
-    "SECONDS",
-    "Exact",
-    "FormulaNumber",
-    "Number",
-    "PatternScorer",
-    "PythonScorer",
-    "TagList",
-    "import_function",
-    "number_of",
-    "scorer",
-]
-
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
 _MAX_DIGITS = 400  # a float holds 309 digits before the point; longer text is compared as text

@@ -22,28 +22,6 @@ from combee.kernel.learn.roles import Task
 from combee.tasks.model import Fields
 from combee.tasks.rows import Cell, NumberText, Row, Table, clean
 
-__all__ = [
-    "ANSWERS",
-    "IDS",
-    "QUESTIONS",
-    "SCORERS",
-    "Formula",
-    "Item",
-    "Question",
-    "Shaped",
-    "find_fields",
-    "finer_context",
-    "finer_options",
-    "finer_questions",
-    "formula_row",
-    "items_of",
-    "rows_of",
-    "shape_of",
-    "shaped",
-    "tags_offered",
-    "unique",
-]
-
 QUESTIONS = ("question", "context", "input", "prompt", "query")
 
 

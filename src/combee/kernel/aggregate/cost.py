@@ -12,8 +12,6 @@ from functools import cache
 
 from combee.errors import UsageError
 
-__all__ = ["CallCost", "Retention", "best_tree", "least_levels", "tree_seconds"]
-
 
 @dataclass(frozen=True, slots=True)
 class CallCost:

@@ -35,21 +35,6 @@ from typing import Protocol, TypeVar, cast
 
 from combee.kernel.journal import JSON
 
-__all__ = [
-    "Method",
-    "combine_by_model",
-    "covered_keys",
-    "digest_of",
-    "fingerprint",
-    "input_room",
-    "output_limit",
-    "output_of",
-    "similarity_of",
-    "summarize",
-    "window_share",
-    "with_limit",
-]
-
 T_contra = TypeVar("T_contra", contravariant=True)
 T = TypeVar("T")
 D = TypeVar("D")

@@ -23,8 +23,6 @@ from combee.kernel.aggregate.tree import Built, CallGroup, Scan, ScanJournal, St
 from combee.kernel.journal import Scope
 from combee.kernel.runner import LocalRunner, Runner
 
-__all__ = ["Absent", "scan", "scan_stream"]
-
 T = TypeVar("T")
 D = TypeVar("D")
 

@@ -17,8 +17,6 @@ from statistics import median
 from combee.kernel.guard.evidence import Evidence, GuardFinding, GuardLimits, Level, lessons
 from combee.kernel.playbook import Delta, distinct_terms
 
-__all__ = ["MIN_STEPS", "Yield", "check", "count_specific", "echoed", "lowest_usual", "specific_terms", "yield_of"]
-
 MIN_STEPS = 3  # accepted steps before "usual" means anything
 RECENT = 16  # a book fills up and lessons get rarer; only recent steps count
 DEVIATIONS = 4.0  # standard deviations below the usual that chance is allowed

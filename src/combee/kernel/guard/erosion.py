@@ -29,8 +29,6 @@ from combee.kernel.playbook import (
     split_terms,
 )
 
-__all__ = ["VotedBullets", "follow", "is_proven", "unfounded"]
-
 HELPFUL = 3  # helpful votes from which a bullet has proved itself, and as many for each harmful one
 FEW = 8  # bullets from which a share of a book means something
 SERIOUS = 0.1  # share of the helpful votes

@@ -12,17 +12,6 @@ from dataclasses import dataclass, replace
 from combee.errors import UsageError
 from combee.kernel.playbook import Delta, Playbook
 
-__all__ = [
-    "DEFAULT_CLEARANCES",
-    "Admission",
-    "Policy",
-    "Violation",
-    "admit",
-    "check_book",
-    "check_delta",
-    "readable",
-]
-
 DEFAULT_CLEARANCES = ("public", "internal", "confidential", "secret")
 
 

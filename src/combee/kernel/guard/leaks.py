@@ -18,8 +18,6 @@ from combee.kernel.guard.evidence import FindSecrets, no_secrets
 from combee.kernel.playbook import Delta, Operation, Remove
 from combee.kernel.playbook.text import COMMON
 
-__all__ = ["HeldOut", "LeakIndex", "distinctive", "screen"]
-
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _TOKEN = re.compile(rf"{_CJK.pattern}|\d[\d,_]*(?:\.\d+)?|[^\W\d](?:(?!{_CJK.pattern})\w)*")
 _RUN = re.compile(r"\d+|[^\W\d_]+")

@@ -19,8 +19,6 @@ from combee.kernel.guard.leaks import LeakIndex, screen
 from combee.kernel.guard.regression import Comparison, Spending, Trial, compare
 from combee.kernel.playbook import Add, Delta, Operation
 
-__all__ = ["Action", "GuardState", "Notified", "Verdict", "after", "alert_payload", "from_json", "judge", "to_json"]
-
 Action = Literal["accept", "retry_smaller", "reject", "alert"]
 KEEP = 64  # accepted steps remembered
 

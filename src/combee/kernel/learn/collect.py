@@ -25,8 +25,6 @@ from combee.kernel.learn.sampling import Sample, Sampled, SampleMap
 from combee.kernel.playbook import Playbook, Vote
 from combee.kernel.runner import Runner
 
-__all__ = ["Collected", "MapStoppedError", "SamplesInFlight", "StepCollector", "reflection_name"]
-
 S = TypeVar("S", bound=Sample)
 
 _REASONS = 3  # that an error names

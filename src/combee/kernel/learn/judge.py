@@ -41,8 +41,6 @@ from combee.kernel.playbook import Delta, Playbook, digest
 from combee.kernel.playbook import from_json as book_from_json
 from combee.kernel.playbook import to_json as book_to_json
 
-__all__ = ["AlertCommand", "Judge", "Validate", "guard_event", "paired"]
-
 Validate = Callable[[Playbook, Scope], Awaitable[Evaluation]]
 AlertCommand = Callable[[Mapping[str, object]], Notified]
 

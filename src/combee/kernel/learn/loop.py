@@ -41,8 +41,6 @@ from combee.kernel.pace import Choice
 from combee.kernel.playbook import Delta, Playbook
 from combee.kernel.runner import LocalRunner, Runner
 
-__all__ = ["LearnResult", "learn"]
-
 S = TypeVar("S", bound=Sample)
 
 

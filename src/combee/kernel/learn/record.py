@@ -19,8 +19,6 @@ from combee.kernel.learn.events import Event, Observer, SampleDone, StepFinished
 from combee.kernel.learn.reduce import Reduced
 from combee.kernel.playbook import Delta, Playbook, Revision, digest, to_json, tokens
 
-__all__ = ["Recorder", "finished_step"]
-
 _LOG = logging.getLogger("combee")
 
 

@@ -35,8 +35,6 @@ from combee.kernel.learn.roles import Curator, Reflection
 from combee.kernel.playbook import Applied, Delta, Playbook, Vote, apply, tokens
 from combee.kernel.runner import Runner
 
-__all__ = ["Reduced", "Reducer"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reduced:

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from combee.errors import UsageError
 from combee.kernel.pace.fit import DelayLaw, Unfit, check_whole
 
-__all__ = ["DEFAULT_FALLBACK", "SLOPE_SHARE", "Choice", "CurvePoint", "choose", "clean_candidates", "curve", "explain"]
-
 SLOPE_SHARE = 0.016
 DEFAULT_FALLBACK = 16  # one leaf of the default aggregation plan: no curator call carries more than it does anyway
 FLAT_ALPHA = 0.3  # below it b* is more than 24 times the smallest candidate

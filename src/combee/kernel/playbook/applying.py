@@ -34,8 +34,6 @@ from combee.kernel.playbook.model import (
 )
 from combee.kernel.playbook.sections import number_of
 
-__all__ = ["OnFull", "Replay", "Revision", "apply", "replay", "without_sources"]
-
 OnFull = Literal["refuse", "evict"]
 _Target = TypeVar("_Target", Merge, Update)
 

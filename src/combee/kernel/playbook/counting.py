@@ -15,8 +15,6 @@ from functools import lru_cache
 
 from combee.errors import UsageError, did_you_mean
 
-__all__ = ["TokenCounter", "count_tokens", "narrow_length", "token_counter"]
-
 # Chinese, Japanese and Korean letters, their punctuation, and full-width forms.
 _WIDE = re.compile(
     "[\u1100-\u11ff\u2e80-\u303f\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff"

@@ -20,8 +20,6 @@ from combee.kernel.playbook.sections import SECTIONS, canonical_section, make_id
 from combee.kernel.playbook.text import equality_key, lesson_core, similarity
 from combee.kernel.playbook.textform import bullet_line, heading_line
 
-__all__ = ["BookDraft", "Evictor", "eviction_key"]
-
 _RANK = {name: number for number, name in enumerate(SECTIONS)}
 
 

@@ -19,8 +19,6 @@ from combee.kernel.playbook.model import Bullet, Playbook
 from combee.kernel.playbook.sections import number_of
 from combee.kernel.playbook.text import equality_key, lesson_core, similarity, word_list
 
-__all__ = ["absorb", "deduplicate", "near_duplicates", "same_lesson"]
-
 _MEETINGS = 4
 """Rare shingles that two texts must share to be compared: more means longer lists and fewer comparisons."""
 

@@ -17,31 +17,6 @@ from typing import TypeAlias
 from combee.kernel.playbook.sections import SECTIONS, canonical_section, section_key
 from combee.kernel.playbook.text import equality_key, normalize
 
-__all__ = [
-    "Add",
-    "Applied",
-    "BookDiff",
-    "Bullet",
-    "BulletChange",
-    "Delta",
-    "Merge",
-    "Operation",
-    "Parsed",
-    "Playbook",
-    "Problem",
-    "Refusal",
-    "Remove",
-    "SortKey",
-    "Update",
-    "Vote",
-    "VoteKind",
-    "content_hash",
-    "delta_of",
-    "diff",
-    "merge",
-    "sort_key",
-]
-
 
 def _sorted_unique(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(values)))

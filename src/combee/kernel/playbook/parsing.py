@@ -15,8 +15,6 @@ from combee.kernel.playbook.model import Add, Delta, Merge, Operation, Playbook,
 from combee.kernel.playbook.sections import DEFAULT_SECTION, NUMBERED, is_blank_section
 from combee.kernel.playbook.text import count_lone_surrogates
 
-__all__ = ["Cited", "IdLookup", "find_ids", "parse_operations"]
-
 _CITED = re.compile(
     r"(?<![\w-])[^\W\d_]\w*(?:[-\u2010\u2011\u2012\u2013\u2212]\w+)*?[-\u2010\u2011\u2012\u2013\u2212][0-9]{1,18}(?!\w)"
 )

@@ -16,22 +16,6 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = [
-    "COMMON",
-    "NEGATIONS",
-    "SOFT",
-    "SYNONYMS",
-    "count_lone_surrogates",
-    "distinct_terms",
-    "equality_key",
-    "lesson_core",
-    "normalize",
-    "shingles",
-    "similarity",
-    "split_lines",
-    "word_list",
-]
-
 _LOG = logging.getLogger("combee.kernel.playbook")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LONE = re.compile("[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
