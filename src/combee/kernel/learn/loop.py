@@ -91,7 +91,7 @@ async def learn(
     if rules < RULES:
         judge.limits = replace(judge.limits, keep_voted=False)
     judge.begin(book)
-    recorder = Recorder(config, journal, observe)
+    recorder = Recorder(journal, observe)
     run = "" if journal is None else journal.path.parent.name
     loop = _Loop(
         samples=samples,
