@@ -11,8 +11,6 @@ import re
 from bisect import bisect_right
 from collections import Counter
 
-__all__ = ["likely_encoding"]
-
 _LEADS = (0x81, 0xA1, 0xA4, 0xA6, 0xB0, 0xC9, 0xD8)
 """Where ranges of first bytes begin; those of punctuation (0xA1 to 0xA3) are not counted."""
 _SHARES = {

@@ -19,8 +19,6 @@ from combee.tasks.rows import is_folder
 from combee.tasks.scorers import scorer as scorer_of
 from combee.tasks.shape import SCORERS, tags_offered
 
-__all__ = ["DATA_VARIABLE", "NAMES", "load"]
-
 DATA_VARIABLE = "COMBEE_DATA"
 """Environment variable: the folder that holds finer/ and formula/."""
 

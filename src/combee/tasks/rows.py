@@ -23,22 +23,6 @@ from pathlib import Path
 from combee.errors import DataError, UsageError, did_you_mean
 from combee.tasks.encodings import likely_encoding
 
-__all__ = [
-    "MAX_LINE",
-    "SUFFIXES",
-    "Cell",
-    "NumberText",
-    "Row",
-    "Table",
-    "check_encoding",
-    "check_lines",
-    "clean",
-    "is_folder",
-    "normal_form",
-    "read_table",
-    "read_text",
-]
-
 
 class NumberText(str):
     """A JSON number, by the characters it was written with."""
@@ -140,9 +124,9 @@ def _json(path: Path, text: str) -> tuple[Row, ...]:
     if isinstance(value, dict):
         lists = [name for name, inner in value.items() if isinstance(inner, list)]
         if len(lists) != 1:
-            found = ", ".join(repr(name) for name in value) or "nothing"
+            fields = ", ".join(repr(name) for name in value) or "nothing"
             raise DataError(
-                f"an object that holds {found} where a list of rows is needed",
+                f"an object that holds {fields} where a list of rows is needed",
                 path=path,
                 hint="Give a list of objects, or an object with one list of objects in it.",
             )
