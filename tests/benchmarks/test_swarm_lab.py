@@ -220,6 +220,6 @@ def test_the_page_on_swarms_says_what_was_measured() -> None:
     claims = sum(verdict in get_args(Verdict) for verdict in rows)
     part = short.partition("## What was measured")[2].partition("## What holds")[0]
     assert f"{claims} claims" in part
-    said = [number for line in part.splitlines() if line.startswith("- ") for number in NUMBER.findall(line)]
+    said = [number for line in part.splitlines() if line.startswith(("- ", "  ")) for number in NUMBER.findall(line)]
     assert len(said) > 8
     assert [number for number in said if number not in full] == []

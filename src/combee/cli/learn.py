@@ -96,7 +96,7 @@ _shown = options_of(
 
 # Short forms of settings that few need: not in the help, and named with their --set when they are used.
 _SHORT = (
-    *(setting(f"--{name}", f"tasks.{name}") for name in ("id", "train", "val", "test", "format")),
+    *(setting(f"--{name}", f"tasks.{name}") for name in ("id", "encoding", "train", "val", "test", "format")),
     setting("--data-dir", "tasks.data_dir", type=PathType()),
     setting("--users", "tasks.users", type=click.Choice(["auto", "developers", "customers", "graders"])),
     setting("--no-redact", "tasks.redact", is_flag=True, flag_value=False),

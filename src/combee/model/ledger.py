@@ -13,6 +13,7 @@ from typing import Any
 
 from combee.kernel.journal import Purchase, current_purchase
 from combee.kernel.journal.values import Spelled, atom
+from combee.kernel.playbook.counting import narrow_length
 from combee.model.outcome import Paid
 from combee.model.types import Request, Usage
 
@@ -137,8 +138,8 @@ class Totals:
 
 
 def prompt_characters(request: Request) -> int:
-    """Return the characters that a request sends as messages."""
-    return sum(len(message.content) + 8 for message in request.messages)
+    """Return the characters that a request sends as messages, by `narrow_length`."""
+    return sum(narrow_length(message.content) + 8 for message in request.messages)
 
 
 def _lost(row: CallRow) -> CallRow:

@@ -163,6 +163,8 @@ class TaskFileTable(SettingsTable):
     """Column with the right answer. [found by its usual names]"""
     id: Text | None = None
     """Column with the row's id. [found by its usual names]"""
+    encoding: Text | None = None
+    """Encoding of the file, such as gbk or shift_jis. [UTF-8, or what the file's mark says]"""
     scorer: Text | None = None
     """exact, numeric:0.01, tags, regex, or package.module:function. [by the shape of the rows]"""
     train: Count | None = None

@@ -138,6 +138,7 @@ def load_file(
         seed=table.seed if seed is None else seed,
         fields=None if fields == Fields() else fields,
         scorer=scorer or table.scorer,
+        encoding=table.encoding,
     )
 
 

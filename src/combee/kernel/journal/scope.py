@@ -21,9 +21,6 @@ from combee.kernel.journal.storage import Reader
 from combee.kernel.journal.values import JSON, JSONLike, Spelled, canonical_json, clean_text, hash_json, parse_json
 from combee.kernel.journal.writer import Insert, Writer
 
-__all__ = ["Address", "BoundScope", "MemoryScope", "MemoryStore", "Scope", "ScopePlace", "SingleFlight", "key_of"]
-
-
 _PLACE = ("run", "seed", "epoch", "step", "path")
 _RESULT = Insert("results", ("key", *_PLACE, "role", "item", "attempt", "inputs", "value", "at"), "IGNORE")
 _DECISION = Insert("decisions", ("key", *_PLACE, "name", "value", "at"), "IGNORE")

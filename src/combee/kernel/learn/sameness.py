@@ -20,8 +20,6 @@ from combee.kernel.learn.roles import Curator, Task
 from combee.kernel.learn.sampling import LiveTasks, RecordedTraces, Sample
 from combee.kernel.playbook import Playbook, digest
 
-__all__ = ["RULES", "named_part", "refuse_another_run"]
-
 KEY = "learn"
 RULES = 2
 """What a run is judged by; a run that began under older rules is replayed under those. From 2 on well-voted bullets are

@@ -18,18 +18,6 @@ from combee.kernel.learn.trace import Trace
 from combee.kernel.playbook import Playbook, digest, tokens, view
 from combee.kernel.runner import LocalRunner, Runner
 
-__all__ = [
-    "Answering",
-    "Evaluation",
-    "LiveTasks",
-    "RecordedTraces",
-    "Sample",
-    "SampleMap",
-    "Sampled",
-    "evaluate",
-    "run_task",
-]
-
 
 class Sample(Protocol):
     """Something to learn from: a `Task` or a `Trace`."""

@@ -48,6 +48,7 @@ _KNOWN_PROMPT = re.compile(
 _KNOWN_SENTENCES = (
     "Run 'conda init' before 'conda activate'",
     'You can configure credentials by running "aws configure".',
+    "file or directory not found", "doesn't declare an explicit app_label",
     "needs a terminal", "Is the docker daemon running?", "Are you in the right directory?",
 )  # fmt: skip
 """Sentences of well-known programs that say what to do: literal, so nobody else can put words into them."""
@@ -170,7 +171,8 @@ def error_form(line: str, own: frozenset[str] = frozenset()) -> str:
                 good, marked_before = not marked_before, True
             elif plain:
                 marked_before = False
-            before = token.strip(_OPENS + _CLOSES).casefold() if good else ""
+            # behind a comma a new thought may begin, and an order with it
+            before = token.strip(_OPENS + _CLOSES).casefold() if good and token[-1] != "," else ""
             kept.append(token.replace("\0", " ") if good else "…" + "".join(c for c in token[-1:] if c in ".,:;"))
             if plain and not good:
                 kept[-1] = "…" + "".join(c for c in clause[-1][-1:] if c in ":;")

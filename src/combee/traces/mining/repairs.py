@@ -20,6 +20,7 @@ from combee.traces.mining.attempts import (
     denies,
     edits_in_place,
     folder,
+    made_files,
     ran,
     sets_up,
     world_changed,
@@ -27,9 +28,10 @@ from combee.traces.mining.attempts import (
 from combee.traces.mining.faults import ErrorLine
 from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.missing import INSTALLERS, installed
-from combee.traces.mining.programs import ALIKE, ONLY_ASKS, READERS, RUNNERS
+from combee.traces.mining.programs import ALIKE, JUDGES, ONLY_ASKS, READERS, RUNNERS
 from combee.traces.mining.quoting import quotable, quoted
 from combee.traces.mining.shell import (
+    INLINE,
     SimpleCommand,
     core,
     here_documents,
@@ -51,24 +53,26 @@ _SOON_AFTER = 3
 _LONGEST = 200
 _QUOTES = re.compile(r"[\"'\\]")
 _BY_SHELL = re.compile(r"^(?:sudo )?(?:ba|z)sh -l?c ")
+_BY_QUOTES = re.compile(r"(?:\w+\.)*(?:Syntax|Name|Indentation|JSONDecode|Json)\w*Error")
 _FILE = re.compile(r"/|\.[A-Za-z]\w{0,5}$")
 _HIDES = re.compile(r"(?:\d|&)?>{1,2}(?:/dev/null|&\d)|/dev/null")
 _OPTION = re.compile(r"-|\w+=")
 _NOT_THERE = re.compile(r"not found|no such|unrecognized|no tests", re.IGNORECASE)
 _SPEAKER = re.compile(r"([\w./+-]{1,60})(?![\w-])[^\n]{0,20}:")
+_NUMBER = re.compile(r"[\d.:,kKmMgGbBsi%]+")
+_SPELLED_ALIKE = 0.6
 _NO_OPTION = re.compile(
     r"([\w.+-]{1,40}): (?:\d+: )?(?:\"[^\"\n]{0,80}\": )?(?:invalid|illegal|unrecognized|unknown|extra|missing|bad) "
     r"(?:option|command|argument|operand|expression|directive|predicate|format|mode)"
 )
 _NO_SUCH_WORD = re.compile(
     r"no rule|unknown|missing script|no such|not found|invalid choice|unrecogni[sz]ed|does not exist|doesn't exist|"
-    r"did you mean|is not a|isn't|not a valid|no task|could not find",
+    r"did you mean|is not a|isn't|not a valid|no task|could not find|couldn't find|did not match|error: 404",
     re.IGNORECASE,
 )
 _SELECTS = frozenset(
     {"-x", "--lf", "--ff", "-k", "-m", "-v", "-vv", "-q", "-s", "--maxfail", "--bail", "--verbose", "--silent", "-t"}
 )
-_TESTERS = frozenset({"pytest", "jest", "vitest", "mocha", "rspec", "phpunit", "tox"})
 _HANDLED = frozenset({"command", "module"})  # told by `missing`
 
 
@@ -178,6 +182,8 @@ def _another_word(part: SimpleCommand, fix: SimpleCommand, fault: ErrorLine) -> 
 
 def _alike(one: SimpleCommand, other: SimpleCommand) -> bool:
     mine, theirs = core(one), core(other)
+    if same_call(one, other):
+        return True
     if mine and theirs and names(mine[0], theirs[0]) and mine[0] not in RUNNERS:
         return one.verbs == other.verbs or not (one.verbs and other.verbs)
     return one.action == other.action or any({one.program, other.program} <= group for group in ALIKE)
@@ -234,19 +240,57 @@ def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
     into += ["cd", goes] if goes else []
     if not 0 < len(out) + len(into) <= _MOST_CHANGED or _only_hides(out, into):
         return None
-    if part.program in _TESTERS and not _NOT_THERE.search(fault.line) and not all(map(_OPTION.match, out + into)):
-        return None  # other tests
-    tests = basename(core(part)[0]) in _TESTERS
+    if not goes and not same_call(part, fix) and _is_other_work(part, fix, fault, out, into):
+        return None
+    tests = basename(core(part)[0]) in JUDGES
+    if tests and goes == "" and not _NOT_THERE.search(fault.line) and not all(map(_OPTION.match, out + into)):
+        return None  # other tests, other files to judge
     if tests and all(word.partition("=")[0] in _SELECTS for word in out + into):
         return None  # fewer tests, or another look at them
     fewer = installed(part) - installed(fix)
     if fewer and installed(fix) and not any(name in fault.line for name in fewer):
         return None  # a part of the packages came: that says nothing of the others
-    if world_changed(row[place + 1 : offset]):
+    if world_changed(row[place + 1 : offset]) or _wrote_first(row[offset], fix):
         return None
+    if not row[place].form.strip("… .:") and not (goes or all(map(_OPTION.match, out + into))):
+        return None  # without a reason other words say nothing
     shown = f"cd {goes} && {fix.text}" if goes else fix.text
     change = " ".join([*(f"-{word}" for word in out), *(f"+{word}" for word in into)])
     return _repaired(row[place], row[offset], (part.action, part.text, shown), fault, change)
+
+
+def _is_other_work(
+    part: SimpleCommand, fix: SimpleCommand, fault: ErrorLine, out: Sequence[str], into: Sequence[str]
+) -> bool:
+    """Whether the same was done to another thing: another package, test, host, record, or value of the same option.
+
+    It is not where the error names the option or its value, or says that a word is unknown and the new one is like it.
+    """
+    if part.typed[:1] != fix.typed[:1] or not out or not into:
+        return False
+    pairs = [_value_of(words, changed) for words, changed in ((part.typed, out), (fix.typed, into))]
+    (option, old), (same, new) = pairs
+    if option != same or old is None or new is None:
+        return False
+    named = {old.casefold(), option.strip("-").casefold()} & set(re.findall(r"[\w.:/-]*\w", fault.line.casefold()))
+    if option and (named or (_NUMBER.fullmatch(old) and _NUMBER.fullmatch(new))):
+        return False
+    if _NO_SUCH_WORD.search(fault.line) is None or re.sub(r"\d+", "", old) == re.sub(r"\d+", "", new):
+        return True
+    alike = difflib.SequenceMatcher(None, old.casefold(), new.casefold(), autojunk=False).ratio() >= _SPELLED_ALIKE
+    return not (alike or basename(old) in new)
+
+
+def _value_of(words: Sequence[str], changed: Sequence[str]) -> tuple[str, str | None]:
+    """Return the option to which what was changed belongs (empty: an operand), and the value; None: an option."""
+    value = " ".join(changed)
+    option, joined, rest = value.partition("=")
+    if joined and option.startswith("-"):
+        return option, rest
+    if any(map(_OPTION.match, changed)):
+        return "", None
+    before = words[words.index(changed[0]) - 1]
+    return (before if before.startswith("-") and "=" not in before else "", value)
 
 
 def _repaired(
@@ -258,9 +302,19 @@ def _repaired(
     return MinedLesson(
         "repair",
         f"repair/{action}/{fault.signature}/{change}",
-        f"{quoted(failed)} failed with {first.said()}; {quoted(worked)} worked.",
+        f"{quoted(failed)} failed{_with(first)}; {quoted(worked)} worked.",
         (first.step, later.step),
     )
+
+
+def _with(attempt: Attempt) -> str:
+    return f" with {attempt.said()}" if attempt.form.strip("… .:") else ""
+
+
+def _wrote_first(attempt: Attempt, part: SimpleCommand) -> bool:
+    """Whether the line wrote a file before the call: that may be what mended it."""
+    before = (attempt.command or "").partition(part.text)[0]
+    return bool(written_files(before)) or any(map(edits_in_place, attempt.parts[: attempt.parts.index(part)]))
 
 
 def _requoted(place: int, row: Sequence[Attempt], fault: ErrorLine) -> MinedLesson | None:
@@ -272,6 +326,9 @@ def _requoted(place: int, row: Sequence[Attempt], fault: ErrorLine) -> MinedLess
         return None
     if first.command == later.command or _bare(first.command) != _bare(later.command):
         return None
+    inline = any(part.program in RUNNERS and not INLINE.isdisjoint(part.words) for part in first.parts)
+    if inline and fault.kind != "shell" and not _BY_QUOTES.match(fault.line):
+        return None  # code was changed, not what the shell made of it
     return _repaired(first, later, ("quotes", first.command, later.command), fault, later.command)
 
 
@@ -301,7 +358,10 @@ def _means_nothing(part: SimpleCommand, fix: SimpleCommand) -> bool:
     changed += [(other, at) for tag, _, _, c, d in matcher.get_opcodes() if tag != "equal" for at in range(c, d)]
     if any(words[at].startswith("-") for words, at in changed):
         return False
-    return not all(at and words[at - 1].startswith("-") and not _FILE.search(words[at]) for words, at in changed)
+    return not all(
+        at and words[at - 1].startswith("-") and words[at - 1] not in INLINE and not _FILE.search(words[at])
+        for words, at in changed
+    )
 
 
 def _only_asks(part: SimpleCommand) -> bool:
@@ -332,14 +392,31 @@ def _until(
     act = done[0]
     if act.words == part.words or act.program in RUNNERS - {"bash"}:
         return None
-    if act.action in INSTALLERS and not installed(act):
+    if (act.action in INSTALLERS and not installed(act)) or _is_the_work(act, part, row[:offset]):
         return None
     return MinedLesson(
         "until",
         f"until/{part.action}/{fault.signature}/{act.action}",
-        f"{quoted(part.text)} failed with {row[place].said()} until {quoted(act.text)} was run; then it worked.",
+        f"{quoted(part.text)} failed{_with(row[place])} until {quoted(act.text)} was run; then it worked.",
         (row[place].step, row[offset].step),
     )
+
+
+_UNDOES = frozenset({"git checkout", "git restore", "git stash", "git reset", "git revert", "git apply", "git clean"})
+_NOT_OURS = re.compile(
+    r"(?:/usr/(?!src/)|/etc/|/opt/|/var/|~/\.)|.*(?:(?:site|dist)-packages|node_modules)/|.*\.(?:toml|cfg|ini|conf|ya?ml|"
+    r"json|env|properties|gradle|kts|xml|csproj|lock|mod|npmrc)$|.*(?:Makefile|Dockerfile|Gemfile|requirements\S*\.txt)$"
+)
+
+
+def _is_the_work(act: SimpleCommand, part: SimpleCommand, before: Sequence[Attempt]) -> bool:
+    """Whether a command only goes on with what the run writes, or undoes it: no other run will have that to mend."""
+    if act.action in _UNDOES:
+        return True
+    made = made_files(before)
+    if edits_in_place(act):
+        return basename(act.words[-1]) in made or _NOT_OURS.match(act.words[-1]) is None
+    return act.program in {"rm", "touch"} and any(basename(word) in made for word in (*part.words, *act.targets))
 
 
 _FORMS = (
