@@ -403,4 +403,5 @@ def _encoding_hint(data: bytes) -> str:
         return "Say which encoding it is with --encoding NAME, or save it as UTF-8."
     first = next(line for line in data.decode(fits).splitlines() if not line.isascii()).strip()
     shown = first if len(first) <= 40 else f"{first[:40]}..."
-    return f'It reads as {fits} ({shown}): give --encoding {fits} (encoding = "{fits}" below [tasks]), or save it as UTF-8.'
+    setting = f'encoding = "{fits}" below [tasks]'
+    return f"It reads as {fits} ({shown}): give --encoding {fits} ({setting}), or save it as UTF-8."
