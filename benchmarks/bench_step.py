@@ -38,7 +38,7 @@ BARS = {40: 1.10, 400: 1.10, 4_000: 1.20}
 SERVER = """
 import asyncio, sys
 from benchmarks.bench_step import short, student
-from combee.model.mock import MockConfig, parse_latency, serve
+from combee.mock import MockConfig, parse_latency, serve
 config = MockConfig(latency=parse_latency(sys.argv[1]))
 reply = short if sys.argv[2] == "short" else student(float(sys.argv[2]) or None)
 asyncio.run(serve(config, reply, port=0, ready=lambda url: print(url, flush=True)))

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.gepa_student import GepaStudent
 from combee.ace import Student, lesson_of
-from combee.model.mock.script import whole_prompt
+from combee.mock.script import whole_prompt
 from combee.tasks import load
 
 
