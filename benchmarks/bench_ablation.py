@@ -2,7 +2,7 @@
 
 Preset "paper" (two levels, p = 2) with SIMULATED FORGETTING (m0 = 40; the top call counts updates: an assumption), and
 the group sizes once more without simulation, under an output limit of 4,096 tokens a call. Train rows keep the order of
-the file. Writes docs/plots/ablation.md with two plots beside it. Run: python -m benchmarks.bench_ablation (minutes).
+the file. Writes docs/evidence/plots/ablation.md and two plots. Run: python -m benchmarks.bench_ablation (minutes).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SIZES = range(6, 21)
 SEEDS = range(3)
 M0 = 40.0
 LIMIT = 4096
-PLOTS = Path(__file__).resolve().parent.parent / "docs" / "plots"
+PLOTS = Path(__file__).resolve().parent.parent / "docs" / "evidence" / "plots"
 
 
 @dataclass(frozen=True)

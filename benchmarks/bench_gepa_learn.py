@@ -2,7 +2,8 @@
 
 The student is right exactly if the formula that a task needs stands in its prompt; as reflection model it keeps each
 new formula of a call over m records with probability exp(-m/40). So the curves show how many lessons come through and
-what that takes. They do not show that a model learns, writes well, or generalises. Writes docs/plots/gepa.svg and .md.
+what that takes. They do not show that a model learns, writes well, or generalises.
+Writes docs/evidence/plots/gepa.svg and .md.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from typing import Any
 from benchmarks.bench_gepa import main_branch
 from benchmarks.gepa_student import GepaStudent
 from benchmarks.gepa_watch import Counting, Curve, Quiet, Watched
-from combee.ace import lesson_of
 from combee.gepa import CombeeReflection, TaskAdapter
 from combee.kernel.learn import Task
 from combee.kernel.playbook import Playbook, to_text
+from combee.mock.student import lesson_of
 from combee.report.svg import Plot, Series, line_plot
 from combee.tasks import TaskSet, load
 
@@ -31,7 +32,7 @@ METRIC_CALLS = 1_500
 VAL = 50
 SEEDS = range(3)
 SEED_TEXT = "Answer questions on finance with one number."
-PLOTS = Path(__file__).resolve().parent.parent / "docs" / "plots"
+PLOTS = Path(__file__).resolve().parent.parent / "docs" / "evidence" / "plots"
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from combee.ace import AceCurator, AceGenerator, AceReflector, Student, lesson_of
+from combee.ace import AceCurator, AceGenerator, AceReflector
 from combee.kernel.aggregate import aggregate, plan
 from combee.kernel.journal import Journal, MemoryScope
 from combee.kernel.learn import LearnConfig, LiveTasks, Reflection, Score, Task, learn
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import LocalRunner, run_sync
+from combee.mock.student import Student, lesson_of
 from combee.model import CallOptions, Engine, Ledger, Limiter, OpenAIModel
 
 LATENCY = 0.2

@@ -2,7 +2,7 @@
 
 The agents have the answer key and the reflector is a script: what is shown is that rules come through traces and
 aggregation and are followed by meaning, and what delegating costs. Nothing is shown about models. Writes
-docs/plots/team.md, which docs/team.md explains.
+docs/evidence/plots/team.md, which docs/evidence/team.md explains.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ READINGS: dict[str, Callable[[str], Mapping[Intent, int]]] = {
     "grammar without unseen synonyms": partial(meanings, seen_only=True),
     "shared words": meanings_by_words,
 }
-OUT = Path(__file__).resolve().parent.parent / "docs" / "plots" / "team.md"
+OUT = Path(__file__).resolve().parent.parent / "docs" / "evidence" / "plots" / "team.md"
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:

@@ -1,4 +1,4 @@
-"""The plot of docs/quality.md: accuracy on FiNER by way to aggregate, at batch 125 and 499, simulated forgetting.
+"""The plot of docs/evidence/quality.md: accuracy on FiNER by way to aggregate, simulated forgetting.
 
 Needs COMBEE_DATA. Run: python -m benchmarks.quality_plot [file.svg]
 """
@@ -32,7 +32,7 @@ def mean(tasks: TaskSet, config: LearnConfig) -> tuple[float, float, float]:
 
 def main() -> None:
     """Measure and draw."""
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/plots/quality-finer.svg")
+    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/evidence/plots/quality-finer.svg")
     tasks = load("finer")
     base = LearnConfig(guard=False)
     series = []

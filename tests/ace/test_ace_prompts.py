@@ -31,6 +31,13 @@ def test_what_stays_the_same_comes_first_and_the_playbook_ends_it(name: str) -> 
     assert "<playbook>" not in user.content
 
 
+@pytest.mark.parametrize("name", sorted({*PLACEHOLDERS} - {"generator"}))
+def test_lessons_are_written_in_the_language_of_what_they_come_from(name: str) -> None:
+    must, may = PLACEHOLDERS[name]
+    system, _ = Prompts.load()[name].render({key: f"<{key}>" for key in must | may})
+    assert " in the language of the " in system.content
+
+
 def test_a_prompt_of_the_users_stands_in_for_ours_and_changes_the_digest(tmp_path: Path) -> None:
     ours = Prompts.load()
     mine = Prompts.load(write(tmp_path, "generator", "--- system ---\nBook {{playbook}}\n--- user ---\nQ {{ task }}"))

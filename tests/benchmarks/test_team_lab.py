@@ -64,7 +64,7 @@ def test_seen_phrasings_are_all_understood() -> None:
 
 
 def test_held_out_phrasings_are_understood_better_than_by_shared_words() -> None:
-    # 36 of 46 and 19 of 46 when they were first read; what is missed is listed in docs/team.md, not mended.
+    # 36 of 46 and 19 of 46 when they were first read; what is missed is listed in docs/evidence/team.md, not mended.
     assert understood(HELD_OUT)[0] > 1.5 * understood(HELD_OUT, meanings_by_words)[0]
     contrary = {meaning: texts for meaning, texts in HELD_OUT.items() if meaning[1] < 0}
     assert understood(contrary)[0] > 5 * understood(contrary, meanings_by_words)[0]

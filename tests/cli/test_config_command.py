@@ -83,7 +83,17 @@ def test_the_schema_names_every_key_of_the_file_that_init_writes(capsys: pytest.
     quorum = schema["$defs"]["LearnTable"]["properties"]["quorum"]
     assert (quorum["type"], quorum["exclusiveMinimum"], quorum["maximum"], quorum["default"]) == ("number", 0, 1, 1.0)
     assert quorum["description"].startswith("Share of a step's samples")
-    assert set(schema["properties"]) == {"tasks", "agent", "model", "learn", "budget", "prices", "guard", "start"}
+    assert set(schema["properties"]) == {
+        "tasks",
+        "agent",
+        "model",
+        "learn",
+        "budget",
+        "prices",
+        "guard",
+        "start",
+        "workers",
+    }
 
 
 def test_help_of_learn_shows_what_most_need_and_the_rest_still_works(capsys: pytest.CaptureFixture[str]) -> None:

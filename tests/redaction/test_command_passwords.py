@@ -265,7 +265,7 @@ def test_every_program_that_reads_a_password_hides_what_echo_gives(row: Sink) ->
 
 
 def test_the_docs_name_every_tool_of_the_tables() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "traces.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "evidence" / "redaction.md").read_text(encoding="utf-8")
     named = set(re.findall(r"[\w.-]+", page))
     tools = {tool for row in (*OPTIONS, *OPERANDS, *SINKS) for tool in row.tools.split()}
     assert tools - named == set()

@@ -96,7 +96,7 @@ _shown = options_of(
 
 # Short forms of settings that few need: not in the help, and named with their --set when they are used.
 _SHORT = (
-    *(setting(f"--{name}", f"tasks.{name}") for name in ("id", "train", "val", "test", "format")),
+    *(setting(f"--{name}", f"tasks.{name}") for name in ("id", "encoding", "train", "val", "test", "format")),
     setting("--data-dir", "tasks.data_dir", type=PathType()),
     setting("--users", "tasks.users", type=click.Choice(["auto", "developers", "customers", "graders"])),
     setting("--no-redact", "tasks.redact", is_flag=True, flag_value=False),
@@ -106,6 +106,8 @@ _SHORT = (
     setting("--metric-calls", "agent.metric_calls"),
     setting("--reflection-rounds", "agent.reflection_rounds"),
     setting("--max-in-flight", "model.max_in_flight"),
+    setting("--workers", "workers.kind"),
+    setting("--workers-at", "workers.address"),
     *(setting(f"--max-{name}", f"budget.max_{name}") for name in ("calls", "tokens", "minutes")),
     *(setting(f"--{name}/--no-{name}", f"learn.{name}") for name in ("pipeline", "guard")),
     setting("--guard-validate/--no-guard-validate", "learn.guard_validate"),
@@ -158,6 +160,8 @@ def _short_forms(options: Mapping[str, Any]) -> list[str]:
 @click.argument("run", required=False)
 @setting("--model", "model.name", "Another model, for a run that keeps no results yet.", metavar="NAME")
 @mend_options
+@setting("--workers", "workers.kind", "Where samples are worked on: local, processes, or ray.", metavar="KIND")
+@setting("--workers-at", "workers.address", "HOST:PORT of a Ray cluster.", metavar="ADDRESS")
 @budget_options
 @quiet_option
 @json_option

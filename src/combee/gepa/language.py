@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 from combee.errors import CallError, CallErrorKind, CombeeError, UsageError
+from combee.kernel.playbook import narrow_length
 from combee.model import CallRow, ChatModel, Fault, Ledger, Price, Request, Response, StoppedError, Timing, Usage
 from combee.model.asking import request_hash
 from combee.model.ledger import prompt_characters
@@ -94,7 +95,7 @@ class FunctionModel:
         found = read_reply(json.dumps(body).encode(), self.name)
         if isinstance(found, Fault):
             raise found.error()
-        usage = Usage(prompt_characters(request) // 4 + 1, len(said) // 4 + 1, estimated=True)
+        usage = Usage(prompt_characters(request) // 4 + 1, narrow_length(said) // 4 + 1, estimated=True)
         cost = self._price.cost(usage) if self._price is not None else None
         return Response(found.text, usage, "stop", timing, self.name, cost)
 

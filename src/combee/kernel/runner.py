@@ -20,8 +20,6 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from combee.errors import CallError, UsageError
 
-__all__ = ["Done", "LocalRunner", "Runner", "run_sync"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)

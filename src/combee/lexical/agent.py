@@ -14,8 +14,6 @@ from combee.kernel.playbook import Playbook, Vote, VoteKind
 from combee.lexical.index import Lexicon, Prediction
 from combee.lexical.lesson import PHRASE_WORDS, Asked, lesson_from, read_lesson, read_question
 
-__all__ = ["THIN_MARGIN", "UNKNOWN", "LexicalGenerator", "LexicalReflector"]
-
 UNKNOWN = "unknown"
 """The answer to a question that offers no labels, while the book holds none either."""
 
@@ -118,8 +116,8 @@ def _votes(
         if bullet is None:
             continue
         lesson = read_lesson(bullet.text)
-        found = outcomes.get(lesson.label, whole) if lesson else whole
-        votes.extend((name, VoteKind.HELPFUL if good else VoteKind.HARMFUL) for good in sorted(found, reverse=True))
+        results = outcomes.get(lesson.label, whole) if lesson else whole
+        votes.extend((name, VoteKind.HELPFUL if good else VoteKind.HARMFUL) for good in sorted(results, reverse=True))
     return votes
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import re
 from functools import lru_cache
-
-__all__ = ["UNIT", "Features", "entity_kind", "features", "name_words"]
+from itertools import pairwise
 
 Features = dict[str, int]
 """Feature to weight. `w` a word, `<` and `>` a word near the spot and before or after it, `-2 -1 +1 +2` a direct
@@ -23,7 +22,10 @@ _REACH = 12
 _DECAY = 8.0
 _NEAR = [round(UNIT * math.exp(-distance / _DECAY)) for distance in range(_REACH + 1)]
 
-_TOKEN = re.compile(r"\d[\d,]*(?:\.\d+)?|[^\W\d_]+(?:\.[^\W\d_]+)+|[^\W\d_]+|[^\s\w]|_")
+CJK = "\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
+"""Letters of Chinese, Japanese and Korean, for a character class; Chinese and Japanese words have no blanks between."""
+_TOKEN = re.compile(rf"\d[\d,]*(?:\.\d+)?|[{CJK}]|[^\W\d_{CJK}]+(?:\.[^\W\d_{CJK}]+)+|[^\W\d_{CJK}]+|[^\s\w]|_")
+_RUN = re.compile(f"[{CJK}]+")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.(\d+))?$")
 _NAME_WORD = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_a-z]?[a-z]+|[^\W\d_]+")
 _SUFFIXES = ("ations", "ation", "ings", "ing", "ies", "ied", "ized", "ed", "es", "s", "ly")
@@ -58,8 +60,14 @@ def _word(token: str) -> tuple[str, str, str] | None:
 @lru_cache(maxsize=4096)
 def name_words(name: str) -> tuple[str, ...]:
     """Return the word features of a label's name, each once: `DebtFaceAmount` and `debt face-amount` split alike."""
-    found = (_word(word.lower()) for word in _NAME_WORD.findall(name))
-    return tuple(dict.fromkeys(names[0] for names in found if names))
+    names = (_word(word.lower()) for word in _NAME_WORD.findall(_RUN.sub(" ", name)))
+    return tuple(dict.fromkeys((*(names[0] for names in names if names), *_pairs(name))))
+
+
+def _pairs(text: str) -> list[str]:
+    """Return the features of what is written without blanks: its pairs of letters, or a letter that stands alone."""
+    runs = _RUN.findall(text)
+    return ["w" + pair for run in runs for pair in ([run] if len(run) == 1 else map("".join, pairwise(run)))]
 
 
 @lru_cache(maxsize=32768)
@@ -104,12 +112,13 @@ def features(text: str, start: int = 0, end: int = 0, kind: str = "") -> tuple[F
 
     Without a spot (`start == end`) every word counts alike. A kind that is given is taken instead of the one seen.
     """
-    found = [(match.start(), match.group().lower()) for match in _TOKEN.finditer(text)]
-    words = [word for _, word in found]
+    tokens = [(match.start(), match.group().lower()) for match in _TOKEN.finditer(text)]
+    words = [word for _, word in tokens]
     if start == end or not words:
-        plain = {names[0]: UNIT for names in map(_word, words) if names}
+        plain = {names[0]: UNIT // 2 if _RUN.match(names[0][1:]) else UNIT for names in map(_word, words) if names}
+        plain |= dict.fromkeys(_pairs(text), UNIT)
         return plain | ({"k" + kind: UNIT} if kind else {}), kind
-    at = next((place for place, (begin, word) in enumerate(found) if begin + len(word) > start), len(words) - 1)
+    at = next((place for place, (begin, word) in enumerate(tokens) if begin + len(word) > start), len(words) - 1)
     kind = kind or entity_kind(words, at)
     out: Features = {"k" + kind: UNIT, "v" + words[at]: _BESIDE}
     for place, side in ((at - 2, "-2"), (at - 1, "-1"), (at + 1, "+1"), (at + 2, "+2")):

@@ -16,8 +16,6 @@ from combee.kernel.playbook import Playbook
 from combee.lexical.features import Features, features, name_words
 from combee.lexical.lesson import Spot, read_lesson
 
-__all__ = ["Index", "Lexicon", "Prediction"]
-
 # Chosen by four-fold cross-validation on FiNER's train file; the accuracy changes by less than 0.01 around each.
 _NAME = 0.3
 _OFTEN = 0.02
@@ -116,10 +114,10 @@ class Index:
     def predict(self, spot: Spot, options: tuple[str, ...] = ()) -> Prediction:
         """Label one spot, with one of the options where there are any."""
         key = (spot, options)
-        found = self._predictions.get(key)
-        if found is None:
-            found = self._predictions[key] = self._judge(_asked(spot), options)
-        return found
+        prediction = self._predictions.get(key)
+        if prediction is None:
+            prediction = self._predictions[key] = self._judge(_asked(spot), options)
+        return prediction
 
     def _judge(self, asked: Features, options: tuple[str, ...]) -> Prediction:
         scores = self._scores(asked, options)

@@ -1,4 +1,4 @@
-"""A lesson as one English sentence, and back.
+"""A lesson as one sentence, English or Chinese, and back.
 
 `When a sentence says "owned [34.6] % of the interest" about a percentage, the tag is X.` The brackets mark the entity.
 What a person edits still reads: without brackets the phrase counts as a whole; see `read_lesson` for other forms.
@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from combee.kernel.playbook import normalize
-from combee.lexical.features import Features, features
-
-__all__ = ["PHRASE_WORDS", "SECTION", "Asked", "Lesson", "Spot", "lesson_from", "read_lesson", "read_question"]
+from combee.lexical.features import CJK, Features, features
 
 SECTION = "CONTEXT CLUES & INDICATORS"
 PHRASE_WORDS = 24
@@ -27,8 +25,12 @@ _FORM = re.compile(
     r'When an? (?:sentence|text) says "(?P<phrase>[^"]*)"(?: about (?P<kind>[^",]+))?, '
     r"the (?:tag|label) is (?P<label>.+)\."
 )
+_CHINESE_FORM = re.compile(r"文本含有“(?P<phrase>.*)”时，标签是“(?P<label>[^“”]+)”。")
 _CONCLUSION = re.compile(r"\b(?:the|its) (?:tag|label|answer) is\b", re.IGNORECASE)
 _ABOUT = re.compile(r"[\"”'] about (an? [^\"“”,.]+)$")
+_PIECE = re.compile(rf"[{CJK}]{{1,2}}|[^\s{CJK}]+")
+_HAN = re.compile(r"[\u3400-\u9fff]")
+_OTHER = re.compile(r"[\u3041-\u30ff\uac00-\ud7a3]")  # kana or hangul: not Chinese
 _EDGE = " \t\n,;:.!\"'`“”‘’"
 _MARK = re.compile(r"\[([^\[\]]+)\]")
 _TAG_NAME = re.compile(r"\b[A-Z][a-z]+(?:[A-Z]+[a-z]*){2,}\d*\b")
@@ -49,6 +51,8 @@ class Lesson:
     def text(self) -> str:
         """The sentence that stands in the playbook."""
         if self.start == self.end:
+            if _HAN.search(self.phrase) and not _OTHER.search(self.phrase):
+                return normalize(f"文本含有“{self.phrase}”时，标签是“{self.label}”。")
             return normalize(f'When a text says "{self.phrase}", the label is {self.label}.')
         marked = f"{self.phrase[: self.start]}[{self.phrase[self.start : self.end]}]{self.phrase[self.end :]}"
         return normalize(f'When a sentence says "{marked}" about {self.kind}, the tag is {self.label}.')
@@ -60,7 +64,7 @@ class Lesson:
 
 def lesson_from(spot: Spot, label: str, words: int = PHRASE_WORDS) -> Lesson:
     """Keep of a spot's sentence the `words` words around the entity (the first ones where nothing is marked)."""
-    pieces = [(match.start(), match.end()) for match in re.finditer(r"\S+", spot.sentence)]
+    pieces = [(match.start(), match.end()) for match in _PIECE.finditer(spot.sentence)]
     label = " ".join(label.split())
     if spot.start == spot.end or not pieces:
         cut = pieces[min(2 * words, len(pieces)) - 1][1] if pieces else 0
@@ -85,6 +89,9 @@ def read_lesson(text: str) -> Lesson | None:
     match = _FORM.fullmatch(text.strip())
     if match is not None:
         return _marked(match["phrase"], match["kind"] or "", match["label"])
+    match = _CHINESE_FORM.fullmatch(text.strip())
+    if match is not None:
+        return Lesson(match["phrase"], match["label"])
     ends = list(_CONCLUSION.finditer(text))
     label = text[ends[-1].end() :].strip(_EDGE) if ends else ""
     if not label:

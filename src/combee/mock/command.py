@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
-from combee.ace import Student, lesson_of
 from combee.errors import DataError, UsageError
 from combee.files import read_regular
 from combee.kernel.runner import run_sync
 from combee.mock import FAULTS, PROVIDERS, MockConfig, MockServer, Rules, Scripted
 from combee.mock import parse_latency as read_latency
+from combee.mock.student import Student, lesson_of
 from combee.run.words import counted
 from combee.tasks import load
 from combee.terminal.options import NumberType, PathType, print_json

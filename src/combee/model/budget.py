@@ -8,6 +8,7 @@ process had under way counts once more: it may have been paid for then too.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -135,6 +136,21 @@ class Budget:
             self.cost += held.calls * cost
         self._wake()
 
+    def lend(self, share: float, least: Reservation) -> Reservation:
+        """Hold `least` and a share of what is free besides, for calls that are made elsewhere; never waits.
+
+        Without a limit of a kind nothing of it is held. `settle` gives it back.
+        """
+        held = Reservation(
+            least.tokens + int(share * _free(self.max_tokens, self.tokens + self._held_tokens + least.tokens)),
+            least.cost + share * _free(self.max_cost, self.cost + self._held_cost + least.cost),
+            least.calls + math.ceil(share * _free(self.max_calls, self.calls + self._held + least.calls)),
+        )
+        self._held += held.calls
+        self._held_tokens += held.tokens
+        self._held_cost += held.cost
+        return held
+
     def _wake(self) -> None:
         """Let the waiting calls look again; all of them, since a small one may fit where a large one does not."""
         while self._waiting:
@@ -170,6 +186,10 @@ class Budget:
                 f"the limit of ${self.max_cost:g} is reached: ${self.cost:.4f} is spent, {after} cost ${cost:.4f}",
                 hint=hint,
             )
+
+
+def _free(limit: float | None, taken: float) -> float:
+    return 0.0 if limit is None else max(0.0, limit - taken)
 
 
 class RoleBudget(Budget):

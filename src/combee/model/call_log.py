@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, cast
 
@@ -46,6 +46,8 @@ class CallLog:
     """Writes the ledger's rows, and what endpoints were found to take, to the run's journal once one is attached."""
 
     def __init__(self) -> None:
+        self.elsewhere: Callable[[Mapping[str, Any]], object] | None = None
+        """Takes the rows where there is no journal."""
         self._journal: Journal | None = None
         self._known: dict[str, JSON] = {}
         self._watched: list[tuple[str, OpenAIModel]] = []
@@ -69,6 +71,8 @@ class CallLog:
     def book(self, row: dict[str, Any]) -> None:
         """Keep a row of the ledger, and what its call showed of an endpoint."""
         if self._journal is None:
+            if self.elsewhere is not None:
+                self.elsewhere(row)
             return
         self._journal.record_call(row)
         for number, (where, model) in enumerate(self._watched):

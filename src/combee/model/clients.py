@@ -17,7 +17,7 @@ from combee.kernel.journal import Journal
 from combee.model.budget import Budget, RoleBudget
 from combee.model.call_log import CallLog
 from combee.model.engine import Engine
-from combee.model.ledger import Ledger
+from combee.model.ledger import CallRow, Ledger
 from combee.model.limiter import Limiter
 from combee.model.local import SLOTS, LocalModel, LocalServer, is_local, weights_of
 from combee.model.prices import Price
@@ -218,6 +218,17 @@ class Models:
         self.budget.spent_before(**spent.all)
         for role, budget in self.role_budgets.items():
             budget.spent_before(**spent.by_role.get(role, {}))
+
+    def absorb(self, row: CallRow, *, lost: int = 0) -> None:
+        """Book a call that was made elsewhere; `lost`: how often the same may have been paid for besides."""
+        self.ledger.absorb(row, lost=lost)
+        times = 0 if row.paid == "no" else 1 + lost
+        tokens = 0 if row.usage is None else row.usage.prompt + row.usage.completion
+        took: dict[str, Any] = {"cost": times * (row.cost or 0.0), "calls": times, "tokens": times * tokens}
+        self.budget.spent_before(**took)
+        role = row.role.partition("/")[0]
+        if role in self.role_budgets:
+            self.role_budgets[role].spent_before(**took)
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from combee.errors import BudgetError, CallErrorKind
 from combee.kernel.journal import current_purchase
+from combee.kernel.playbook.counting import narrow_length
 from combee.model.budget import Budget, Reservation
 from combee.model.ledger import CallRow, Ledger, prompt_characters
 from combee.model.limiter import Limiter, Ticket
@@ -229,7 +230,7 @@ class Engine:
             paid = "yes" if usage is not None else outcome.paid or RULES[outcome.kind].paid
         if usage is None and paid != "no":
             said = (
-                self.ledger.tokens_of(len(outcome.text))
+                self.ledger.tokens_of(narrow_length(outcome.text))
                 if isinstance(outcome, Response)
                 else self.ledger.longest_reply(model, request.role)  # what a reply that never came was charged at most
             )

@@ -7,12 +7,13 @@ is bought again: at the same tokens and price, as maybe paid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from combee.kernel.journal import Purchase, current_purchase
 from combee.kernel.journal.values import Spelled, atom
+from combee.kernel.playbook.counting import narrow_length
 from combee.model.outcome import Paid
 from combee.model.types import Request, Usage
 
@@ -82,6 +83,12 @@ class CallRow:
         )
         return row
 
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> CallRow:
+        """Read what `to_json` wrote."""
+        usage = row["usage"]
+        return cls(**{**row, "usage": None if usage is None else Usage(**usage)})
+
 
 @dataclass(slots=True)
 class Totals:
@@ -131,8 +138,13 @@ class Totals:
 
 
 def prompt_characters(request: Request) -> int:
-    """Return the characters that a request sends as messages."""
-    return sum(len(message.content) + 8 for message in request.messages)
+    """Return the characters that a request sends as messages, by `narrow_length`."""
+    return sum(narrow_length(message.content) + 8 for message in request.messages)
+
+
+def _lost(row: CallRow) -> CallRow:
+    usage = None if row.usage is None else replace(row.usage, estimated=True)
+    return replace(row, outcome=LOST, paid="unknown", usage=usage, queued=0.0, wire=0.0)
 
 
 class Ledger:
@@ -175,10 +187,15 @@ class Ledger:
             seen, largest = self._completions.get(key, (0, 0))
             self._completions[key] = (seen + 1, max(largest, usage.completion))
 
+    def absorb(self, row: CallRow, *, lost: int = 0) -> None:
+        """Add a row that was booked elsewhere; `lost`: how often the same may have been paid for without a row."""
+        for _ in range(lost if row.paid != "no" and row.outcome != "cancelled" else 0):
+            self._add(_lost(row))
+        self._add(row)
+
     def _book_lost(self, row: CallRow, purchase: Purchase) -> None:
         """Book what killed processes may have paid for the same: their books end before it."""
-        usage = None if row.usage is None else replace(row.usage, estimated=True)
-        lost = replace(row, outcome=LOST, paid="unknown", usage=usage, queued=0.0, wire=0.0)
+        lost = _lost(row)
         times, purchase.lost = purchase.lost, 0
         for _ in range(times):
             self._add(lost)

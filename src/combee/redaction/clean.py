@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from combee.kernel.learn.trace import Step, ToolCall, Trace
+from combee.kernel.playbook import narrow_length
 from combee.redaction.readings import scrub
 
 __all__ = ["clean", "clean_text", "count_tokens", "failed"]
@@ -32,7 +33,7 @@ def count_tokens(trace: Trace) -> int:
 
 
 def _tokens(text: str) -> int:
-    return -(-len(text) // _CHARS_PER_TOKEN)
+    return -(-narrow_length(text) // _CHARS_PER_TOKEN)
 
 
 def _step_tokens(step: Step) -> int:
@@ -150,7 +151,8 @@ def clean(trace: Trace, budget_tokens: int | None = 8000, *, output_limit: int =
     if budget_tokens is None or count_tokens(whole) <= budget_tokens:
         return whole
     share = max(1, budget_tokens // 4)
-    task = _middle_cut(task, min(output_limit, share * _CHARS_PER_TOKEN))
+    room = share * _CHARS_PER_TOKEN * len(task) // max(1, narrow_length(task))
+    task = _middle_cut(task, min(output_limit, room))
     gap_cost = _step_tokens(_gap([10**6, 10**6]))
     left = budget_tokens - _tokens(task) - gap_cost
     limit = max(200, min(output_limit, share * _CHARS_PER_TOKEN // 2))

@@ -35,7 +35,7 @@ def mended(spec: Settings, options: Mapping[str, Any]) -> Settings:
     path: Path | None = options.get("config_path")
     if path is not None:
         file = read_settings(path).given()
-        tables = {name: file.get(name, {}) for name in ("prices", "budget")}
+        tables = {name: file.get(name, {}) for name in ("prices", "budget", "workers")}
         own = spec.given().get("model")
         spec = spec.over({**tables, "model": _mendable(own, file.get("model", {})) if own else {}})
     idle = [name for name in options if name.startswith(("model__", "budget__")) and options[name] is not None]
@@ -48,7 +48,8 @@ def mended(spec: Settings, options: Mapping[str, Any]) -> Settings:
                 f"{option_of(name)} does not reach the {owners[0]}, which has its own.",
                 hint=f"Put it right under [model.{owners[0]}] in combee.toml, and give --config combee.toml.",
             )
-    return over_options(spec, {name: options[name] for name in (*idle, "price") if name in options})
+    free = [name for name in options if name.startswith("workers__")]  # where it is worked on changes no result
+    return over_options(spec, {name: options[name] for name in (*idle, *free, "price") if name in options})
 
 
 def _mendable(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

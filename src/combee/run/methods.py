@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import ClassVar, Protocol, cast
 
@@ -17,7 +18,7 @@ from combee.kernel.runner import run_sync
 from combee.run.calibrated import with_calibration
 from combee.run.estimates import Forecast, check_budget, forecast_run, work_on
 from combee.run.folders import JOURNAL
-from combee.run.plugins import METHODS, load, offered
+from combee.run.plugins import METHODS, WORKERS, load, offered
 from combee.run.settings import Settings
 from combee.run.spec import Prepared, connect, load_tasks
 
@@ -26,6 +27,7 @@ __all__ = [
     "LearningMethod",
     "RunDisplay",
     "Say",
+    "carried",
     "forecast",
     "introduce",
     "is_new",
@@ -152,19 +154,40 @@ def prepare_tasks(spec: Settings) -> Prepared:
 async def run_loop(prepared: Prepared, start: Playbook | None, journal: Journal, display: RunDisplay) -> LearnResult:
     """Run the kernel's loop over what was prepared. Raises what `combee.kernel.learn.learn` raises."""
     try:
-        return await learn(
-            prepared.samples,
-            prepared.sample_map,
-            prepared.agent.curator,
-            config=prepared.config,
-            start=start,
-            validate=prepared.validate if prepared.tasks.val else None,
-            judge=prepared.judge,
-            journal=journal,
-            observe=display.observe,
-        )
+        async with carried(prepared, journal.path.parent) as working:
+            return await learn(
+                working.samples,
+                working.sample_map,
+                working.agent.curator,
+                config=working.config,
+                start=start,
+                validate=working.validate if working.tasks.val else None,
+                judge=working.judge,
+                journal=journal,
+                observe=display.observe,
+            )
     finally:
         await prepared.agent.aclose()
+
+
+@asynccontextmanager
+async def carried(prepared: Prepared, folder: Path) -> AsyncGenerator[Prepared]:
+    """Yield a run whose tasks are done where its settings say; workers end after it.
+
+    Raises:
+        UsageError: There are no such workers, or they cannot begin.
+    """
+    kind, offers = prepared.spec.workers.kind, offered(WORKERS)
+    if kind == "local":
+        yield prepared
+        return
+    if kind not in offers:
+        raise UsageError(f"There is no kind of workers {kind!r}.", hint=did_you_mean(kind, ["local", *offers]))
+    carry = cast("Callable[..., AbstractAsyncContextManager[Prepared]]", load(offers[kind]))
+    async with carry(prepared, folder) as working:
+        if prepared.judge.validate is not None:
+            prepared.judge.validate = working.validate
+        yield working
 
 
 def methods() -> list[str]:

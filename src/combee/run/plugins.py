@@ -10,7 +10,7 @@ from pathlib import Path
 
 from combee.errors import UsageError
 
-__all__ = ["COMMANDS", "METHODS", "READERS", "first_line", "load", "offered"]
+__all__ = ["COMMANDS", "METHODS", "READERS", "WORKERS", "first_line", "load", "offered"]
 
 COMMANDS = "combee.commands"
 """Commands below `combee`: a `click.Command`. Its line in `combee --help` is the first line of its module."""
@@ -20,6 +20,10 @@ METHODS = "combee.methods"
 
 READERS = "combee.readers"
 """Readers of a format of traces: a class or object with the members of `combee.kernel.learn.trace.Reader`."""
+
+WORKERS = "combee.workers"
+"""Kinds of workers: a function of a prepared run and its folder that yields the run, its tasks done elsewhere, as an
+asynchronous context manager (`combee.workers.processes.processes` is one)."""
 
 
 def offered(group: str) -> dict[str, EntryPoint]:

@@ -33,6 +33,7 @@ from combee.run.settings_tables import (
     PriceTable,
     SettingsTable,
     TasksTable,
+    WorkersTable,
 )
 from combee.tasks import DATA_VARIABLE
 
@@ -58,6 +59,8 @@ class Settings(SettingsTable):
     """Prices of models that no list knows, in US dollars per million tokens."""
     guard: GuardTable = GuardTable()
     """What each update is checked against."""
+    workers: WorkersTable = WorkersTable()
+    """Where samples are worked on."""
     start: ExistingPath | None = None
     """A playbook to go on from (.json, .md, .txt)."""
     _layers: tuple[Layer, ...] = PrivateAttr(default=())
@@ -107,6 +110,11 @@ class Settings(SettingsTable):
         """Return these settings with whole tables replaced. Raises as `of`."""
         whole = {**self.given(), **{name: _but_none(table) for name, table in tables.items()}}
         return type(self).of(Layer("", whole), functions=self._functions)
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., Any]]:
+        """What a program gave as functions, by name."""
+        return self._functions
 
     def function(self, name: str | None) -> Callable[..., Any] | None:
         """Return the function that a program gave under a name; None: it is to be imported."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentTable", "BudgetTable", "Count", "ExistingPath", "GuardTable", "LearnTable", "LimitsTable", "ModelTable",
-    "PriceTable", "SettingsTable", "TaskFileTable", "TasksTable", "Text", "Words",
+    "PriceTable", "SettingsTable", "TaskFileTable", "TasksTable", "Text", "Words", "WorkersTable",
     "as_whole", "model_table", "table_of",
 ]  # fmt: skip
 
@@ -163,6 +163,8 @@ class TaskFileTable(SettingsTable):
     """Column with the right answer. [found by its usual names]"""
     id: Text | None = None
     """Column with the row's id. [found by its usual names]"""
+    encoding: Text | None = None
+    """Encoding of the file, such as gbk or shift_jis. [UTF-8, or what the file's mark says]"""
     scorer: Text | None = None
     """exact, numeric:0.01, tags, regex, or package.module:function. [by the shape of the rows]"""
     train: Count | None = None
@@ -239,6 +241,30 @@ class BudgetTable(LimitsTable):
     """Limits of reflecting alone."""
     curator: LimitsTable | None = None
     """Limits of aggregating alone."""
+
+
+class WorkersTable(SettingsTable):
+    """Where samples are worked on: in this process, in others on this machine, or on a Ray cluster.
+
+    It changes no result: a run may go on with other workers.
+    """
+
+    kind: Text = "local"
+    """local (this process), processes (on this machine) or ray."""
+    address: Text | None = None
+    """HOST:PORT of a Ray cluster. [one is started on this machine]"""
+    count: Count | None = None
+    """Workers. [one a core]"""
+    cpus: Positive = 1.0
+    """Cores that a worker takes on a Ray cluster."""
+    memory: Count | None = None
+    """Bytes that a worker takes on a Ray cluster."""
+    in_flight: Count = 8
+    """Samples that one worker is at, at most."""
+    chunk: Count = 4
+    """Samples sent in one message, at most: more where a sample takes milliseconds."""
+    runtime_env: dict[str, Any] = Field(default_factory=dict)
+    """What Ray is to bring to its workers: packages, files, variables."""
 
 
 class PriceTable(SettingsTable):

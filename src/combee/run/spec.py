@@ -18,6 +18,7 @@ from combee.errors import StorageError, UsageError
 from combee.kernel.guard import GuardLimits, HeldOut, LeakIndex, Policy
 from combee.kernel.journal import JSON, Journal, Scope
 from combee.kernel.learn import (
+    Answering,
     Curator,
     Evaluation,
     Generator,
@@ -80,6 +81,8 @@ class Prepared:
     """The hash of the data: a run goes on only with the data it began with."""
     facts: Mapping[str, JSON] = dataclasses.field(default_factory=dict)
     """What a method has to say of the data, for whoever reads the result as JSON."""
+    answering: Answering | None = None
+    """Does tasks elsewhere; None: the agent's generator does them here."""
 
     async def validate(self, book: Playbook, scope: Scope) -> Evaluation:
         """Score a book on the validation tasks."""
@@ -96,6 +99,7 @@ class Prepared:
             runner=LocalRunner(self.config.concurrency),
             attempts=self.config.attempts,
             view_tokens=self.config.view_tokens,
+            answering=self.answering,
         )
 
 
@@ -134,6 +138,7 @@ def load_file(
         seed=table.seed if seed is None else seed,
         fields=None if fields == Fields() else fields,
         scorer=scorer or table.scorer,
+        encoding=table.encoding,
     )
 
 

@@ -174,7 +174,7 @@ def traces_command(world: Path | None, out: Path, as_json: bool) -> None:
 def measure_command(words: tuple[str, ...]) -> None:
     """Say where the experiments are that were run by this command."""
     raise UsageError(
-        "the claims about swarms are no longer measured by a command; docs/swarm-measured.md has the results",
+        "the claims about swarms are no longer measured by a command; docs/evidence/swarm.md has the results",
         hint=f"To measure them again, in a clone of the project: python -m benchmarks.swarm_lab {' '.join(words)}",
     )
 

@@ -51,7 +51,7 @@ def _tasks_of(described: SwarmFile, seed: int | None) -> TaskSet:
     """Return the tasks of a description."""
     table = described.settings.tasks
     if table.source is None:
-        hint = 'Add [tasks] with source = "tasks.jsonl"; see docs/swarm-learning.md.'
+        hint = 'Add [tasks] with source = "tasks.jsonl"; see docs/evidence/swarm-learning.md.'
         raise UsageError("the file has no tasks to learn from", hint=hint)
     place = described.folder / table.source
     if not place.exists():

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+from combee.kernel.playbook import count_tokens
 from combee.swarm.world import AgentRow, World
 
 __all__ = [
@@ -39,8 +40,8 @@ _COLUMNS = "id, role, kind, text, tokens, mail, calls, answers"
 
 
 def count(text: str) -> int:
-    """Return the tokens of a text by the plain rule of four characters to one."""
-    return -(-len(text) // 4)
+    """Return the tokens of a text by the plain rule (`chars/4`)."""
+    return count_tokens(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +124,10 @@ class Window:
 def whole_lines(lines: Sequence[str], tokens: int) -> str:
     """Return as many of the first lines as fit, none of them cut."""
     kept: list[str] = []
-    length = 0
     for line in lines:
-        if count("x" * (length + len(line))) > tokens:
+        if count("\n".join((*kept, line))) > tokens:
             break
         kept.append(line)
-        length += len(line) + 1
     return "\n".join(kept)
 
 

@@ -25,8 +25,6 @@ from combee.tasks.model import Sizes, TaskSet
 from combee.tasks.scorers import TagList
 from combee.tasks.shape import Question, finer_context
 
-__all__ = ["DEFAULT_SIZES", "KINDS", "Amount", "tag_names", "tag_set", "write_sentence"]
-
 DEFAULT_SIZES = (500, 100, 300)
 """Rows of train, val and test where none are asked for."""
 

@@ -19,8 +19,6 @@ from combee.tasks.rows import is_folder
 from combee.tasks.scorers import scorer as scorer_of
 from combee.tasks.shape import SCORERS, tags_offered
 
-__all__ = ["DATA_VARIABLE", "NAMES", "load"]
-
 DATA_VARIABLE = "COMBEE_DATA"
 """Environment variable: the folder that holds finer/ and formula/."""
 
@@ -48,6 +46,7 @@ def load(
     scorer: Scorer | str | None = None,
     questions_per_row: int = 1,
     options: bool | None = None,
+    encoding: str | None = None,
 ) -> TaskSet:
     """Load a task set.
 
@@ -64,10 +63,11 @@ def load(
         questions_per_row: questions in one row of `tags`.
         options: show the list of tags (`tags`, FiNER) or the definition (Formula) in every question. None: the list
             is shown and the definition is not, as in ACE.
+        encoding: of the files, such as gbk; None: UTF-8, or what a file's mark says.
 
     Raises:
         DataError: a file is missing, unreadable or malformed, or a row is (line and column named).
-        UsageError: unknown name or suffix, ambiguous columns, or sizes that cannot be met.
+        UsageError: unknown name, suffix or encoding, ambiguous columns, or sizes that cannot be met.
     """
     wanted: Sizes = sizes or (None, None, None)
     check_sizes(wanted)
@@ -81,7 +81,14 @@ def load(
     name = str(spec) if spec in _ABOUT else None
     path = _folder_of(name, data_dir) if name else _path_of(spec)
     parts = read_parts(
-        path, kind=name, fields=fields or Fields(), options=options, sizes=wanted, fractions=fractions, seed=seed
+        path,
+        kind=name,
+        fields=fields or Fields(),
+        options=options,
+        sizes=wanted,
+        fractions=fractions,
+        seed=seed,
+        encoding=encoding,
     )
     return _task_set(name, path, parts, judge)
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from combee.kernel.learn.roles import Scorer, Task
 
-__all__ = ["Fields", "Fractions", "Sizes", "TaskSet"]
-
 Sizes = tuple[int | None, int | None, int | None]
 """Rows of (train, val, test); None leaves that split to the rule of its kind."""
 

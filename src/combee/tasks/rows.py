@@ -21,21 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from combee.errors import DataError, UsageError, did_you_mean
-
-__all__ = [
-    "MAX_LINE",
-    "SUFFIXES",
-    "Cell",
-    "NumberText",
-    "Row",
-    "Table",
-    "check_lines",
-    "clean",
-    "is_folder",
-    "normal_form",
-    "read_table",
-    "read_text",
-]
+from combee.tasks.encodings import likely_encoding
 
 
 class NumberText(str):
@@ -67,18 +53,18 @@ class Table:
     unit: str = "line"
 
 
-def read_table(path: Path) -> Table:
-    """Read one file by its suffix.
+def read_table(path: Path, encoding: str | None = None) -> Table:
+    """Read one file by its suffix; without an `encoding` as UTF-8, or as its mark says.
 
     Raises:
         DataError: unreadable or malformed (line and column named), or without rows.
-        UsageError: a suffix we do not know.
+        UsageError: a suffix or an encoding we do not know.
     """
     read = SUFFIXES.get(path.suffix.lower())
     if read is None and not is_folder(path) and path.exists():
         hint = did_you_mean(path.suffix.lower(), SUFFIXES)
         raise UsageError(f"{path}: unknown kind of file {path.suffix or '(no suffix)'!r}", hint=hint)
-    text, encoding = read_text(path)
+    text, encoding = read_text(path, encoding)
     if not text.strip():
         blank = "the file is empty but for blanks or a byte order mark" if path.stat().st_size else "the file is empty"
         raise DataError(blank, path=path, hint="One question and one answer a row are needed.")
@@ -138,9 +124,9 @@ def _json(path: Path, text: str) -> tuple[Row, ...]:
     if isinstance(value, dict):
         lists = [name for name, inner in value.items() if isinstance(inner, list)]
         if len(lists) != 1:
-            found = ", ".join(repr(name) for name in value) or "nothing"
+            fields = ", ".join(repr(name) for name in value) or "nothing"
             raise DataError(
-                f"an object that holds {found} where a list of rows is needed",
+                f"an object that holds {fields} where a list of rows is needed",
                 path=path,
                 hint="Give a list of objects, or an object with one list of objects in it.",
             )
@@ -253,18 +239,21 @@ _MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
 )
 
 
-def read_text(path: Path) -> tuple[str, str]:
+def read_text(path: Path, named: str | None = None) -> tuple[str, str]:
     r"""Return the text of a file with `\n` line ends, and the name of its encoding.
 
     Raises:
         DataError: missing, a directory, not a regular file, no permission, or not text.
+        UsageError: there is no such encoding.
     """
+    if named is not None:
+        check_encoding(named)
     data = _read_bytes(path)
-    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
+    encoding = named or next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise _undecodable(path, data, error) from None
+        raise _undecodable(path, data, error, named) from None
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     nul = text.find("\0")
     if nul >= 0:
@@ -317,7 +306,7 @@ def check_lines(path: Path, text: str) -> None:
 def normal_form(text: str) -> str:
     """Return the form in which `exact` compares: NFKC, case folded, single spaces, no wrapping quotes or final stop."""
     folded = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-    return folded.strip("\"'` ").removesuffix(".").strip("\"'` ") or folded
+    return folded.strip("\"'` ").removesuffix(".").removesuffix("。").strip("\"'` ") or folded
 
 
 def is_folder(path: Path) -> bool:
@@ -357,7 +346,31 @@ def _unreadable(path: Path, error: OSError | ValueError) -> DataError:
     return DataError(f"cannot be read: {reason}", path=shown.replace("\0", "\\0"))
 
 
-def _undecodable(path: Path, data: bytes, error: UnicodeDecodeError) -> DataError:
+def check_encoding(name: str) -> None:
+    """Refuse the name of an encoding that is not one of text.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    try:
+        known = codecs.lookup(name)
+    except (LookupError, ValueError):
+        known = None
+    if known is None or not getattr(known, "_is_text_encoding", True):
+        raise UsageError(
+            f"there is no encoding {name!r}",
+            hint=did_you_mean(name, ["utf-8", "utf-16", "gbk", "gb18030", "big5", "shift_jis", "euc_kr", "cp1252"]),
+        )
+
+
+def _undecodable(path: Path, data: bytes, error: UnicodeDecodeError, named: str | None) -> DataError:
+    if named is not None:
+        return DataError(
+            f"byte 0x{data[error.start]:02x} at offset {error.start} is not {named}",
+            path=path,
+            line=data.count(b"\n", 0, error.start) + 1,
+            hint=_encoding_hint(data),
+        )
     # The codec for UTF-8 with a mark counts from after the mark; that for UTF-16 counts from the start of the file.
     mark = 3 if error.encoding.lower().replace("_", "-") == "utf-8" and data.startswith(codecs.BOM_UTF8) else 0
     offset = error.start + mark
@@ -368,5 +381,14 @@ def _undecodable(path: Path, data: bytes, error: UnicodeDecodeError) -> DataErro
         path=path,
         line=data.count(b"\n", 0, offset) + 1,
         column=offset - data.rfind(b"\n", 0, offset),
-        hint="Save it as UTF-8, for example with: iconv -f LATIN1 -t UTF-8.",
+        hint=_encoding_hint(data),
     )
+
+
+def _encoding_hint(data: bytes) -> str:
+    fits = likely_encoding(data)
+    if fits is None:
+        return "Say which encoding it is with --encoding NAME, or save it as UTF-8."
+    first = next(line for line in data.decode(fits).splitlines() if not line.isascii()).strip()
+    shown = first if len(first) <= 40 else f"{first[:40]}..."
+    return f"It reads as {fits} ({shown}): give --encoding {fits}, or save it as UTF-8."

@@ -22,28 +22,6 @@ from combee.kernel.learn.roles import Task
 from combee.tasks.model import Fields
 from combee.tasks.rows import Cell, NumberText, Row, Table, clean
 
-__all__ = [
-    "ANSWERS",
-    "IDS",
-    "QUESTIONS",
-    "SCORERS",
-    "Formula",
-    "Item",
-    "Question",
-    "Shaped",
-    "find_fields",
-    "finer_context",
-    "finer_options",
-    "finer_questions",
-    "formula_row",
-    "items_of",
-    "rows_of",
-    "shape_of",
-    "shaped",
-    "tags_offered",
-    "unique",
-]
-
 QUESTIONS = ("question", "context", "input", "prompt", "query")
 
 
@@ -51,6 +29,14 @@ ANSWERS = ("target", "answer", "output", "label", "expected")
 
 
 IDS = ("id", "task_id", "question_id", "qid", "uid")
+
+
+ALIASES: Mapping[Sequence[str], Sequence[str]] = {
+    QUESTIONS: ("问题", "題目", "题目", "問題", "提问", "质问", "質問", "問い", "질문", "문제"),
+    ANSWERS: ("答案", "标签", "標籤", "回答", "答え", "正解", "ラベル", "답변", "정답", "라벨"),
+    IDS: ("编号", "編號", "序号", "序號", "番号", "번호"),
+}
+"""The same words in Chinese, Japanese and Korean."""
 
 
 LABELS = ("tenant", "clearance")
@@ -112,14 +98,15 @@ def _column(table: Table, named: str | None, usual: Sequence[str], option: str, 
                 f"{table.path}: no column {named!r}; there are: {listed}", hint=did_you_mean(named, table.columns)
             )
         return named
-    found = [name for name in table.columns if name.strip().lower() in usual and name != taken]
-    if len(found) == 1:
-        return found[0]
+    names = {*usual, *ALIASES.get(tuple(usual), ())}
+    fitting = [name for name in table.columns if name.strip().lower() in names and name != taken]
+    if len(fitting) == 1:
+        return fitting[0]
     what = option.removeprefix("--")
-    if found:
+    if fitting:
         raise UsageError(
-            f"{table.path}: {' and '.join(found)} could each be the {what}; columns: {listed}",
-            hint=f"Say which: {option} {found[0]}.",
+            f"{table.path}: {' and '.join(fitting)} could each be the {what}; columns: {listed}",
+            hint=f"Say which: {option} {fitting[0]}.",
         )
     raise UsageError(
         f"{table.path}: no column is called {', '.join(usual[:-1])} or {usual[-1]}; columns: {listed}",
@@ -130,7 +117,7 @@ def _column(table: Table, named: str | None, usual: Sequence[str], option: str, 
 def _id_column(table: Table, named: str | None) -> str | None:
     if named is not None:
         return _column(table, named, IDS, "--id")
-    everywhere = [name for name in table.columns if name.strip().lower() in IDS]
+    everywhere = [name for name in table.columns if name.strip().lower() in {*IDS, *ALIASES[IDS]}]
     # A guess must hold for every row; a column that some rows lack, or that repeats, is no id.
     for name in everywhere:
         values = [_text(row.cells.get(name), numbers=True) for row in table.rows]
@@ -318,15 +305,15 @@ class Question:
 def finer_questions(context: str) -> tuple[Question, ...]:
     """Return the questions of a row in their order; empty where the text has another shape."""
     starts = [(match.start(), match.end()) for match in _START.finditer(context)]
-    found: list[Question] = []
+    questions: list[Question] = []
     for place, (_, begin) in enumerate(starts):
         end = starts[place + 1][0] if place + 1 < len(starts) else len(context)
         entity, middle, rest = context[begin:end].partition(_MIDDLE)
         close = rest.rfind('"')  # the sentence may hold quotes of its own: the last one closes it
         if not middle or close < 0:
             return ()
-        found.append(Question(entity.strip(), rest[:close].removesuffix("?").strip()))
-    return tuple(found)
+        questions.append(Question(entity.strip(), rest[:close].removesuffix("?").strip()))
+    return tuple(questions)
 
 
 def finer_options(context: str) -> tuple[str, ...]:

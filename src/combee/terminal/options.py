@@ -91,6 +91,7 @@ task_options = options_of(
     setting("--question", "tasks.question", "Column with the question.", metavar="COLUMN"),
     setting("--answer", "tasks.answer", "Column with the right answer.", metavar="COLUMN"),
     setting("--id", "tasks.id", "Column with the row's id.", metavar="COLUMN"),
+    setting("--encoding", "tasks.encoding", "Encoding of the file, such as gbk. [UTF-8]", metavar="NAME"),
     setting("--scorer", "tasks.scorer", "exact, numeric:0.01, tags, regex, or package.module:function."),
     setting("--train", "tasks.train", "Training rows to use.", metavar="N"),
     setting("--val", "tasks.val", "Validation rows to use.", metavar="N"),
@@ -141,7 +142,7 @@ mend_options = options_of(
         "--config",
         "config_path",
         type=PathType(),
-        help="Settings file: its endpoints, keys, paces, prices and limits; nothing else of it.",
+        help="Settings file: its workers, endpoints, keys, paces, prices and limits; nothing else of it.",
     ),
 )
 """The options that put a run's settings right."""

@@ -460,3 +460,38 @@ def test_clawteam_reads_the_talk_of_each_team(read_all: Read, write_team: Callab
     assert "fails: no such option" in done.steps[2].text
     assert done.steps[-1].text == "[task completed] Run the tests (owner: qa-dev)"
     assert (done.meta["lead"], done.meta["cost_cents"]) == ("tech-lead", "12.5")
+
+
+def test_mini_swe_agent_keeps_each_result_with_its_call_where_one_has_no_code(
+    read_all: Read, write_lines: WriteLines
+) -> None:
+    def ran(code: int, said: str) -> dict[str, str]:
+        return {"role": "user", "content": f"<returncode>{code}</returncode>\n<output>\n{said}</output>"}
+
+    def does(*commands: str) -> dict[str, str]:
+        return {"role": "assistant", "content": "\n".join(f"```bash\n{each}\n```" for each in commands)}
+
+    messages = [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "task"},
+        does("sleep 99"),
+        {"role": "user", "content": "The last command <command>sleep 99</command> timed out and has been killed.\n"},
+        does("ls", "pwd"),
+        {"role": "user", "content": "Please always provide EXACTLY ONE action in triple backticks, found 2 actions."},
+        does("true"),
+        ran(0, "fine"),
+        does("false"),
+        ran(1, "bad"),
+        does("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && git diff"),
+        {"role": "user", "content": "diff --git a/x b/x"},
+    ]
+    value = {"trajectory_format": "mini-swe-agent-1", "messages": messages, "info": {"mini_version": "1.16.0"}}
+    trace = only(read_all(write_lines("a.traj.json", [json.dumps(value, indent=1)])), "mini_swe_agent")
+    calls = {call.id: call.arguments for step in trace.steps for call in step.tool_calls}
+    told = {calls[step.answers]: step.text.split("\n")[0] for step in trace.steps if step.answers is not None}
+    assert {key: value[:30] for key, value in told.items()} == {
+        "sleep 99": "The last command <command>slee",
+        "true": "<returncode>0</returncode>",
+        "false": "<returncode>1</returncode>",
+        "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && git diff": "diff --git a/x b/x",
+    }

@@ -29,7 +29,7 @@ GOLDEN: dict[str, tuple[str, int, int, int, tuple[bool | None, float | None, boo
         "inspect_ai", 2, 6, 1, (True, 1.0, False, 0, 0),
     ),
     "langsmith/runs.jsonl": ("langsmith", 1, 6, 1, None),
-    "mini_swe_agent/local.traj.json": ("mini_swe_agent", 1, 5, 2, None),
+    "mini_swe_agent/local.traj.json": ("mini_swe_agent", 1, 6, 2, None),
     "mini_swe_agent/v2_deterministic.traj.json": ("mini_swe_agent", 1, 6, 2, (True, None, True, 0, 0)),
     "openai_chat/messages.jsonl": ("openai_chat", 2, 6, 0, None),
     "openai_chat/requests_responses.jsonl": ("openai_chat", 2, 6, 0, None),

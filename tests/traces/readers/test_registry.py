@@ -113,7 +113,7 @@ def test_the_report_of_a_run_can_be_shown_as_text(write_lines: WriteLines) -> No
 
 
 def test_the_page_on_readers_holds_a_reader_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (Path(__file__).resolve().parents[3] / "docs" / "readers.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[3] / "docs" / "evidence" / "readers.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"```(json|python)\n(.*?)```", page, re.DOTALL))
     made: dict[str, object] = {}
     exec(blocks["python"], made)  # noqa: S102 - the page's own code

@@ -19,8 +19,6 @@ from combee.kernel.aggregate.tree import Node, Scan
 from combee.kernel.journal import Scope
 from combee.kernel.runner import LocalRunner, Runner
 
-__all__ = ["BASELINES", "ONE_CALL", "UNUSED", "aggregate"]
-
 T = TypeVar("T")
 D = TypeVar("D")
 

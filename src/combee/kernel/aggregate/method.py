@@ -35,21 +35,6 @@ from typing import Protocol, TypeVar, cast
 
 from combee.kernel.journal import JSON
 
-__all__ = [
-    "Method",
-    "combine_by_model",
-    "covered_keys",
-    "digest_of",
-    "fingerprint",
-    "input_room",
-    "output_limit",
-    "output_of",
-    "similarity_of",
-    "summarize",
-    "window_share",
-    "with_limit",
-]
-
 T_contra = TypeVar("T_contra", contravariant=True)
 T = TypeVar("T")
 D = TypeVar("D")
@@ -124,8 +109,8 @@ def covered_keys(method: Method[T, D], keys: Sequence[str], items: Sequence[T], 
     if hook is None:
         covered = method.covered
         return [key for key, item in zip(keys, items, strict=True) if covered(item, delta)]
-    found = set(hook(items, delta))
-    return [key for key in keys if key in found]
+    inside = set(hook(items, delta))
+    return [key for key in keys if key in inside]
 
 
 def combine_by_model(method: Method[T, D]) -> Callable[[Sequence[D], str], Awaitable[D]] | None:

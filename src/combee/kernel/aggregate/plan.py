@@ -17,8 +17,6 @@ from combee.errors import UsageError, did_you_mean
 from combee.kernel.aggregate.cost import CallCost, Retention, best_tree, groups_of, least_levels, tree_seconds
 from combee.kernel.aggregate.shuffle import blocks_even, blocks_filled
 
-__all__ = ["Expected", "Paper", "Plan", "expected", "plan"]
-
 _MOST_COPIES = 1000  # far above any use; a slip of the keyboard must not become a run that never ends
 PAPER_FEWEST = 9  # below this ⌊√n⌋ is 2 or less: the preset makes one call
 

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 
 from combee.errors import UsageError
 
-__all__ = ["blocks_even", "blocks_filled", "permutation"]
-
 
 def permutation(n: int, seed: str) -> list[int]:
     """Return 0..n-1 in an order that depends on `n` and `seed` only."""

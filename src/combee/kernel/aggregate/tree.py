@@ -16,8 +16,6 @@ from combee.kernel.aggregate.method import Method, covered_keys, digest_of, fing
 from combee.kernel.journal import JSON, Scope, hash_json
 from combee.kernel.runner import Runner
 
-__all__ = ["Built", "CallGroup", "Node", "Scan", "ScanJournal", "StopScanError", "Tree", "even_groups", "united"]
-
 T = TypeVar("T")
 D = TypeVar("D")
 M = TypeVar("M")

@@ -8,8 +8,6 @@ from typing import Literal
 
 from combee.kernel.playbook import Add, Delta, Merge, Playbook, Remove, Update, Vote
 
-__all__ = ["Evidence", "FindSecrets", "GuardFinding", "GuardLimits", "Lesson", "Level", "lessons", "no_secrets"]
-
 Lesson = Add | Update | Merge
 
 Level = Literal["note", "alert", "retry", "reject"]

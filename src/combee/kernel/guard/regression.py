@@ -18,8 +18,6 @@ from statistics import NormalDist
 
 from combee.errors import UsageError
 
-__all__ = ["POWER", "Comparison", "Rows", "Spending", "Trial", "compare", "p_not_above", "smallest_drop"]
-
 POWER = 0.8
 
 

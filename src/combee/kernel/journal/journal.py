@@ -35,8 +35,6 @@ from combee.kernel.journal.values import JSON, JSONLike, canonical_json, clean_t
 from combee.kernel.journal.versions import Versions
 from combee.kernel.journal.writer import Insert, Writer
 
-__all__ = ["JOURNAL_NAME", "SCHEMA", "Event", "Journal"]
-
 _EVENT = Insert("events", ("key", "kind", "data", "at"), "IGNORE")
 _CALL = Insert("calls", ("row", "at"))
 _META = Insert("meta", ("key", "value"), "REPLACE")

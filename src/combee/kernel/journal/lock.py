@@ -17,8 +17,6 @@ from pathlib import Path
 
 from combee.errors import LockedError, StorageError
 
-__all__ = ["LOCK_NAME", "RunLock"]
-
 LOCK_NAME = "journal.lock"
 _BUSY = {errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK}
 

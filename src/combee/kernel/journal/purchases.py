@@ -20,8 +20,6 @@ from pathlib import Path
 
 from combee.errors import StorageError, UsageError
 
-__all__ = ["PURCHASE", "PURCHASES_NAME", "Purchase", "Purchases", "current_purchase", "left_open"]
-
 PURCHASES_NAME = "journal.open"
 _ROW = 17  # bytes: `+` and a key; cleared rows are zeros. Earlier versions wrote a log with `-` for a begin undone.
 _FIRST = 1024  # rows of a new table; it doubles when it is full

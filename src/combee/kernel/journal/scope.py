@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Protocol, runtime_checkable
 
@@ -20,9 +20,6 @@ from combee.kernel.journal.purchases import PURCHASE, Purchase, Purchases
 from combee.kernel.journal.storage import Reader
 from combee.kernel.journal.values import JSON, JSONLike, Spelled, canonical_json, clean_text, hash_json, parse_json
 from combee.kernel.journal.writer import Insert, Writer
-
-__all__ = ["Address", "BoundScope", "MemoryScope", "MemoryStore", "Scope", "ScopePlace", "SingleFlight", "key_of"]
-
 
 _PLACE = ("run", "seed", "epoch", "step", "path")
 _RESULT = Insert("results", ("key", *_PLACE, "role", "item", "attempt", "inputs", "value", "at"), "IGNORE")
@@ -180,6 +177,20 @@ class MemoryStore:
         """
         return self._decisions.setdefault(key, text)
 
+    def about(self, place: ScopePlace, item: str) -> Iterator[StoredRow]:
+        """Yield what is stored about an item at a place from an earlier process: parts of work that it did not end."""
+        return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRow:
+    """A result or a decision as it is stored; `columns` are the parts of its address."""
+
+    key: bytes
+    columns: tuple[str | int, ...]
+    text: str
+    decided: bool = False
+
 
 @dataclass(frozen=True, slots=True)
 class Stats:
@@ -212,6 +223,8 @@ class FileStore(MemoryStore):
         # Who writes holds the lock, so nobody else adds rows: what is not in this set is not in the file either.
         keys = "SELECT key FROM results UNION ALL SELECT key FROM decisions"
         self._known: set[bytes] | None = {row[0] for row in reader.rows(keys)} if writer is not None else None
+        self._begun = bool(self._known)  # by an earlier process
+        self._left: tuple[ScopePlace | None, list[tuple[str, StoredRow]]] = (None, [])
 
     def stats(self) -> Stats:
         """Return the counts so far."""
@@ -260,6 +273,21 @@ class FileStore(MemoryStore):
         self._count("decisions_made")
         return text
 
+    def about(self, place: ScopePlace, item: str) -> Iterator[StoredRow]:
+        """See `MemoryStore.about`."""
+        if not self._begun:
+            return
+        if self._left[0] != place:
+            where = "run = ? AND seed = ? AND epoch = ? AND step = ? AND path = ?"
+            results = self._reader.rows(f"SELECT item, key, value FROM results WHERE {where}", *place.parts())  # noqa: S608
+            decisions = self._reader.rows(f"SELECT name, key, value FROM decisions WHERE {where}", *place.parts())  # noqa: S608
+            rows = [(str(name), StoredRow(key, (), text)) for name, key, text in results]
+            rows += [(str(name), StoredRow(key, (), text, decided=True)) for name, key, text in decisions]
+            self._left = (place, rows)
+        for name, row in self._left[1]:
+            if item in name:
+                yield row
+
     def _look_up(self, table: str, key: bytes) -> str | None:
         if self._known is not None and key not in self._known:
             return None
@@ -294,6 +322,11 @@ class BoundScope:
         self._place = place
         self._parts = place.parts()
         self._head = _joined("result", *self._parts)
+
+    @property
+    def store(self) -> MemoryStore:
+        """Where its results and decisions lie."""
+        return self._store
 
     @property
     def place(self) -> ScopePlace:

@@ -17,17 +17,6 @@ from typing import Any
 from combee.errors import StorageError, UsageError
 from combee.kernel.journal.values import clean_text
 
-__all__ = [
-    "Reader",
-    "Schema",
-    "boundary",
-    "connect",
-    "connect_read_only",
-    "damaged",
-    "is_current",
-    "migrate",
-]
-
 _BUSY_SECONDS = 10.0
 
 

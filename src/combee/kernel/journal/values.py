@@ -14,8 +14,6 @@ from typing import Any, TypeAlias, cast
 
 from combee.errors import StorageError, UsageError
 
-__all__ = ["JSON", "JSONLike", "Spelled", "atom", "canonical_json", "clean_text", "hash_json", "parse_json"]
-
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """What comes back out of a journal."""
 

@@ -19,8 +19,6 @@ from combee.kernel.journal.storage import Reader, damaged
 from combee.kernel.journal.values import JSON, JSONLike, canonical_json, clean_text, hash_json, parse_json
 from combee.kernel.journal.writer import Insert, Writer
 
-__all__ = ["LabelMove", "Version", "Versions", "make_patch", "use_patch"]
-
 _BOOK = Insert("books", ("digest", "base", "depth", "body", "sha256"), "IGNORE")
 _VERSION = Insert("versions", ("key", "digest", "parent", "epoch", "step", "delta", "data", "at"), "IGNORE")
 _MOVE = Insert("moves", ("key", "label", "digest", "rollback", "note", "at"), "IGNORE")

@@ -17,8 +17,6 @@ from pathlib import Path
 from combee.errors import CombeeError, UsageError
 from combee.kernel.journal.storage import boundary
 
-__all__ = ["WINDOW", "Insert", "Writer"]
-
 WINDOW = 0.01
 """Seconds that a row waits for company before its group is committed; with the commit itself it stays under 20 ms."""
 

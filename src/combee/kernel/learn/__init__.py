@@ -40,6 +40,7 @@ from combee.kernel.learn.roles import (
     TraceReflector,
 )
 from combee.kernel.learn.sampling import (
+    Answering,
     Evaluation,
     LiveTasks,
     RecordedTraces,
@@ -52,6 +53,7 @@ from combee.kernel.learn.sampling import (
 __all__ = [
     "AlertCommand",
     "Alerted",
+    "Answering",
     "BatchChosen",
     "Curator",
     "Evaluation",

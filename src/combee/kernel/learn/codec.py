@@ -24,16 +24,6 @@ from combee.kernel.playbook import (
     merge,
 )
 
-__all__ = [
-    "OperationsMethod",
-    "delta_from_json",
-    "delta_to_json",
-    "reflection_from_json",
-    "reflection_to_json",
-    "revision_from_json",
-    "revision_to_json",
-]
-
 
 def _operation_to_json(operation: Operation) -> JSON:
     sources = cast("list[JSON]", list(operation.sources))

@@ -11,8 +11,6 @@ from combee.errors import UsageError, did_you_mean
 from combee.kernel.aggregate import BASELINES, ONE_CALL
 from combee.kernel.journal import JSON
 
-__all__ = ["Amount", "Count", "LearnConfig", "Natural", "Positive", "Share", "Whole"]
-
 # Kinds of numbers, for reading: who takes values from a user (`combee.run.settings`) gives each name its range.
 Whole = int
 """Of at most 64 bits."""

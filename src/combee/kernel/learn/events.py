@@ -9,23 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = [
-    "Alerted",
-    "BatchChosen",
-    "Event",
-    "FinishReason",
-    "GuardJudged",
-    "Observer",
-    "ReduceFailed",
-    "RunFinished",
-    "RunStarted",
-    "SampleDone",
-    "SampleRefused",
-    "StepFinished",
-    "StepStarted",
-    "Validated",
-]
-
 
 class FinishReason(StrEnum):
     """Why a run ended."""

@@ -41,8 +41,6 @@ from combee.kernel.pace import Choice
 from combee.kernel.playbook import Delta, Playbook
 from combee.kernel.runner import LocalRunner, Runner
 
-__all__ = ["LearnResult", "learn"]
-
 S = TypeVar("S", bound=Sample)
 
 
@@ -93,7 +91,7 @@ async def learn(
     if rules < RULES:
         judge.limits = replace(judge.limits, keep_voted=False)
     judge.begin(book)
-    recorder = Recorder(config, journal, observe)
+    recorder = Recorder(journal, observe)
     run = "" if journal is None else journal.path.parent.name
     loop = _Loop(
         samples=samples,

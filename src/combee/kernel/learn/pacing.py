@@ -13,8 +13,6 @@ from combee.kernel.learn.config import LearnConfig
 from combee.kernel.learn.events import BatchChosen
 from combee.kernel.pace import Choice, Delay, DelayLaw, PaceState, curve, lower, next_batch, start, state_choice
 
-__all__ = ["Batching", "Clock", "announcement"]
-
 
 class Batching:
     """Gives out batch sizes for `samples` samples an epoch."""

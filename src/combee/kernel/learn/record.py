@@ -14,12 +14,9 @@ from combee.kernel.aggregate import Scan
 from combee.kernel.journal import JSON, Journal
 from combee.kernel.learn.codec import revision_to_json
 from combee.kernel.learn.collect import Collected
-from combee.kernel.learn.config import LearnConfig
 from combee.kernel.learn.events import Event, Observer, SampleDone, StepFinished
 from combee.kernel.learn.reduce import Reduced
-from combee.kernel.playbook import Delta, Playbook, Revision, digest, to_json, tokens
-
-__all__ = ["Recorder", "finished_step"]
+from combee.kernel.playbook import Delta, Playbook, digest, to_json, tokens
 
 _LOG = logging.getLogger("combee")
 
@@ -28,7 +25,6 @@ _LOG = logging.getLogger("combee")
 class Recorder:
     """Writes for one run. Without a journal it only tells the observer."""
 
-    config: LearnConfig
     journal: Journal | None
     observer: Observer | None
 
@@ -51,18 +47,9 @@ class Recorder:
             return name
         data: JSON = None
         if reduced is not None:
-            revision = Revision(
-                delta=reduced.delta,
-                votes=reduced.votes,
-                used=reduced.used,
-                step=step,
-                budget=self.config.token_budget,
-                near=self.config.near,
-                on_full=self.config.on_full,
-            )
             data = {
                 "base": digest(reduced.base),
-                "revision": revision_to_json(revision),
+                "revision": revision_to_json(reduced.revision),
                 "verdict": reduced.verdict.action if reduced.verdict else None,
             }
         self.journal.add_version(to_json(book), name, parent=parent, epoch=epoch, step=step, data=data)
@@ -113,7 +100,7 @@ def finished_step(
         total=collected.total,
         reflections=sum(1 for reflection in collected.reflections if reflection.lessons),
         lessons=sum(len(reflection.lessons) for reflection in collected.reflections),
-        operations=len(reduced.delta),
+        operations=len(reduced.revision.delta),
         refused=len(reduced.applied.refused),
         uncovered=len(scans[-1].uncovered) if scans else 0,
         failed=len(collected.failed),

@@ -15,19 +15,6 @@ from combee.kernel.journal import Scope
 from combee.kernel.learn.trace import Trace
 from combee.kernel.playbook import Delta, Playbook, Vote
 
-__all__ = [
-    "Curator",
-    "Generator",
-    "Reflection",
-    "Reflector",
-    "Rollout",
-    "Score",
-    "Scorer",
-    "Summary",
-    "Task",
-    "TraceReflector",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Task:

@@ -20,8 +20,6 @@ from combee.kernel.learn.roles import Curator, Task
 from combee.kernel.learn.sampling import LiveTasks, RecordedTraces, Sample
 from combee.kernel.playbook import Playbook, digest
 
-__all__ = ["RULES", "named_part", "refuse_another_run"]
-
 KEY = "learn"
 RULES = 2
 """What a run is judged by; a run that began under older rules is replayed under those. From 2 on well-voted bullets are
@@ -105,6 +103,7 @@ def _is_frozen(part: object) -> bool:
 
 def _parts(sample_map: object, curator: Curator, find_secrets: FindSecrets) -> dict[str, str]:
     named: dict[str, object]
+    sample_map = getattr(sample_map, "inner", sample_map)  # where it is worked on changes no result
     match sample_map:
         case LiveTasks():
             named = {role: getattr(sample_map, role) for role in ("generator", "reflector", "scorer")}

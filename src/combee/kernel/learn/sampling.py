@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar, cast
 
 from combee.kernel.journal import JSON, MemoryScope, Scope
@@ -16,17 +17,6 @@ from combee.kernel.learn.roles import Generator, Reflection, Reflector, Rollout,
 from combee.kernel.learn.trace import Trace
 from combee.kernel.playbook import Playbook, digest, tokens, view
 from combee.kernel.runner import LocalRunner, Runner
-
-__all__ = [
-    "Evaluation",
-    "LiveTasks",
-    "RecordedTraces",
-    "Sample",
-    "SampleMap",
-    "Sampled",
-    "evaluate",
-    "run_task",
-]
 
 
 class Sample(Protocol):
@@ -53,6 +43,14 @@ class Sampled:
     reflection: Reflection | None
     score: Score | None = None
     used: tuple[str, ...] = ()
+
+
+class Answering(Protocol):
+    """Does one task, or takes its result from the journal; `run_task` with a generator does."""
+
+    async def __call__(self, task: Task, playbook: Playbook, scope: Scope, *, role: str, attempt: int) -> Rollout:
+        """Return the rollout."""
+        ...
 
 
 class SampleMap(Protocol[S_contra]):
@@ -172,8 +170,13 @@ async def evaluate(
     runner: Runner | None = None,
     attempts: int = 3,
     view_tokens: int | None = None,
+    answering: Answering | None = None,
 ) -> Evaluation:
-    """Return the scores of all tasks with a target; tasks that fail are tried `attempts` times in rounds."""
+    """Return the scores of all tasks with a target; tasks that fail are tried `attempts` times in rounds.
+
+    `answering` does the tasks elsewhere, as `generator` with `view_tokens` would.
+    """
+    answering = answering or partial(run_task, generator, view_tokens=view_tokens)
     scope = scope if scope is not None else MemoryScope()
     runner = runner if runner is not None else LocalRunner()
     scores: dict[str, Score] = {}
@@ -182,9 +185,7 @@ async def evaluate(
     for attempt in range(attempts):
 
         async def one(task: Task, attempt: int = attempt) -> Score:
-            rollout = await run_task(
-                generator, task, playbook, scope, role="eval", attempt=attempt, view_tokens=view_tokens
-            )
+            rollout = await answering(task, playbook, scope, role="eval", attempt=attempt)
             return scorer(task, rollout.answer)
 
         results = await runner.run(one, waiting)

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Outcome", "Role", "Step", "ToolCall", "Trace", "trace_id"]
-
 Role = Literal["system", "user", "assistant", "tool"]
 
 

@@ -16,18 +16,6 @@ from combee.errors import DataError
 from combee.kernel.pace.choose import DEFAULT_FALLBACK, Choice, choose, clean_candidates
 from combee.kernel.pace.fit import Delay, check_whole, fit_delays
 
-__all__ = [
-    "PaceConfig",
-    "PaceState",
-    "default_candidates",
-    "from_json",
-    "lower",
-    "next_batch",
-    "start",
-    "state_choice",
-    "to_json",
-]
-
 KEEP = 32  # newest samples kept of each size
 
 

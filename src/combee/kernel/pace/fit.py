@@ -14,8 +14,6 @@ from statistics import fmean, median
 
 from combee.errors import UsageError
 
-__all__ = ["MAX_RESIDUAL", "Delay", "DelayLaw", "Point", "Unfit", "check_whole", "fit_curve", "fit_delays"]
-
 MAX_RESIDUAL = 0.35  # in log units: sizes lie a factor 1.4 off the line, so a power law does not describe them
 _WILD_SPREADS = 5.0  # a sample this many spreads off the robust line is wild ...
 _WILD_FLOOR = 0.2  # ... if it is also at least 22 % off, so that near-exact data loses no point

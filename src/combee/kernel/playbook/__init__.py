@@ -6,8 +6,8 @@ touch the disk.
 
 from __future__ import annotations
 
-from combee.kernel.playbook.applying import Replay, Revision, apply, replay
-from combee.kernel.playbook.counting import count_tokens
+from combee.kernel.playbook.applying import Replay, Revision, apply, replay, revise
+from combee.kernel.playbook.counting import count_tokens, narrow_length
 from combee.kernel.playbook.duplicates import deduplicate, near_duplicates, same_lesson
 from combee.kernel.playbook.model import (
     Add,
@@ -73,11 +73,13 @@ __all__ = [
     "from_text",
     "load",
     "merge",
+    "narrow_length",
     "near_duplicates",
     "normalize",
     "parse_operations",
     "read",
     "replay",
+    "revise",
     "same_lesson",
     "save",
     "says",

@@ -14,7 +14,8 @@ from functools import lru_cache
 
 from combee.errors import UsageError, did_you_mean
 
-__all__ = ["TokenCounter", "count_tokens", "token_counter"]
+_NARROW = bytes(byte for byte in range(256) if not (0xE3 <= byte <= 0xED or byte in {0xEF, 0xF0}))
+"""Bytes with which no character from U+3000 on begins in UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,16 @@ class TokenCounter:
         return self.total(sum(self.units(line + "\n") for line in lines) + (self.units(last) if last else 0))
 
 
+def narrow_length(text: str) -> int:
+    """Return the characters of a text, with a Chinese, Japanese or Korean one (from U+3000 on) counted as three.
+
+    Tokenizers take about four Latin characters to a token, and 0.6 to 1.1 tokens for one of these.
+    """
+    if text.isascii():
+        return len(text)
+    return len(text) + 2 * len(text.encode("utf-8", "surrogatepass").translate(None, _NARROW))
+
+
 def _words(line: str) -> int:
     return len(line.split())
 
@@ -45,14 +56,16 @@ def _same(units: int) -> int:
 
 @lru_cache(maxsize=8)
 def token_counter(name: str) -> TokenCounter:
-    """Return the counter of this name: `chars/4` (characters over four, rounded up), `words`, or `tiktoken:ENCODING`.
+    """Return the counter of this name: `chars/4`, `words`, or `tiktoken:ENCODING`.
+
+    `chars/4` is characters over four, rounded up; a Chinese, Japanese or Korean one counts as three.
 
     Raises:
         UsageError: the name is unknown, tiktoken is not installed, or it does not know (or cannot fetch) the
             encoding.
     """
     if name == "chars/4":
-        return TokenCounter(name, len, _quarter)
+        return TokenCounter(name, narrow_length, _quarter)
     if name == "words":
         return TokenCounter(name, _words, _same)
     if name.startswith("tiktoken:"):

@@ -13,19 +13,6 @@ from functools import lru_cache
 
 from combee.kernel.playbook.text import normalize
 
-__all__ = [
-    "DEFAULT_SECTION",
-    "NUMBERED",
-    "SECTIONS",
-    "canonical_section",
-    "is_blank_section",
-    "is_writable_id",
-    "make_id",
-    "number_of",
-    "section_key",
-    "section_slug",
-]
-
 SECTIONS: dict[str, str] = {
     "STRATEGIES & INSIGHTS": "sai",
     "FORMULAS & CALCULATIONS": "calc",

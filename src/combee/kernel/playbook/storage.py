@@ -16,8 +16,6 @@ from combee.files import place_for, read_regular, write_whole
 from combee.kernel.playbook.model import Bullet, Parsed, Playbook
 from combee.kernel.playbook.textform import from_text, to_text
 
-__all__ = ["check_place", "digest", "from_json", "load", "read", "save", "to_json"]
-
 _LOG = logging.getLogger("combee.kernel.playbook")
 _FORMAT = "combee-playbook"
 _VERSION = 1

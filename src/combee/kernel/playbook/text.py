@@ -16,22 +16,6 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = [
-    "COMMON",
-    "NEGATIONS",
-    "SOFT",
-    "SYNONYMS",
-    "count_lone_surrogates",
-    "distinct_terms",
-    "equality_key",
-    "lesson_core",
-    "normalize",
-    "shingles",
-    "similarity",
-    "split_lines",
-    "word_list",
-]
-
 _LOG = logging.getLogger("combee.kernel.playbook")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LONE = re.compile("[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
@@ -234,18 +218,18 @@ def distinct_terms(text: str) -> frozenset[str]:
     Numbers come without thousands separators, words in lower case and singular, identifiers and code as written; any
     negation is "not".
     """
-    found: set[str] = set()
+    terms: set[str] = set()
     for kind, value in _tokens(text):
         if kind == "negation":
-            found.add("not")
+            terms.add("not")
         elif kind in ("number", "identifier", "code") or (
             kind == "word"
             and (len(value) > 2 or not value.isascii())
             and value not in COMMON
             and value not in _ABBREVIATIONS
         ):
-            found.add(value)
-    return frozenset(found)
+            terms.add(value)
+    return frozenset(terms)
 
 
 def word_list(text: str) -> list[str]:

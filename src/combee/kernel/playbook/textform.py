@@ -29,19 +29,6 @@ from combee.kernel.playbook.sections import (
 )
 from combee.kernel.playbook.text import count_lone_surrogates, split_lines, word_list
 
-__all__ = [
-    "LOOKS_LIKE_COUNTERS",
-    "bullet_line",
-    "escape",
-    "from_text",
-    "heading_line",
-    "mark_line",
-    "to_text",
-    "tokens",
-    "unescape",
-    "view",
-]
-
 _RUN_BEFORE_BREAK = re.compile(r"(\\*)(\n|n)")
 _MARK_LINE = "<!-- combee playbook: high_water={high_water} counter={counter} -->"
 LOOKS_LIKE_COUNTERS = re.compile(r"\s*(?:helpful|harmful)\s*=", re.IGNORECASE)

@@ -41,6 +41,7 @@ __all__ = [
     "failed_calls",
     "folder",
     "in_another_way",
+    "made_files",
     "places",
     "ran",
     "sets_up",
@@ -303,6 +304,17 @@ def changed_files(attempt: Attempt) -> set[str]:
     if path is not None:
         return {basename(path)}
     return {"the open file"} if "text" in attempt.fields else set()
+
+
+def made_files(row: Sequence[Attempt]) -> set[str]:
+    """Return the base names of the files that calls made: of a run's own scripts it is not said what they need."""
+    made: set[str] = set()
+    for attempt in row:
+        if attempt.command is not None:
+            made |= written_files(attempt.command)
+        elif {"content", "file_text"} & attempt.fields.keys():
+            made |= {basename(attempt.fields[key]) for key in _PATHS if key in attempt.fields}
+    return made
 
 
 def sets_up(attempt: Attempt) -> bool:

@@ -14,7 +14,7 @@ from posixpath import basename
 
 from combee.redaction import Trace
 from combee.redaction.orders import orders
-from combee.traces.mining.attempts import Attempt, changed_files, sets_up
+from combee.traces.mining.attempts import Attempt, changed_files, made_files, sets_up
 from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.missing import installed
 from combee.traces.mining.programs import READERS
@@ -47,6 +47,7 @@ Dockerfile file
 """
 _CODE = tuple(_ENDINGS.split())
 _MOST = 3
+_FILES = re.compile(r"[\w.-]+\.\w{1,4}(?=$|::)")
 
 
 def find_flips(row: Sequence[Attempt]) -> list[MinedLesson]:
@@ -61,14 +62,24 @@ def find_flips(row: Sequence[Attempt]) -> list[MinedLesson]:
             for test, (since, step, why) in list(red.items())[:_MOST]:
                 between = row[since + 1 : place]
                 files = set().union(*map(changed_files, between))
-                if len(files) == 1 and not any(map(sets_up, between)) and (file := files.pop()).endswith(_CODE):
-                    reason = f" with {quoted(error_form(why), 120)}" if why else ""
-                    text = f"The test {quoted(test, 120)} failed{reason}; it passed after a change in `{file}`."
-                    found.append(MinedLesson("flip", f"flip/{test}", text, (step, attempt.step)))
+                if len(files) != 1 or any(map(sets_up, between)) or not (file := files.pop()).endswith(_CODE):
+                    continue
+                form = error_form(why)
+                tested = _FILES.findall(test)
+                if _says_nothing(form) or file in tested or {file, *tested} & made_files(row[:since]):
+                    continue  # a test that is being written, or one that gives no reason
+                said = f"The test {quoted(test, 120)} failed with {quoted(form, 120)}"
+                text = f"{said}; it passed after a change in `{file}`."
+                found.append(MinedLesson("flip", f"flip/{test}", text, (step, attempt.step)))
             red.clear()
         for test, why in failing.items():
             red[test] = (place, attempt.step, why)  # the last failure counts: what stands between is what mended it
     return found
+
+
+def _says_nothing(reason: str) -> bool:
+    """Whether a reason is empty, cut off inside its first word, or only the name of an exception."""
+    return len(re.sub(r"\w*\.\.\.$|…|^\w+(?:Error|Exception|ed): *", "", reason).strip(" .:")) < 4
 
 
 def _failing(output: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from combee.traces.mining.attempts import Attempt, carried, places, ran
 from combee.traces.mining.faults import ErrorLine, printed
 from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.missing import installed
-from combee.traces.mining.programs import READERS, RUNNERS
+from combee.traces.mining.programs import JUDGES, READERS, RUNNERS
 from combee.traces.mining.quoting import prompt_form, quoted
 from combee.traces.mining.repairs import culprit
 from combee.traces.mining.shell import SimpleCommand, call_hash, core, names, other_options, similar, written_files
@@ -114,6 +114,8 @@ def find_errors(row: Sequence[Attempt], handled: Sequence[MinedLesson]) -> list[
             continue
         if fault.kind not in {"exception", "tool", "disk"} or attempt.command is None:
             continue
+        if not attempt.form.partition(": ")[2].strip("… .:") and fault.kind != "disk":
+            continue  # only the name of an error is left
         if len(attempt.command) <= _LONGEST_SHOWN:
             text = f"{attempt.said()} was met in run after run, as after {quoted(attempt.command)}."
             key = f"error/{fault.line}"
@@ -167,6 +169,9 @@ def _thing(part: SimpleCommand, package: str) -> str:
 def _dead_end(thing: str, sign: str, failures: Sequence[tuple[Attempt, str]]) -> MinedLesson | None:
     texts = list(dict.fromkeys(text for _, text in failures))
     fault = failures[-1][0].fault
+    judged = {basename(word) for each, _ in failures[:1] for part in each.parts for word in core(part)[:2]} & JUDGES
+    if judged and fault is not None and fault.kind not in {"timeout", "disk", "managed"}:
+        return None  # the work is not done yet
     package = thing.rpartition(" ")[2] if any(installed(part) for part in failures[0][0].parts) else ""
     alone = [text for attempt, text in failures for part in attempt.parts if installed(part) == {package}]
     enough = bool(alone) and len(texts) >= _LEAST_INSTALLS if package else len(failures) >= _LEAST

@@ -128,7 +128,8 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "exception",
         re.compile(
-            r"^(?:(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt)|[a-z]\w*(?:\.\w+)*\.[A-Z]\w+): .+$",
+            r"^(?:E {2,8})?(?P<said>(?:(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt)|"
+            r"[a-z]\w*(?:\.\w+)*\.[A-Z]\w+): .+)$",
             re.MULTILINE,
         ),
     ),
@@ -149,7 +150,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     ("tool", re.compile(r"^[\w./+-]{1,40}: (?:error: )?.{0,120}?(?:No such file or directory|[Pp]ermission denied|"
                         r"[Cc]onnection refused|invalid|unrecognized|unknown|[Cc]annot|[Cc]ould not|[Uu]nable to|"
-                        r"not (?:found|a|an|installed|supported|permitted)|failed|missing|unexpected).*$",
+                        r"not (?:found|an?|installed|supported|permitted)\b|failed|missing|unexpected).*$",
                         re.MULTILINE)),
     ("tool", re.compile(r"^(?:Unable to|Cannot|Could not|Can't|Failed to|Invalid|Unknown|Unrecognized|Permission "
                         r"denied|Connection refused|CONFLICT|Missing|No such)\b.{3,}$", re.MULTILINE)),
@@ -177,6 +178,7 @@ _LAST_LINE = re.compile(
     r"no such|refused|conflict)\b",
     re.IGNORECASE,
 )
+_BANNER = re.compile(r"^\s*([=\-_*#~+])\1{2,}.*|.*([=\-_*#~])\2{3,}\s*$")  # a rule, a headline, a summary between rules
 _LAST = frozenset({"exception"})  # of these the last line counts: it ends the trace of calls
 _NOISE = re.compile(
     r"^\s*\d+:|pip's dependency resolver|^debconf:|LiteLLM|litellm|DeprecationWarning|^Traceback|^WARNING|^warning:",
@@ -215,7 +217,8 @@ def printed(output: str) -> str:
 
 def last_line(output: str) -> ErrorLine | None:
     """Return the last line of an output that is known to be a failure's, where it has a word of failing in it."""
-    lines = [line.strip() for line in printed(output)[-2000:].splitlines() if line.strip()]
+    said = printed(output)[-2000:].splitlines()
+    lines = [line.strip() for line in said if line.strip() and not _BANNER.match(line)]
     line = lines[-1] if lines else ""
     if len(line) > 200 or not _LAST_LINE.search(line) or _NOISE.search(line):
         return None
@@ -227,7 +230,8 @@ def said_shortly(output: str, *, first: bool = False) -> ErrorLine | None:
     said = printed(output)
     if said.count("\n") > 4 * _SHORT_OUTPUT:
         return None
-    lines = [line for each in said.splitlines() if (line := " ".join(_EXIT_LINE.sub("", each).split()))]
+    own = (each for each in said.splitlines() if not _BANNER.match(each))
+    lines = [line for each in own if (line := " ".join(_EXIT_LINE.sub("", each).split()))]
     if not 0 < len(lines) <= _SHORT_OUTPUT:
         return None
     line = lines[0 if first else -1]

@@ -21,9 +21,18 @@ from combee.traces.mining.attempts import (
 )
 from combee.traces.mining.faults import ErrorLine
 from combee.traces.mining.lesson import MinedLesson
-from combee.traces.mining.programs import ALIKE, BRINGS, CODE, ONLY_ASKS, READERS
+from combee.traces.mining.programs import ALIKE, BRINGS, CODE, ONLY_ASKS, READERS, RUNNERS
 from combee.traces.mining.quoting import is_identifier, quotable, quoted
-from combee.traces.mining.shell import SimpleCommand, base_package, called, core, here_documents, parts, same_call
+from combee.traces.mining.shell import (
+    SimpleCommand,
+    base_package,
+    called,
+    core,
+    here_documents,
+    names,
+    parts,
+    same_call,
+)
 
 __all__ = ["INSTALLERS", "find_absent", "find_missing", "installed", "said", "stand_in"]
 
@@ -157,6 +166,8 @@ def _without(fault: ErrorLine, place: int, row: Sequence[Attempt]) -> MinedLesso
     if fault.kind != "module" or first.worked is not False or not _asked_for(fault, first):
         return None
     scripts, changed = _scripts(first), False
+    if _is_of_the_run(fault.about, row):
+        return None
     still = re.compile(rf"^\s*(?:import|from)\s+{re.escape(fault.about)}\b", re.MULTILINE)
     for attempt in row[place + 1 : place + 1 + _WINDOW]:
         if sets_up(attempt) or fault.about in attempt.output:
@@ -173,6 +184,13 @@ def _without(fault: ErrorLine, place: int, row: Sequence[Attempt]) -> MinedLesso
         if files & scripts:
             changed = "except" in written or not still.search(written)
     return None
+
+
+def _is_of_the_run(module: str, row: Sequence[Attempt]) -> bool:
+    """Whether the run itself speaks of a module as of a folder, a file or an application of its own."""
+    name = re.escape(module)
+    own = re.compile(rf"(?<![\w-]){name}(?:/|\.py\b)|['\"]{name}[.'\"]")
+    return any(own.search(attempt.command or attempt.arguments) for attempt in row)
 
 
 def _scripts(attempt: Attempt) -> set[str]:
@@ -285,8 +303,7 @@ def stand_in(fault: ErrorLine, place: int, row: Sequence[Attempt]) -> MinedLesso
     """Return what did the same job without what was missing; None where nothing clearly did."""
     if fault.kind == "command" and fault.about == "sudo":
         return _without_sudo(fault, place, row)
-    found = _other_program(fault, place, row) if fault.kind == "command" else None
-    return found or _other_way(fault, place, row)
+    return _other_program(fault, place, row) or _other_way(fault, place, row)
 
 
 def _other_way(fault: ErrorLine, place: int, row: Sequence[Attempt]) -> MinedLesson | None:
@@ -320,17 +337,20 @@ def _other_way(fault: ErrorLine, place: int, row: Sequence[Attempt]) -> MinedLes
 
 def _other_program(fault: ErrorLine, place: int, row: Sequence[Attempt]) -> MinedLesson | None:
     """Return a program of the same kind, or code, that did the same soon after: `wget URL` for a missing `curl`."""
-    wanted = [part for part in row[place].parts if called(part, fault.about)]
+    wanted = [part for part in row[place].parts if called(part, fault.about) or core(part)[0] == fault.about]
+    what = "program" if fault.kind == "command" else "Python module"
     for attempt in row[place + 1 : place + 1 + _SOON] if wanted else ():
         if attempt.worked is not True or attempt.fault is not None:
             continue
         for part in attempt.parts:
-            if len(part.text) > 120 or not (_alike(fault, wanted[0], part) or _by_code(fault, wanted[0], part)):
+            alike = fault.kind == "command" and (_alike(fault, wanted[0], part) or _by_code(fault, wanted[0], part))
+            if len(part.text) > 120 or not (alike or _given_the_same(wanted[0], part)):
                 continue
+            name = part.words[0].removeprefix("./") if "/" in part.words[0] else part.program
             return MinedLesson(
                 "missing",
-                f"missing/command/{fault.about}/{part.program}",
-                f"The program `{fault.about}` may be missing ({quoted(said(fault))}): `{part.program}` stood "
+                f"missing/{fault.kind}/{fault.about}/{name.replace('/', ':')}",
+                f"The {what} `{fault.about}` may be missing ({quoted(said(fault))}): `{name}` stood "
                 f"in for it, as in {quoted(part.text if part.program in _CODED else part.line, 120)}.",
                 (row[place].step, attempt.step),
             )
@@ -342,6 +362,14 @@ def _alike(fault: ErrorLine, wanted: SimpleCommand, part: SimpleCommand) -> bool
     shared = wanted.targets & part.targets or not wanted.targets or not part.targets
     asks = not ONLY_ASKS.isdisjoint(part.words) and ONLY_ASKS.isdisjoint(wanted.words)  # that it is there is no use
     return bool(alike and shared) and part.program != fault.about and not asks
+
+
+def _given_the_same(wanted: SimpleCommand, part: SimpleCommand) -> bool:
+    """Whether another program, of the project or installed, was given the very same arguments, a file among them."""
+    mine, theirs = core(wanted), core(part)
+    shows = part.program in READERS and "/" not in part.words[0]
+    same = mine[1:] == theirs[1:] and any(map(_THING.search, mine[1:]))
+    return same and not names(mine[0], theirs[0]) and not shows and part.program not in RUNNERS
 
 
 def _by_code(fault: ErrorLine, wanted: SimpleCommand, part: SimpleCommand) -> bool:

@@ -11,6 +11,7 @@ __all__ = [
     "FIXES",
     "FIX_ALWAYS",
     "INTERPRETERS",
+    "JUDGES",
     "KEYWORDS",
     "LAUNCHERS",
     "LOOKING",
@@ -43,6 +44,14 @@ INTERPRETERS = (RUNNERS - {"java"}) | frozenset(
     ["zsh", "dash", "ksh", "php", "pwsh", "powershell", "Rscript", "lua", "tsx", "ts-node", "source", "."]
 )
 """Programs whose first argument that is no option is the script that is called."""
+
+_JUDGES = """
+pytest jest vitest mocha rspec phpunit tox nox nosetests unittest ctest pylint flake8 mypy pyright ruff eslint tsc
+stylelint rubocop golangci-lint shellcheck hadolint bandit phpstan psalm ktlint detekt credo clippy ava playwright
+cypress behave runtests.py
+"""
+JUDGES = frozenset(_JUDGES.split())
+"""Programs that judge the work: that they complain is no failure of the call."""
 
 _LAUNCHERS = """
 npx; bunx; pnpx; npm exec; pnpm exec; pnpm dlx; yarn exec; yarn dlx; bundle exec; uv run; uvx; pipx run; poetry run

@@ -48,6 +48,7 @@ _KNOWN_PROMPT = re.compile(
 _KNOWN_SENTENCES = (
     "Run 'conda init' before 'conda activate'",
     'You can configure credentials by running "aws configure".',
+    "file or directory not found", "doesn't declare an explicit app_label",
     "needs a terminal", "Is the docker daemon running?", "Are you in the right directory?",
 )  # fmt: skip
 """Sentences of well-known programs that say what to do: literal, so nobody else can put words into them."""

@@ -20,6 +20,7 @@ from combee.traces.mining.attempts import (
     denies,
     edits_in_place,
     folder,
+    made_files,
     ran,
     sets_up,
     world_changed,
@@ -27,9 +28,10 @@ from combee.traces.mining.attempts import (
 from combee.traces.mining.faults import ErrorLine
 from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.missing import INSTALLERS, installed
-from combee.traces.mining.programs import ALIKE, ONLY_ASKS, READERS, RUNNERS
+from combee.traces.mining.programs import ALIKE, JUDGES, ONLY_ASKS, READERS, RUNNERS
 from combee.traces.mining.quoting import quotable, quoted
 from combee.traces.mining.shell import (
+    INLINE,
     SimpleCommand,
     core,
     here_documents,
@@ -51,6 +53,7 @@ _SOON_AFTER = 3
 _LONGEST = 200
 _QUOTES = re.compile(r"[\"'\\]")
 _BY_SHELL = re.compile(r"^(?:sudo )?(?:ba|z)sh -l?c ")
+_BY_QUOTES = re.compile(r"(?:\w+\.)*(?:Syntax|Name|Indentation|JSONDecode|Json)\w*Error")
 _FILE = re.compile(r"/|\.[A-Za-z]\w{0,5}$")
 _HIDES = re.compile(r"(?:\d|&)?>{1,2}(?:/dev/null|&\d)|/dev/null")
 _OPTION = re.compile(r"-|\w+=")
@@ -68,7 +71,6 @@ _NO_SUCH_WORD = re.compile(
 _SELECTS = frozenset(
     {"-x", "--lf", "--ff", "-k", "-m", "-v", "-vv", "-q", "-s", "--maxfail", "--bail", "--verbose", "--silent", "-t"}
 )
-_TESTERS = frozenset({"pytest", "jest", "vitest", "mocha", "rspec", "phpunit", "tox"})
 _HANDLED = frozenset({"command", "module"})  # told by `missing`
 
 
@@ -234,16 +236,18 @@ def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
     into += ["cd", goes] if goes else []
     if not 0 < len(out) + len(into) <= _MOST_CHANGED or _only_hides(out, into):
         return None
-    if part.program in _TESTERS and not _NOT_THERE.search(fault.line) and not all(map(_OPTION.match, out + into)):
-        return None  # other tests
-    tests = basename(core(part)[0]) in _TESTERS
+    tests = basename(core(part)[0]) in JUDGES
+    if tests and goes == "" and not _NOT_THERE.search(fault.line) and not all(map(_OPTION.match, out + into)):
+        return None  # other tests, other files to judge
     if tests and all(word.partition("=")[0] in _SELECTS for word in out + into):
         return None  # fewer tests, or another look at them
     fewer = installed(part) - installed(fix)
     if fewer and installed(fix) and not any(name in fault.line for name in fewer):
         return None  # a part of the packages came: that says nothing of the others
-    if world_changed(row[place + 1 : offset]):
+    if world_changed(row[place + 1 : offset]) or _wrote_first(row[offset], fix):
         return None
+    if not row[place].form.strip("… .:") and not (goes or all(map(_OPTION.match, out + into))):
+        return None  # without a reason other words say nothing
     shown = f"cd {goes} && {fix.text}" if goes else fix.text
     change = " ".join([*(f"-{word}" for word in out), *(f"+{word}" for word in into)])
     return _repaired(row[place], row[offset], (part.action, part.text, shown), fault, change)
@@ -258,9 +262,19 @@ def _repaired(
     return MinedLesson(
         "repair",
         f"repair/{action}/{fault.signature}/{change}",
-        f"{quoted(failed)} failed with {first.said()}; {quoted(worked)} worked.",
+        f"{quoted(failed)} failed{_with(first)}; {quoted(worked)} worked.",
         (first.step, later.step),
     )
+
+
+def _with(attempt: Attempt) -> str:
+    return f" with {attempt.said()}" if attempt.form.strip("… .:") else ""
+
+
+def _wrote_first(attempt: Attempt, part: SimpleCommand) -> bool:
+    """Whether the line wrote a file before the call: that may be what mended it."""
+    before = (attempt.command or "").partition(part.text)[0]
+    return bool(written_files(before)) or any(map(edits_in_place, attempt.parts[: attempt.parts.index(part)]))
 
 
 def _requoted(place: int, row: Sequence[Attempt], fault: ErrorLine) -> MinedLesson | None:
@@ -272,6 +286,9 @@ def _requoted(place: int, row: Sequence[Attempt], fault: ErrorLine) -> MinedLess
         return None
     if first.command == later.command or _bare(first.command) != _bare(later.command):
         return None
+    inline = any(part.program in RUNNERS and not INLINE.isdisjoint(part.words) for part in first.parts)
+    if inline and fault.kind != "shell" and not _BY_QUOTES.match(fault.line):
+        return None  # code was changed, not what the shell made of it
     return _repaired(first, later, ("quotes", first.command, later.command), fault, later.command)
 
 
@@ -301,7 +318,10 @@ def _means_nothing(part: SimpleCommand, fix: SimpleCommand) -> bool:
     changed += [(other, at) for tag, _, _, c, d in matcher.get_opcodes() if tag != "equal" for at in range(c, d)]
     if any(words[at].startswith("-") for words, at in changed):
         return False
-    return not all(at and words[at - 1].startswith("-") and not _FILE.search(words[at]) for words, at in changed)
+    return not all(
+        at and words[at - 1].startswith("-") and words[at - 1] not in INLINE and not _FILE.search(words[at])
+        for words, at in changed
+    )
 
 
 def _only_asks(part: SimpleCommand) -> bool:
@@ -332,14 +352,31 @@ def _until(
     act = done[0]
     if act.words == part.words or act.program in RUNNERS - {"bash"}:
         return None
-    if act.action in INSTALLERS and not installed(act):
+    if (act.action in INSTALLERS and not installed(act)) or _is_the_work(act, part, row[:offset]):
         return None
     return MinedLesson(
         "until",
         f"until/{part.action}/{fault.signature}/{act.action}",
-        f"{quoted(part.text)} failed with {row[place].said()} until {quoted(act.text)} was run; then it worked.",
+        f"{quoted(part.text)} failed{_with(row[place])} until {quoted(act.text)} was run; then it worked.",
         (row[place].step, row[offset].step),
     )
+
+
+_UNDOES = frozenset({"git checkout", "git restore", "git stash", "git reset", "git revert", "git apply", "git clean"})
+_NOT_OURS = re.compile(
+    r"(?:/usr/(?!src/)|/etc/|/opt/|/var/|~/\.)|.*(?:(?:site|dist)-packages|node_modules)/|.*\.(?:toml|cfg|ini|conf|ya?ml|"
+    r"json|env|properties|gradle|kts|xml|csproj|lock|mod|npmrc)$|.*(?:Makefile|Dockerfile|Gemfile|requirements\S*\.txt)$"
+)
+
+
+def _is_the_work(act: SimpleCommand, part: SimpleCommand, before: Sequence[Attempt]) -> bool:
+    """Whether a command only goes on with what the run writes, or undoes it: no other run will have that to mend."""
+    if act.action in _UNDOES:
+        return True
+    made = made_files(before)
+    if edits_in_place(act):
+        return basename(act.words[-1]) in made or _NOT_OURS.match(act.words[-1]) is None
+    return act.program in {"rm", "touch"} and any(basename(word) in made for word in (*part.words, *act.targets))
 
 
 _FORMS = (

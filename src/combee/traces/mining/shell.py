@@ -32,6 +32,7 @@ from combee.traces.mining.programs import (
 )
 
 __all__ = [
+    "INLINE",
     "SimpleCommand",
     "base_package",
     "call_hash",
@@ -279,7 +280,7 @@ def _words(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return typed, tuple(words)
 
 
-_INLINE = frozenset({"-c", "-e", "-r", "-E"})
+INLINE = frozenset({"-c", "-e", "-r", "-E"})
 _VALUED = frozenset({"-n", "-p", "-e", "-u", "-w", "--name", "--prefix", "--env", "--user", "--workdir", "--with"})
 _NAMES_A_PLACE = frozenset({("docker", "exec"), ("docker-compose", "exec"), ("podman", "exec"), ("kubectl", "exec")})
 _LIKE = 0.4
@@ -332,7 +333,7 @@ def _inside(words: list[str]) -> list[str] | None:
 def _script(rest: list[str]) -> list[str] | None:
     """Return the script or the module with its arguments; None where the code stands in the call itself."""
     for at, word in enumerate(rest):
-        if word in _INLINE:
+        if word in INLINE:
             return None
         if word == "-m":
             module = rest[at + 1 : at + 2]

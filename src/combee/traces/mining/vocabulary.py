@@ -5,56 +5,63 @@ from __future__ import annotations
 __all__ = ["GOVERNORS", "NAMED", "NOUNS", "PARTICIPLES", "STATES", "VERBS", "VERBS_TOO"]
 
 _NOUNS = """
-a about above access account action active additional address airport already also ambiguous amount amounts an and any
-api app application appointment archive are arg args argument arguments array arrays arrival as ascii assert assertion
-assignment at attempt attribute attributes auth authentication authorization available backend bad baggage balance
-base basic be been before below billing binary binding block body booking bookings boolean branch broken buffer bug
+a about above access account action active actual additional address admission ahead airport already also ambiguous
+amd64 amount amounts an and any api app application appointment architecture archive are arg args argument arguments
+arm64 array arrays arrival as ascii assembly assert assertion assignment at attempt attribute attributes auth
+authentication authorization available aware backend bad baggage balance base basic be been before below between
+billing binary binding block body booking bookings boolean brace bracket branch branches broadcast broken buffer bug
 build business but by byte bytes cabin cache cached calendar call callable calls canceled cancelled card cards cargo
 cart case catalog category certificate channel char character characters check checkout checksum child choice choices
-circular city class cli client clock closing code codec collection color column columns command commit compatible
-compiler complete component conda config configuration conflict conflicts connection connections constant constraint
-constraints constructor contacts container content contents context contract conversion corrupt corrupted count
-country coupon cpu credential credentials credit css cuda currency current customer customers cycle data database
-dataset date dates day days dead deadline deadlock debug declaration decorator default definition delivered delivery
-denied departure dependencies dependency deprecated depth descriptor descriptors destination device dict dictionary
-digit dimension dimensions directories directory discount disk distance dns docker does domain down driver duplicate
-duplicated each early economy editor element elements eligible email empty encoding end endpoint engine enough entry
-enum environment environments eof equal errno error errors event exact exceeded exception exceptions exec executable
-exit experimental expired expression extension extra failed failure false fare fatal few field fields file filename
-files filesystem first flag flight flights float folder following for forbidden foreign format fraction from function
-functions gcc generator gift git global gpu greater group had handle handler hardware has hash have head header
-headers heap height hint host hostname hours html http https id identifier identity ids image implicit import in
-inactive incompatible incomplete inconsistent incorrect indent indentation index ineligible inner input inputs
-insecure inside installation instance insurance int integer interface internal interpreter into invalid inventory
-invoice invoices io ip ipv4 ipv6 is issue it item items iterable iterator its java jdk job json just kernel key keys
-keyword kind label language large last late layer least left length less level libraries library license limit limits
-line lines link linker list lists literal llvm local locale lock log long loop lower main major malformed manifest
-many map mapping mask match maximum meeting member members membership memory merchant merge message metadata method
-methods migration migrations minimum minor minutes mismatch missing mode model modified module modules month more most
-mount multiple mutable name named names namespace native negative nested network new newer no node non none
-nonexistent nonzero not nothing npm null number object objects of off offset old older on one online only opaque
-operand operation operator option optional options or order origin os other out outdated outer output outside over
-overflow own owner package packages paid parameter parameters parent parser partial partially passenger passengers
-password patch path paths pattern payment payments peer pending per permission permissions permitted persistent phone
-pid pip pipe pixel plan plans platform plugin point pointer policy pool port position positional positive possible
-precision prefix premium present previous price prices primary prior private privilege privileges problem process
-processed product products profile program project property protocol provider proxy public python quantity query queue
-quota ram range rate raw reached reason receipt recipient record recursion recursive ref reference refund refunded
-refused region register registry release remaining remote repository request requests requirement requirements
-reservation reservations reserved resource resources response responses result results return returned revision role
-room root round route row rows ruby rule runtime rust safe sample scalar schema scope script sdk seat seats second
-seconds section segment segmentation seller sender separator sequence server service session set shape shared shell
-shipment shipments shipped shipping short side signal signature single size sizes slot small socket sold solver some
-source space sql ssh ssl stack stale standard start state statement static status stderr stdin stdout step stock
-storage stream street string strings struct style sub subcommand subprocess subscription substitution such suffix
-supplied supplier supported symbol symbols symlink syntax system tab table tag target task tcp template temporary
-terminal test tests text than that the their there this thread threads ticket tickets time timeout timestamp tls to
-token tokenizer tokens too total traceback trailing trait transaction tree trip true tuple two type types udp unable
-unauthorized undefined unexpected unhandled unicode unindent union unique unit unknown unmatched unpaid unreachable
-unrecognized unresolved unsafe unsatisfiable unsigned unstable unsupported unterminated until unverified up upper url
-usage user utf value values variable variables variant vector vendor venv verified version versions via virtualenv
-void volume voucher warehouse warning was week weight weights wheel when where whether which while width window with
-within without word words worker working workspace wrong yaml year zero zip zone
+circular city class classpath cli client clock closing cluster code codec codepoint collection color column columns
+command commit commits compatible compiler complete component conda config configuration conflict conflicts connection
+connections constant constraint constraints constructor contacts container content contents context contract
+conversion convertible core corrupt corrupted count country coupon cpu crate crates credential credentials credit css
+cuda currency current customer customers cycle daemon data database dataset date dates datetime day days dead deadline
+deadlock debug declaration decorator default definition delivered delivery denied departure dependencies dependency
+deprecated depth descriptor descriptors destination device dict dictionary different digit dimension dimensional
+dimensions directories directory discount disk distance diverged dns docker does domain double down driver dumped
+duplicate duplicated during each early economy edition editor element elements eligible email empty encoding end
+endpoint engine engines enough entry enum environment environments eof eol equal errno error errors escape event exact
+exceeded exception exceptions exec executable exit expected experimental expired explicit expression extension extra
+failed failure false fare fatal few field fields file filename files filesystem first flag flight flights float folder
+following for forbidden foreign format formatting fraction framework from frozen function functions gcc generator gift
+git global gpu gradle greater group had handle handler hardware has hash have head header headers heads heap height
+hint host hostname hosts hours html http https id identical identifier identity ids image implicit import in inactive
+incompatible incomplete inconsistent incorrect indent indentation indented index indexing ineligible inner input
+inputs insecure inside installation instance insurance int integer integers interface internal interpreter into
+invalid inventory invoice invoices io ip ipv4 ipv6 is issue it item items iterable iterator its java jdk job json just
+jvm kernel key keys keyword kind label language large last late layer least left length less level libraries library
+license limit limits line lines link linker list lists literal llvm loaded local locale location lock lockfile log
+long longer loop lower main major malformed manifest many map mapped mapping mask match maximum meeting member members
+membership memory merchant merge merged message metadata method methods migration migrations minimum minor minutes
+mismatch missing mixed mode model modified module modules month more most mount multiple mutable name named names
+namespace native near negative nested network never new newer nightly no node non none nonexistent nonzero not nothing
+npm null number object objects of off offset old older on one online only opaque operand operands operation operator
+option optional options or order ordinal origin os other out outdated outer output outside over overflow own owner
+package packages paid parameter parameters parent parenthesis parser partial partially passenger passengers password
+patch path paths pattern payment payments peer pending per permission permissions permitted persistent phone pid pip
+pipe pixel plan plans platform plugin plugins pod pods point pointer policy pool port position positional positive
+possible precision prefix premium present previous price prices primary prior private privilege privileges problem
+process processed product products profile program project property protected protocol provider proxy public pushed
+python quantity query queue quota quote quotes ram range rate raw reached reason receipt recipient record recursion
+recursive reentrant ref reference refs refund refunded refused region register registry regular rejected relation
+relative release remaining remote replica repository request requests requirement requirements reservation
+reservations reserved resource resources response responses result results return returned revision revisions role
+roles room root round route row rows ruby rule runtime rust safe sample scalar schema scope script sdk seat seats
+second seconds section segment segmentation seller sender separator sequence server service session set setting shape
+shared shell shipment shipments shipped shipping short side signal signature single size sizes slot small socket sold
+solution solver some source space spaces sql ssh ssl stable stack staged stale standard start state statement static
+status stderr stdin stdout step stock storage stream street string strings struct style sub subcommand subprocess
+subscriptable subscription substitution such suffix supplied supplier supported surrogate symbol symbolic symbols
+symlink syntax system tab table tables tabs tag target targets task tcp template temporary terminal test tests text
+than that the their there this thread threads ticket tickets time timeout timestamp timezone tls to together token
+tokenizer tokens too toolchain total traceback trailing trait transaction tree trip true truth tuple two type types
+udp unable unauthorized unclosed undefined unexpected unhandled unhashable unicode unindent union unique unit unknown
+unmatched unmerged unpaid unreachable unrecognized unresolved unsafe unsatisfiable unsigned unstable unstaged
+unsupported unterminated until untracked unverified up upper upstream url usage user utf value values variable
+variables variant vector vendor venv verified version versions via virtualenv void volume voucher warehouse warning
+was webhook week weight weights wheel when where whether which while width window with within without word words
+worker working workspace wrapper wrong yaml year zero zip zone
 """
 NOUNS = frozenset(_NOUNS.split())
 """Nouns, adjectives and small words of error messages."""
@@ -106,7 +113,7 @@ VERBS_TOO = frozenset(_VERBS_TOO.split())
 """Nouns that may order where they begin a clause."""
 
 _STATES = """
-already conflict denied does error failed has index is mismatch not object out refused too was
+already conflict denied does error failed has index is mismatch not object of out refused too was
 """
 STATES = frozenset(_STATES.split())
 """What follows a noun, not an order."""

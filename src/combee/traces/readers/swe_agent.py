@@ -111,6 +111,8 @@ def _from_steps(draft: TraceDraft, steps: list[dict[str, object]], line: int, fi
 
 BLOCK = re.compile(r"```(?:mswea_bash_command|bash)[ \t]*\n(.*?)\n?```", re.DOTALL)
 _CODE = re.compile(r"<returncode>\s*(-?\d{1,10})\s*</returncode>")
+_KILLED = re.compile(r"\s*The last command <command>")
+_HANDS_IN = re.compile(r"MINI_SWE_AGENT_FINAL_OUTPUT|COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")
 _MARKS = ("mswea_bash_command", "<returncode>", "MINI_SWE_AGENT_FINAL_OUTPUT", "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")
 
 
@@ -160,8 +162,9 @@ class MiniSweAgentReader:
 
 
 def _fill(draft: TraceDraft, messages: list[object], line: int) -> None:
-    waiting: list[str] = []  # ids of calls that have no result yet
+    waiting: list[str] = []  # ids of the last message's calls that have no result yet
     made = 0
+    handed_in = False
     for message in messages:
         record = table(message)
         extra = table(record.get("extra"))
@@ -175,9 +178,11 @@ def _fill(draft: TraceDraft, messages: list[object], line: int) -> None:
             spoken[-1].calls = calls
         for piece in found:
             if piece.role == "assistant":
-                waiting += [call.id for call in piece.calls]
+                # a call that got no result by now never gets one: the harness refused it (two commands in a message)
+                waiting = [call.id for call in piece.calls]
+                handed_in = any(_HANDS_IN.search(call.arguments) for call in piece.calls)
             elif piece.role in {"user", "tool"}:
-                _settle(piece, extra, waiting)
+                _settle(piece, extra, waiting, handed_in=handed_in)
             draft.add(piece, timestamp=stamp, line=line)
 
 
@@ -193,12 +198,13 @@ def _commands(piece: Piece, extra: dict[str, object], made: int) -> tuple[ToolCa
     )
 
 
-def _settle(piece: Piece, extra: dict[str, object], waiting: list[str]) -> None:
-    """Tie an observation to its call, and take its return code."""
+def _settle(piece: Piece, extra: dict[str, object], waiting: list[str], *, handed_in: bool) -> None:
+    """Tie an observation to its call, and take its return code; a killed command and what is handed in have none."""
     code = number(extra.get("returncode"))
     if code is None and (match := _CODE.search(piece.text[:200])):
         code = float(match[1])
-    if code is None and piece.answers is None and not ("raw_output" in extra and waiting):
+    told = code is not None or "raw_output" in extra or handed_in or _KILLED.match(piece.text) is not None
+    if piece.answers is None and not (told and (waiting or code is not None)):
         return
     if piece.answers is None and waiting:
         piece.answers = waiting[0]

@@ -1,0 +1,1 @@
+python search.py | tail -n 8      # gepa tells of each iteration above

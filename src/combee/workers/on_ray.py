@@ -1,0 +1,152 @@
+"""Workers on a Ray cluster: a detached actor each, named after the run, so that a killed driver finds its work again.
+
+An actor keeps what it did until a driver says that it is in the journal. It ends with the run, or by itself when no
+driver has spoken to it for a while. Ray is asked for nothing else: limits, retries and results are those of `dispatch`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from combee.errors import CombeeError, UsageError, how_to_install
+from combee.run.spec import Prepared
+from combee.workers.carry import carry, recipe_of
+from combee.workers.protocol import Chunk, Failure, Held, JobResult, Recipe, WorkerLostError
+from combee.workers.working import Workshop
+
+__all__ = ["RayWorker", "ray_workers"]
+
+_IDLE = 900.0  # seconds without a word from a driver after which an actor ends
+_BEGIN = 120.0  # seconds that an actor may take to begin
+
+
+class Bench:
+    """What the actor of a worker is: a `Workshop` that is made in the actor's own event loop."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._shop: Workshop | Failure | None = None
+        self._end: asyncio.TimerHandle | None = None
+
+    async def work(self, chunk: Chunk) -> tuple[JobResult, ...] | Failure:
+        """Return what came of a chunk."""
+        shop = self._ready()
+        return shop if isinstance(shop, Failure) else await shop.work(chunk)
+
+    async def held(self) -> Held | Failure:
+        """Return what is held."""
+        shop = self._ready()
+        return shop if isinstance(shop, Failure) else shop.held
+
+    def _ready(self) -> Workshop | Failure:
+        if self._end is not None:
+            self._end.cancel()
+        self._end = asyncio.get_running_loop().call_later(_IDLE, os._exit, 0)
+        if self._shop is None:
+            try:
+                self._shop = Workshop(self._recipe)
+            except CombeeError as error:
+                self._shop = Failure.of(error)
+        return self._shop
+
+
+class RayWorker:
+    """A worker as the driver holds it."""
+
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self._ray = ray
+        self._actor = actor
+
+    async def work(self, chunk: Chunk) -> tuple[JobResult, ...]:
+        """See `Worker.work`."""
+        return tuple(await self._asked(self._actor.work.remote(chunk)))
+
+    async def held(self) -> Held:
+        """See `Worker.held`."""
+        try:
+            async with asyncio.timeout(_BEGIN):
+                held: Held = await self._asked(self._actor.held.remote())
+                return held
+        except TimeoutError:
+            free = self._ray.available_resources()
+            raise UsageError(
+                f"A worker did not begin within {_BEGIN:g} s: the cluster has {free.get('CPU', 0):g} cores free.",
+                hint="Ask for fewer or smaller workers: count, cpus and memory under [workers].",
+            ) from None
+
+    async def close(self) -> None:
+        """See `Worker.close`."""
+        await asyncio.to_thread(self._ray.kill, self._actor)
+
+    async def _asked(self, answer: Any) -> Any:
+        try:
+            given = await answer
+        except self._ray.exceptions.RayActorError as error:
+            raise WorkerLostError(str(error).partition("\n")[0]) from error
+        if isinstance(given, Failure):
+            raise given.error()
+        return given
+
+
+@asynccontextmanager
+async def ray_workers(prepared: Prepared, folder: Path) -> AsyncGenerator[Prepared]:
+    """Yield a run whose tasks a Ray cluster does.
+
+    Raises:
+        UsageError: Ray is not installed, there is no cluster at the address, or a worker cannot begin.
+    """
+    workers = prepared.spec.workers
+    ray = await asyncio.to_thread(_connected, workers.address, workers.runtime_env)
+    most = int(ray.cluster_resources().get("CPU", 1) // workers.cpus)
+    count = workers.count or max(1, most)
+    recipe = recipe_of(prepared, count)
+    actors = ray.remote(Bench)
+
+    async def start(number: int) -> RayWorker:
+        actor = await asyncio.to_thread(
+            actors.options(
+                name=f"combee-{_name(folder)}-{number}",
+                namespace="combee",
+                lifetime="detached",
+                get_if_exists=True,
+                num_cpus=workers.cpus,
+                memory=workers.memory,
+                max_concurrency=2 * workers.in_flight + 2,
+            ).remote,
+            recipe,
+        )
+        return RayWorker(ray, actor)
+
+    try:
+        async with carry(prepared, start, count) as working:
+            yield working
+    finally:
+        await asyncio.to_thread(ray.shutdown)
+
+
+def _name(folder: Path) -> str:
+    return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+
+
+def _connected(address: str | None, runtime_env: dict[str, Any]) -> Any:
+    """Return `ray`, connected to the cluster at an address, or to one that begins here."""
+    try:
+        import ray
+    except ImportError as error:
+        raise UsageError("Workers on Ray need the extra ray.", hint=how_to_install("ray")) from error
+    where: dict[str, Any] = {"include_dashboard": False} if address is None else {"address": address}
+    try:
+        ray.init(
+            namespace="combee", runtime_env=runtime_env or None, log_to_driver=False, logging_level="ERROR", **where
+        )
+    except (OSError, RuntimeError, ValueError) as error:
+        said, place = str(error).partition("\n")[0], "here" if address is None else f"at {address}"
+        hint = "`ray status`, on a machine of the cluster, says how it is; versions and tokens must be the same."
+        raise UsageError(f"There is no Ray cluster {place}: {said}", hint=hint) from error
+    return ray
