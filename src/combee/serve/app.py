@@ -68,10 +68,11 @@ class Api:
             ("POST", "/v1/traces", "ingest", self.traces),
             ("POST", "/v1/runs", "ingest", self.runs),
             ("POST", "/v1/outcomes", "ingest", self.outcomes),
-            ("GET", "/v1/receipts/{name}", "ingest", self.receipts),
+            ("GET", "/v1/receipts/{name:path}", "ingest", self.receipts),
             ("GET", "/v1/playbook", "read", self.playbook),
             ("GET", "/v1/versions", "read", self.versions),
             ("GET", "/v1/status", "read", self.status),
+            ("GET", "/metrics", "read", self.metrics),
             ("POST", "/v1/promote", "admin", self.promote),
             ("POST", "/v1/rollback", "admin", self.rollback),
             ("POST", "/v1/forget", "admin", self.forget),
@@ -169,6 +170,13 @@ class Api:
     async def status(self, request: Request, grant: Grant) -> Response:
         """Say how a tenant's learning stands."""
         return JSONResponse(await self.service.status(grant.tenant))
+
+    async def metrics(self, request: Request, grant: Grant) -> Response:
+        """Give the numbers of a tenant to Prometheus."""
+        from combee.serve.metrics import metrics_text
+
+        text = await metrics_text(self.service, grant.tenant)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def promote(self, request: Request, grant: Grant) -> Response:
         """Make a version stable."""
