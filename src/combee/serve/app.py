@@ -12,6 +12,7 @@ import math
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
@@ -70,6 +71,7 @@ class Api:
             ("POST", "/v1/outcomes", "ingest", self.outcomes),
             ("GET", "/v1/receipts/{name:path}", "ingest", self.receipts),
             ("GET", "/v1/playbook", "read", self.playbook),
+            ("GET", "/v1/lessons", "read", self.lessons),
             ("GET", "/v1/versions", "read", self.versions),
             ("GET", "/v1/status", "read", self.status),
             ("GET", "/metrics", "read", self.metrics),
@@ -78,7 +80,8 @@ class Api:
             ("POST", "/v1/forget", "admin", self.forget),
         )
         routes = [Route(path, self._guarded(scope, answer), methods=[method]) for method, path, scope, answer in table]
-        return [*routes, Route("/healthz", self.health)]
+        pages = [Route("/", _page), Route("/page/{name}", _page)]
+        return [*routes, Route("/healthz", self.health), *pages]
 
     def _guarded(self, scope: str, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
         async def guarded(request: Request) -> Response:
@@ -163,6 +166,11 @@ class Api:
         text = await self.service.lessons(grant.tenant, version, task, most)
         return PlainTextResponse(text, headers=headers)
 
+    async def lessons(self, request: Request, grant: Grant) -> Response:
+        """Give the lessons of a version as data, with the runs that each is from."""
+        version = request.query_params.get("version", "stable")
+        return JSONResponse({"lessons": await self.service.bullets(grant.tenant, version)})
+
     async def versions(self, request: Request, grant: Grant) -> Response:
         """List the versions and trials of a tenant."""
         return JSONResponse(await self.service.history(grant.tenant))
@@ -224,6 +232,23 @@ class Api:
         if len(rows) != 1:
             raise RefusedError("one JSON object is expected")
         return rows[0]
+
+
+_PAGE = {"index.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'"
+)
+
+
+async def _page(request: Request) -> Response:
+    """Give the page; it holds nothing, and asks for what it shows with the reader's token."""
+    name = request.path_params.get("name", "index.html")
+    if name not in _PAGE:
+        raise HTTPException(404)
+    text = files("combee.serve").joinpath("page", name).read_text(encoding="utf-8")
+    headers = {"Content-Security-Policy": _PAGE_POLICY, "Cache-Control": "no-cache"}
+    return Response(text, media_type=_PAGE[name], headers=headers)
 
 
 def _refuse_foreign_pages(request: Request) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 from combee.errors import RunError, UsageError
 from combee.serve.books import CANARY, STABLE, Book
 from combee.serve.canary import is_on_trial
-from combee.serve.intake import Body, Intake, Limits, RefusedError, joined_spans, take_all
+from combee.serve.intake import Body, Intake, Limits, RefusedError, end_with_service, joined_spans, take_all
 from combee.serve.settings import ServeSettings
 from combee.serve.store import ServiceStore
 
@@ -221,6 +221,13 @@ class Service:
         """Return the lessons of a version that fit a task best."""
         return await asyncio.to_thread((await self.book(tenant)).view, version, task, max_tokens)
 
+    async def bullets(self, tenant: str, version: str) -> list[dict[str, Any]]:
+        """Return the lessons of a version, named by a label or its digest, with the runs that each is from."""
+        version = (await self.labels(tenant)).get(version, version)
+        playbook = await asyncio.to_thread((await self.book(tenant)).playbook, version)
+        names = ("id", "section", "text", "helpful", "harmful", "sources")
+        return [{name: getattr(bullet, name) for name in names} for bullet in playbook]
+
     async def history(self, tenant: str) -> dict[str, Any]:
         """Return the versions and the trials of a tenant, oldest first."""
         book = await self.book(tenant)
@@ -415,7 +422,8 @@ class Service:
 
     def _workers(self) -> ProcessPoolExecutor:
         # Spawned: a fork of a process with threads may hang.
-        return ProcessPoolExecutor(self.settings.workers, mp_context=multiprocessing.get_context("spawn"))
+        spawn = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self.settings.workers, mp_context=spawn, initializer=end_with_service)
 
 
 def _insert(db: sqlite3.Connection, tenant: str, traces: Sequence[tuple[str, str]], now: float, alias: str) -> int:
