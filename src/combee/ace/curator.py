@@ -213,13 +213,13 @@ class AceMethod(OperationsMethod):
                 else:
                     cited[source].append(operation.text)
         known = self.curator.known(self.book)
-        found = []
+        covered = []
         for item in items:
             names = _origins(item)
             if removed and item.votes:
                 harmful = {vote.bullet for vote in item.votes if vote.kind is VoteKind.HARMFUL}
                 if any(harmful & removed[name] for name in names if name in removed):
-                    found.append(item.id)
+                    covered.append(item.id)
                     continue
             texts = [text for name in names if name in cited for text in cited[name]]
             # Most lessons are copied as they stand, or not at all: the first tests are quick.
@@ -230,8 +230,8 @@ class AceMethod(OperationsMethod):
                     for lesson in item.lessons
                 )
             ):
-                found.append(item.id)
-        return found
+                covered.append(item.id)
+        return covered
 
     def with_output_limit(self, tokens: int) -> AceMethod:
         """Return the same method with another limit on what one call writes."""
@@ -239,13 +239,13 @@ class AceMethod(OperationsMethod):
 
     async def _operations(self, prompt: str, values: Mapping[str, str], inputs: Sequence[Input], node: str) -> Delta:
         reply = await self._ask(prompt, values, node, CURATOR, ("operations",))
-        found = read_operations(reply["operations"], inputs, [bullet.id for bullet in self.book])
-        problems = list(found.problems)
-        if found.unattributed:
-            problems.append(f"{found.unattributed} operations named no source")
+        read = read_operations(reply["operations"], inputs, [bullet.id for bullet in self.book])
+        problems = list(read.problems)
+        if read.unattributed:
+            problems.append(f"{read.unattributed} operations named no source")
         if problems:
             self.scope.decide(f"problems/{prompt}/{node}/{hash_json(values)[:12]}", problems)
-        return found.delta
+        return read.delta
 
     async def _ask(
         self, prompt: str, values: Mapping[str, str], node: str, schema: Mapping[str, Any], required: Sequence[str]

@@ -169,12 +169,12 @@ class LexicalMethod(OperationsMethod):
 
 def _sources(items: Sequence[Reflection]) -> dict[str, tuple[str, ...]]:
     """Return lesson -> the reflections it comes from."""
-    found: dict[str, set[str]] = defaultdict(set)
+    reflections: dict[str, set[str]] = defaultdict(set)
     for item in items:
         origins = item.origins if isinstance(item, Summary) else None
         for lesson in item.lessons:
-            found[lesson].update((origins or {}).get(lesson, (item.id,)))
-    return {lesson: tuple(sorted(sources)) for lesson, sources in found.items()}
+            reflections[lesson].update((origins or {}).get(lesson, (item.id,)))
+    return {lesson: tuple(sorted(sources)) for lesson, sources in reflections.items()}
 
 
 def _most_common(operations: Sequence[Add]) -> Add:
@@ -186,13 +186,13 @@ def _most_common(operations: Sequence[Add]) -> Add:
 
 @lru_cache(maxsize=4096)
 def _topics(lessons: tuple[str, ...]) -> frozenset[str]:
-    found: set[str] = set()
+    topics: set[str] = set()
     for text in lessons:
         lesson = read_lesson(text)
         if lesson is not None:
-            found.update(name for name in lesson.features() if name[0] == "w")
-            found.add(f"label {lesson.label}")
-    return frozenset(found)
+            topics.update(name for name in lesson.features() if name[0] == "w")
+            topics.add(f"label {lesson.label}")
+    return frozenset(topics)
 
 
 def _stands_in(lesson: str, texts: Sequence[str]) -> bool:
@@ -224,8 +224,8 @@ def fitting(operations: Sequence[Operation], limit: int) -> list[Operation]:
     if sum(cost) <= limit:
         return list(operations)
     words = [_words(text) for text in texts]
-    spread = Counter(word for found in words for word in found)
-    common = [sum(spread[word] for word in found) / (len(found) or 1) for found in words]
+    spread = Counter(word for own in words for word in own)
+    common = [sum(spread[word] for word in own) / (len(own) or 1) for own in words]
     taken: set[int] = set()
     room = limit
     for place in sorted(range(len(texts)), key=lambda place: (-common[place], texts[place])):

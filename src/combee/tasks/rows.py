@@ -124,9 +124,9 @@ def _json(path: Path, text: str) -> tuple[Row, ...]:
     if isinstance(value, dict):
         lists = [name for name, inner in value.items() if isinstance(inner, list)]
         if len(lists) != 1:
-            found = ", ".join(repr(name) for name in value) or "nothing"
+            fields = ", ".join(repr(name) for name in value) or "nothing"
             raise DataError(
-                f"an object that holds {found} where a list of rows is needed",
+                f"an object that holds {fields} where a list of rows is needed",
                 path=path,
                 hint="Give a list of objects, or an object with one list of objects in it.",
             )

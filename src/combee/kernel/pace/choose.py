@@ -141,23 +141,23 @@ def _bounded(batch: int, minimum: int, maximum: int | None, n: int) -> tuple[int
 
 
 def _warnings(law: DelayLaw, exact: float, smallest: int, bound: str | None) -> tuple[str, ...]:
-    found = list(law.notes)
+    warnings = list(law.notes)
     if law.alpha < FLAT_ALPHA:
-        found.append(
+        warnings.append(
             f"the curve is flat (alpha = {law.alpha:.2f}): the rule asks for {exact / smallest:.0f} times the smallest "
             "candidate although larger batches save little time; set a maximum"
         )
     if law.alpha_error > law.alpha / 2:
-        found.append(
+        warnings.append(
             f"alpha is {law.alpha:.2f} ± {law.alpha_error:.2f}: not told apart from a flat curve; profile more runs"
         )
     if exact > law.points[-1].batch:
-        found.append(
+        warnings.append(
             f"b* = {exact:.1f} lies beyond the largest size profiled ({law.points[-1].batch}): an extrapolation"
         )
     if bound is not None:
-        found.append(f"b* = {exact:.1f} was cut by the bound {bound}")
-    return tuple(found)
+        warnings.append(f"b* = {exact:.1f} was cut by the bound {bound}")
+    return tuple(warnings)
 
 
 def curve(choice: Choice) -> tuple[CurvePoint, ...]:

@@ -89,8 +89,8 @@ class BookDraft:
 
     def equal_to(self, text: str, *, but: Sequence[str] = ()) -> Bullet | None:
         """Return the oldest bullet with this text, if any."""
-        found = [bullet_id for bullet_id in self._by_text.get(equality_key(text), ()) if bullet_id not in but]
-        return self.bullets[min(found, key=_age)] if found else None
+        equal = [bullet_id for bullet_id in self._by_text.get(equality_key(text), ()) if bullet_id not in but]
+        return self.bullets[min(equal, key=_age)] if equal else None
 
     def near_to(self, text: str, threshold: float) -> Bullet | None:
         """Return the bullet that is the same lesson and the most similar, if any."""
