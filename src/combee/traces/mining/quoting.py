@@ -171,7 +171,8 @@ def error_form(line: str, own: frozenset[str] = frozenset()) -> str:
                 good, marked_before = not marked_before, True
             elif plain:
                 marked_before = False
-            before = token.strip(_OPENS + _CLOSES).casefold() if good else ""
+            # behind a comma a new thought may begin, and an order with it
+            before = token.strip(_OPENS + _CLOSES).casefold() if good and token[-1] != "," else ""
             kept.append(token.replace("\0", " ") if good else "…" + "".join(c for c in token[-1:] if c in ".,:;"))
             if plain and not good:
                 kept[-1] = "…" + "".join(c for c in clause[-1][-1:] if c in ":;")
