@@ -22,6 +22,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Status, StatusCode
 from prometheus_client.parser import text_string_to_metric_families
 
+from mcp import Client as McpClient
 from tests.serve.conftest import Client, Start, lines, mended_run
 
 
@@ -150,3 +151,21 @@ def test_prometheus_reads_the_metrics(start: Start) -> None:
     assert found["combee_backlog_traces",] == 0
     assert found["combee_traces", "learned"] == 1
     assert found["combee_cost_dollars_total",] == 0
+
+
+async def test_an_agent_speaks_mcp_over_http_and_what_it_reports_is_learned(start: Start) -> None:
+    client = start()
+    trace = mended_run(1)
+    client("POST", "/v1/runs", lines(trace))
+    client.settled(trace.id)
+    async with McpClient(f"{client.url}/mcp") as agent:
+        found = await agent.call_tool("get_playbook", {"task": "count the rows"})
+        assert "`jq` may be missing" in str(found.content)
+        messages = [{"role": "user", "content": "Say hello"}, {"role": "assistant", "content": "hello"}]
+        said = await agent.call_tool("report_trace", {"task": "say hello", "messages": messages})
+        stored = json.loads(said.content[0].text)["stored"]  # type: ignore[union-attr]
+        voted = await agent.call_tool("vote", {"bullet": "err-00001", "helpful": True})
+    assert client.settled(stored)["state"] == "taught nothing"
+    vote = json.loads(voted.content[0].text)["stored"]  # type: ignore[union-attr]
+    assert client.settled(vote)["why"] == "a vote on err-00001"
+    assert client("GET", "/v1/lessons").json["lessons"][0]["helpful"] == 1

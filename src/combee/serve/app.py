@@ -24,6 +24,7 @@ from starlette.routing import Route
 from combee.errors import CombeeError, StorageError, UsageError
 from combee.serve.access import Access, Grant
 from combee.serve.intake import RefusedError, deepest
+from combee.serve.mcp_route import McpRoute
 from combee.serve.service import BusyError, ServedOutcome, Service
 
 __all__ = ["make_app"]
@@ -326,6 +327,7 @@ async def _error(request: Request, error: Exception) -> Response:
 def make_app(service: Service, start: Callable[[], Awaitable[None]], stop: Callable[[], Awaitable[None]]) -> Any:
     """Return the application; `start` and `stop` run in the loop that serves it."""
     api = Api(service, Access(service.store, service.settings.max_rate))
+    mcp = McpRoute(service, api.authorize)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -333,7 +335,10 @@ def make_app(service: Service, start: Callable[[], Awaitable[None]], stop: Calla
         try:
             yield
         finally:
+            await mcp.stop()
             await stop()
 
     handlers = {HTTPException: _error, 500: _error}
-    return _SafeHeaders(Starlette(routes=api.routes(), lifespan=lifespan, exception_handlers=handlers))
+    return _SafeHeaders(
+        Starlette(routes=[*api.routes(), Route("/mcp", mcp)], lifespan=lifespan, exception_handlers=handlers)
+    )
