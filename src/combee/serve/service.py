@@ -34,6 +34,7 @@ _log = logging.getLogger("combee.serve")
 _TOGETHER = 32  # bodies that go to a worker at a time
 _ROOTLESS = 900.0  # seconds after which a trace without its root counts as ended
 _RECENT = 60.0
+_HARMLESS = frozenset({"email", "home_path"})
 
 
 class BusyError(RunError):
@@ -86,7 +87,6 @@ class Service:
         self.settings = settings
         self.store = ServiceStore(folder)
         self.started = time.time()
-        self.redacted: dict[str, int] = {}
         self.late_spans = 0
         self._books: dict[str, Book] = {}
         self._bodies: asyncio.Queue[tuple[Body, asyncio.Future[Intake | RefusedError]]] = asyncio.Queue()
@@ -95,6 +95,7 @@ class Service:
         self.shares: dict[str, float] = {}
         self._labels: dict[str, tuple[float, dict[str, str]]] = {}
         self._served: set[tuple[str, str, str]] = set()
+        self._told: dict[str, set[str]] = {}
         self._waiting: dict[str, int] = {}
         self._arrived: dict[str, deque[tuple[float, int]]] = {}
 
@@ -395,8 +396,10 @@ class Service:
         taken = await future
         if isinstance(taken, RefusedError):
             raise taken
-        for kind, count in taken.redacted.items():
-            self.redacted[kind] = self.redacted.get(kind, 0) + count
+        if new := taken.redacted.keys() - _HARMLESS - self._told.setdefault(body.tenant, set()):
+            self._told[body.tenant] |= new
+            text = f"secrets come in ({', '.join(sorted(new))}); they are taken out before anything is stored"
+            await self.alert(body.tenant, "secret", text)
         return taken
 
     async def _work(self) -> None:
