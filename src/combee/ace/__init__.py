@@ -6,7 +6,6 @@ from combee.ace.curator import AceCurator, AceMethod
 from combee.ace.prompts import PLACEHOLDERS, Prompt, Prompts, fence, read_fences
 from combee.ace.refine import Cluster, Refined, clusters_of, refine
 from combee.ace.roles import AceGenerator, AceReflector
-from combee.ace.student import Student, lesson_of
 
 __all__ = [
     "PLACEHOLDERS",
@@ -18,10 +17,8 @@ __all__ = [
     "Prompt",
     "Prompts",
     "Refined",
-    "Student",
     "clusters_of",
     "fence",
-    "lesson_of",
     "read_fences",
     "refine",
 ]

@@ -15,9 +15,9 @@ from email.utils import format_datetime
 from typing import Any, cast
 
 from combee.kernel.playbook.counting import narrow_length
-from combee.model.mock.config import FAULTS, MockConfig
-from combee.model.mock.providers import PLAIN, THINKING, THOUGHT, Provider, Rejection
-from combee.model.mock.script import Scripted, last_message, sample, whole_prompt
+from combee.mock.config import FAULTS, MockConfig
+from combee.mock.providers import PLAIN, THINKING, THOUGHT, Provider, Rejection
+from combee.mock.script import Scripted, last_message, sample, whole_prompt
 
 __all__ = ["Answer", "Answerer", "MockStats"]
 
