@@ -26,7 +26,7 @@ from combee.kernel.learn.events import (
     StepStarted,
     Validated,
 )
-from combee.kernel.learn.judge import AlertCommand, Judge, Validate
+from combee.kernel.learn.judge import Judge, Validate
 from combee.kernel.learn.loop import LearnResult, learn
 from combee.kernel.learn.roles import (
     Curator,
@@ -51,7 +51,6 @@ from combee.kernel.learn.sampling import (
 )
 
 __all__ = [
-    "AlertCommand",
     "Alerted",
     "Answering",
     "BatchChosen",
