@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from combee.kernel.learn.codec import (
     OperationsMethod,
+    ReflectionsMethod,
     delta_to_json,
     reflection_from_json,
     reflection_to_json,
@@ -69,6 +70,7 @@ __all__ = [
     "RecordedTraces",
     "ReduceFailed",
     "Reflection",
+    "ReflectionsMethod",
     "Reflector",
     "Rollout",
     "RunFinished",
