@@ -120,7 +120,7 @@ class Service:
         if found is None:
             found = Book(self.folder, tenant)
             await asyncio.to_thread(found.make)
-            self._books[tenant] = found
+            found = self._books.setdefault(tenant, found)  # another request may have been as quick
         return found
 
     async def take_runs(self, tenant: str, data: bytes, *, packed: bool, alias: str = "") -> dict[str, Any]:
