@@ -18,8 +18,8 @@ FLOORS = {
     5: {"run"},
     6: {"terminal"},
     7: {"traces", "gepa", "team", "export", "bench", "mock"},
-    8: {"report", "mcp", "serve", "workers"},
-    9: {"swarm"},
+    8: {"report", "mcp", "workers"},
+    9: {"swarm", "serve"},
     10: {"cli"},
 }
 EVERYWHERE = {"errors", "files"}

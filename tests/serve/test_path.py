@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 from tests.serve.conftest import Start, lines, mended_run, packed
 
@@ -15,6 +16,12 @@ def _combee(*arguments: str) -> str:
     done = subprocess.run([sys.executable, "-m", "combee", *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def _children(pid: int) -> list[str]:
+    """Return the processes that a process started, where the system tells."""
+    task = Path(f"/proc/{pid}/task/{pid}/children")
+    return task.read_text(encoding="utf-8").split() if task.exists() else []
 
 
 def test_what_runs_teach_is_served_and_every_command_reaches_through_the_generations(start: Start) -> None:
@@ -71,9 +78,11 @@ def test_a_killed_service_loses_nothing_it_acknowledged_and_learns_nothing_twice
             trace = mended_run(100 * kill + number)
             assert client("POST", "/v1/runs", lines(trace)).status == 202
             acknowledged.append(trace.id)
+        children = _children(client.process.pid)
         client.process.send_signal(signal.SIGKILL)
         client.process.wait()
         client = start()
+    client.until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
     receipts = [client.settled(name) for name in acknowledged]
     assert {receipt["state"] for receipt in receipts} == {"learned"}
     kept = (client.folder / "tenants" / "default" / "traces.jsonl").read_text(encoding="utf-8").splitlines()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.serve.conftest import Client, Start, lines, mended_run
 
@@ -84,6 +87,24 @@ def test_without_tokens_other_machines_and_pages_of_elsewhere_are_refused(start:
     )
     assert second.returncode == 1
     assert "Traceback" not in second.stderr
+
+
+def test_the_page_shows_what_is_learned_in_a_browser(start: Start) -> None:
+    client = start()
+    _learned(client, 1, "jq", "python3 -m json.tool")
+    page = client("GET", "/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    assert client("GET", "/page/app.py").status == 404
+    lesson = client("GET", "/v1/lessons").json["lessons"][0]
+    assert len(lesson["sources"]) == 1
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("there is no Chromium here")
+    words = [browser, "--headless", "--no-sandbox", "--virtual-time-budget=8000", "--dump-dom", client.url]
+    shown = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert lesson["text"].partition("`")[0] in shown
+    assert lesson["sources"][0].partition("~")[0] in shown
 
 
 def test_what_is_too_large_or_too_much_is_refused_with_a_number(start: Start) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from combee.ace.curator import AceCurator, AceMethod
+from combee.ace.curator import AceCurator
 from combee.ace.prompts import PLACEHOLDERS, Prompt, Prompts, fence, read_fences
-from combee.ace.refine import Cluster, Refined, clusters_of, refine
+from combee.ace.refine import Refined, clusters_of, refine
 from combee.ace.roles import AceGenerator, AceReflector
 
 __all__ = [
     "PLACEHOLDERS",
     "AceCurator",
     "AceGenerator",
-    "AceMethod",
     "AceReflector",
-    "Cluster",
     "Prompt",
     "Prompts",
     "Refined",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["doctor_command"]
 
 _MARKS = {True: "ok ", None: "-- ", False: "NO "}
-EXTRAS = {"gepa": "gepa", "local": "xllamacpp", "mcp": "mcp", "swarm": "pydantic_ai"}
+EXTRAS = {"gepa": "gepa", "local": "xllamacpp", "mcp": "mcp", "ray": "ray", "swarm": "pydantic_ai"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,7 +190,7 @@ class TasksTable(TaskFileTable):
     """Format of the traces. [found by content]"""
     users: Literal["auto", "developers", "customers", "graders"] = "auto"
     """Who speaks as the user in the traces: only a developer's corrections are learned. [judged run by run]"""
-    shown: Literal["runs", "evidence"] = "runs"
+    shown: Literal["runs", "evidence"] = "evidence"
     """What a model reads of a trace: the run, or only what code found in it (of a run without any, nothing)."""
     redact: bool = True
     """Take secrets out of traces before anything is kept."""

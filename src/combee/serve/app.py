@@ -12,6 +12,7 @@ import math
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
@@ -23,6 +24,7 @@ from starlette.routing import Route
 from combee.errors import CombeeError, StorageError, UsageError
 from combee.serve.access import Access, Grant
 from combee.serve.intake import RefusedError, deepest
+from combee.serve.mcp_route import McpRoute
 from combee.serve.service import BusyError, ServedOutcome, Service
 
 __all__ = ["make_app"]
@@ -68,16 +70,19 @@ class Api:
             ("POST", "/v1/traces", "ingest", self.traces),
             ("POST", "/v1/runs", "ingest", self.runs),
             ("POST", "/v1/outcomes", "ingest", self.outcomes),
-            ("GET", "/v1/receipts/{name}", "ingest", self.receipts),
+            ("GET", "/v1/receipts/{name:path}", "ingest", self.receipts),
             ("GET", "/v1/playbook", "read", self.playbook),
+            ("GET", "/v1/lessons", "read", self.lessons),
             ("GET", "/v1/versions", "read", self.versions),
             ("GET", "/v1/status", "read", self.status),
+            ("GET", "/metrics", "read", self.metrics),
             ("POST", "/v1/promote", "admin", self.promote),
             ("POST", "/v1/rollback", "admin", self.rollback),
             ("POST", "/v1/forget", "admin", self.forget),
         )
         routes = [Route(path, self._guarded(scope, answer), methods=[method]) for method, path, scope, answer in table]
-        return [*routes, Route("/healthz", self.health)]
+        pages = [Route("/", _page), Route("/page/{name}", _page)]
+        return [*routes, Route("/healthz", self.health), *pages]
 
     def _guarded(self, scope: str, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
         async def guarded(request: Request) -> Response:
@@ -162,6 +167,11 @@ class Api:
         text = await self.service.lessons(grant.tenant, version, task, most)
         return PlainTextResponse(text, headers=headers)
 
+    async def lessons(self, request: Request, grant: Grant) -> Response:
+        """Give the lessons of a version as data, with the runs that each is from."""
+        version = request.query_params.get("version", "stable")
+        return JSONResponse({"lessons": await self.service.bullets(grant.tenant, version)})
+
     async def versions(self, request: Request, grant: Grant) -> Response:
         """List the versions and trials of a tenant."""
         return JSONResponse(await self.service.history(grant.tenant))
@@ -169,6 +179,13 @@ class Api:
     async def status(self, request: Request, grant: Grant) -> Response:
         """Say how a tenant's learning stands."""
         return JSONResponse(await self.service.status(grant.tenant))
+
+    async def metrics(self, request: Request, grant: Grant) -> Response:
+        """Give the numbers of a tenant to Prometheus."""
+        from combee.serve.metrics import metrics_text
+
+        text = await metrics_text(self.service, grant.tenant)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def promote(self, request: Request, grant: Grant) -> Response:
         """Make a version stable."""
@@ -216,6 +233,23 @@ class Api:
         if len(rows) != 1:
             raise RefusedError("one JSON object is expected")
         return rows[0]
+
+
+_PAGE = {"index.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'"
+)
+
+
+async def _page(request: Request) -> Response:
+    """Give the page; it holds nothing, and asks for what it shows with the reader's token."""
+    name = request.path_params.get("name", "index.html")
+    if name not in _PAGE:
+        raise HTTPException(404)
+    text = files("combee.serve").joinpath("page", name).read_text(encoding="utf-8")
+    headers = {"Content-Security-Policy": _PAGE_POLICY, "Cache-Control": "no-cache"}
+    return Response(text, media_type=_PAGE[name], headers=headers)
 
 
 def _refuse_foreign_pages(request: Request) -> None:
@@ -293,6 +327,7 @@ async def _error(request: Request, error: Exception) -> Response:
 def make_app(service: Service, start: Callable[[], Awaitable[None]], stop: Callable[[], Awaitable[None]]) -> Any:
     """Return the application; `start` and `stop` run in the loop that serves it."""
     api = Api(service, Access(service.store, service.settings.max_rate))
+    mcp = McpRoute(service, api.authorize)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -300,7 +335,10 @@ def make_app(service: Service, start: Callable[[], Awaitable[None]], stop: Calla
         try:
             yield
         finally:
+            await mcp.stop()
             await stop()
 
     handlers = {HTTPException: _error, 500: _error}
-    return _SafeHeaders(Starlette(routes=api.routes(), lifespan=lifespan, exception_handlers=handlers))
+    return _SafeHeaders(
+        Starlette(routes=[*api.routes(), Route("/mcp", mcp)], lifespan=lifespan, exception_handlers=handlers)
+    )

@@ -221,6 +221,10 @@ def _receipts(source: Journal, book: Playbook, version: str, verdicts: dict[int,
     for event in source.events("SampleRefused"):
         data = cast("dict[str, JSON]", event.data)
         receipts[str(data["sample"])] = {"state": "refused", "why": data["reason"]}
+    for row in source.versions():
+        revision = row.data.get("revision") if isinstance(row.data, dict) else None
+        for name, voted, _ in cast("list[list[str]]", revision["votes"] if isinstance(revision, dict) else []):
+            receipts[name.rpartition("~")[0]] = {"state": "learned", "why": f"a vote on {voted}"}
     for address, value in source.results("reflect"):
         found = cast("list[JSON]", value["lessons"]) if isinstance(value, dict) else []
         verdict = verdicts.get(address.place.step, "accept")

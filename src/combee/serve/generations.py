@@ -63,8 +63,10 @@ class Generations:
             if generation is not None and time.monotonic() >= self._later.get(generation.id, 0.0):
                 try:
                     await self._go_on(generation)
-                except CombeeError as error:
-                    await self._failed(generation, str(error))
+                except Exception as error:  # noqa: BLE001 - one generation must not hold up the others for ever
+                    if not isinstance(error, CombeeError):
+                        _log.exception("generation %d of %s", generation.id, generation.tenant)
+                    await self._failed(generation, str(error) or type(error).__name__)
 
     async def _next(self, tenant: str) -> _Generation | None:
         """Return the generation that is not done, or a new one where enough waits and no version is on trial."""

@@ -7,12 +7,16 @@ file system for that, in a private folder, and is gone when the body is read.
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import re
 import tempfile
+import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +26,17 @@ from combee.traces.readers import read
 from combee.traces.readers.otel_genai import attributes_of, span_events
 from combee.traces.readers.values import objects, table, text
 
-__all__ = ["Body", "Intake", "Limits", "RefusedError", "deepest", "joined_spans", "take", "take_all"]
+__all__ = [
+    "Body",
+    "Intake",
+    "Limits",
+    "RefusedError",
+    "deepest",
+    "end_with_service",
+    "joined_spans",
+    "take",
+    "take_all",
+]
 
 Kind = Literal["runs", "otlp", "otlp_json"]
 _MEMORY = Path("/dev/shm")  # noqa: S108  # in memory, not on the disk
@@ -67,6 +81,19 @@ class Intake:
     twice: int = 0
     skipped: list[str] = field(default_factory=list)
     redacted: dict[str, int] = field(default_factory=dict)
+
+
+def end_with_service() -> None:
+    """Make this worker process end when the service that started it is gone: killed, it leaves no other sign."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @cache

@@ -40,11 +40,12 @@ def learn_generation(job: dict[str, Any]) -> dict[str, Any]:
         settings={**own, "guard": guard},
         batch=None if "batch" in own.get("learn", {}) else job["batch"],
     )
+    held = [note for note in result.notes if note.startswith("held back")]
     return {
         "reason": result.reason,
         "detail": result.detail,
         "unlearned": list(result.unlearned),
-        "alerts": list(result.alerts),
+        "alerts": [*result.alerts, *held],
         "calls": result.calls,
         "tokens": result.tokens,
         "cost": result.cost,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from combee.kernel.journal.lock import RunLock
+from combee.serve.alerts import Alerts
 from combee.serve.generations import Generations
 from combee.serve.service import Service, forever
 from combee.serve.settings import ServeSettings
@@ -27,13 +28,14 @@ class Running:
         self.service = Service(folder, settings)
         self._generations = Generations(self.service)
         self._trials = Trials(self.service)
+        self._alerts = Alerts(self.service)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Start everything, in the loop that serves."""
         await self.service.start()
         await self._trials.step()  # before anybody is served: the arms of a trial stay as they were
-        steps = ((0.5, self._generations.step), (1.0, self._trials.step))
+        steps = ((0.5, self._generations.step), (1.0, self._trials.step), (2.0, self._alerts.step))
         self._tasks = [asyncio.create_task(forever(every, step)) for every, step in steps]
 
     async def stop(self) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 from combee.errors import RunError, UsageError
 from combee.serve.books import CANARY, STABLE, Book
 from combee.serve.canary import is_on_trial
-from combee.serve.intake import Body, Intake, Limits, RefusedError, joined_spans, take_all
+from combee.serve.intake import Body, Intake, Limits, RefusedError, end_with_service, joined_spans, take_all
 from combee.serve.settings import ServeSettings
 from combee.serve.store import ServiceStore
 
@@ -34,6 +34,7 @@ _log = logging.getLogger("combee.serve")
 _TOGETHER = 32  # bodies that go to a worker at a time
 _ROOTLESS = 900.0  # seconds after which a trace without its root counts as ended
 _RECENT = 60.0
+_HARMLESS = frozenset({"email", "home_path"})
 
 
 class BusyError(RunError):
@@ -86,7 +87,6 @@ class Service:
         self.settings = settings
         self.store = ServiceStore(folder)
         self.started = time.time()
-        self.redacted: dict[str, int] = {}
         self.late_spans = 0
         self._books: dict[str, Book] = {}
         self._bodies: asyncio.Queue[tuple[Body, asyncio.Future[Intake | RefusedError]]] = asyncio.Queue()
@@ -95,6 +95,7 @@ class Service:
         self.shares: dict[str, float] = {}
         self._labels: dict[str, tuple[float, dict[str, str]]] = {}
         self._served: set[tuple[str, str, str]] = set()
+        self._told: dict[str, set[str]] = {}
         self._waiting: dict[str, int] = {}
         self._arrived: dict[str, deque[tuple[float, int]]] = {}
 
@@ -220,6 +221,13 @@ class Service:
     async def lessons(self, tenant: str, version: str, task: str, max_tokens: int) -> str:
         """Return the lessons of a version that fit a task best."""
         return await asyncio.to_thread((await self.book(tenant)).view, version, task, max_tokens)
+
+    async def bullets(self, tenant: str, version: str) -> list[dict[str, Any]]:
+        """Return the lessons of a version, named by a label or its digest, with the runs that each is from."""
+        version = (await self.labels(tenant)).get(version, version)
+        playbook = await asyncio.to_thread((await self.book(tenant)).playbook, version)
+        names = ("id", "section", "text", "helpful", "harmful", "sources")
+        return [{name: getattr(bullet, name) for name in names} for bullet in playbook]
 
     async def history(self, tenant: str) -> dict[str, Any]:
         """Return the versions and the trials of a tenant, oldest first."""
@@ -388,8 +396,10 @@ class Service:
         taken = await future
         if isinstance(taken, RefusedError):
             raise taken
-        for kind, count in taken.redacted.items():
-            self.redacted[kind] = self.redacted.get(kind, 0) + count
+        if new := taken.redacted.keys() - _HARMLESS - self._told.setdefault(body.tenant, set()):
+            self._told[body.tenant] |= new
+            text = f"secrets come in ({', '.join(sorted(new))}); they are taken out before anything is stored"
+            await self.alert(body.tenant, "secret", text)
         return taken
 
     async def _work(self) -> None:
@@ -415,7 +425,8 @@ class Service:
 
     def _workers(self) -> ProcessPoolExecutor:
         # Spawned: a fork of a process with threads may hang.
-        return ProcessPoolExecutor(self.settings.workers, mp_context=multiprocessing.get_context("spawn"))
+        spawn = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self.settings.workers, mp_context=spawn, initializer=end_with_service)
 
 
 def _insert(db: sqlite3.Connection, tenant: str, traces: Sequence[tuple[str, str]], now: float, alias: str) -> int:

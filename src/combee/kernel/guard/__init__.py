@@ -10,11 +10,10 @@ from combee.kernel.guard.erosion import follow
 from combee.kernel.guard.evidence import Evidence, FindSecrets, GuardFinding, GuardLimits, no_secrets
 from combee.kernel.guard.isolation import Policy, check_book, isolate, readable, why_refused
 from combee.kernel.guard.leaks import HeldOut, LeakIndex, screen
-from combee.kernel.guard.regression import Comparison, Rows, Spending, Trial, compare
+from combee.kernel.guard.regression import Rows, Spending, Trial, compare
 from combee.kernel.guard.verdict import GuardState, Notified, Verdict, after, alert_payload, from_json, judge, to_json
 
 __all__ = [
-    "Comparison",
     "Evidence",
     "FindSecrets",
     "GuardFinding",
