@@ -101,7 +101,7 @@ def _stepped(capsys: pytest.CaptureFixture[str]) -> bool:
     if not Path("runs/one/journal.sqlite").exists() or run(["versions", "one", "--json"]) != 0:
         capsys.readouterr()
         return False
-    return len(json.loads(capsys.readouterr().out)) > 1
+    return len(json.loads(capsys.readouterr().out)) > 2  # the event of the last one may be under way
 
 
 def test_a_run_to_its_end_has_the_same_keys(capsys: pytest.CaptureFixture[str]) -> None:
