@@ -134,9 +134,10 @@ class Endpoint:
 
     def what_to_check(self) -> str:
         """Return the hint where nothing answers at the path: most base URLs end with /v1, and some end otherwise."""
-        if self._path:
-            return f"Check the base URL: {self.base_url}/chat/completions was called."
-        return f"Most base URLs end with a path: try {self.base_url}/v1."
+        if not self._path:
+            return f"Most base URLs end with a path: try {self.base_url}/v1."
+        usual = "" if "/v1" in self._path else " Most end with /v1."
+        return f"Check the base URL: {self.base_url}/chat/completions was called.{usual}"
 
     async def aclose(self) -> None:
         """Close the connections that this event loop opened."""
