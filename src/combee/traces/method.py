@@ -63,6 +63,10 @@ class LearnFromTraces(LearningMethod):
         sizes = [size for trace in result.once() if (size := _size(trace, spec))]
         if not result.report.traces:
             raise _nothing(spec, result.report)
+        if not sizes:  # a model that is shown what code found is asked nothing where that is nothing
+            line = f"{counted(result.report.traces, 'trace')}: code found nothing in them that a lesson is made of."
+            hint = "No model is called. --set tasks.shown=runs lets it read whole runs."
+            return Forecast((line, hint), {"traces": 0, "trace_tokens": 0, "formats": dict(result.report.formats)})
         found = forecast_run(spec, work_of(spec, sizes), answering=False)
         head = f"{counted(len(sizes), 'trace')}, about {sum(sizes):,} tokens as a reflector reads them."
         more = {"traces": len(sizes), "trace_tokens": sum(sizes), "formats": dict(result.report.formats)}
