@@ -201,8 +201,8 @@ class TasksTable(TaskFileTable):
 class AgentTable(SettingsTable):
     """Who works on the tasks, and how it learns."""
 
-    kind: Literal["lexical", "ace"] = "lexical"
-    """lexical: embedded, no model, no key. ace: the models of [model]."""
+    kind: Literal["lexical", "ace"] | None = None
+    """lexical: embedded, no model, no key. ace: the models of [model]. [ace where a model is named, else lexical]"""
     method: Text = "ace"
     """How the playbook is learned: ace, gepa, or a method that an installed package adds."""
     function: Text | None = None
