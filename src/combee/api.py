@@ -19,7 +19,7 @@ from combee.kernel.playbook import Playbook
 from combee.kernel.runner import run_sync
 from combee.report.interval import interval
 from combee.run.calls import Model, ModelChoice, ScoreFunction, Scoring, Tasks, again, begin, to_score
-from combee.run.execute import Finished, aexecute, execute
+from combee.run.execute import Finished
 from combee.run.folders import open_book
 from combee.run.functions import AgentFunction
 from combee.run.settings import Settings
@@ -75,6 +75,12 @@ class Result:
     tokens: int
     cost: float | None
     _settings: Settings = field(repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        """Name what one looks for first; the playbook itself is `str(result.playbook)`."""
+        cost = "?" if self.cost is None else f"{self.cost:.4f}"
+        size = f"{len(self.playbook)} bullets"
+        return f"Result({self.reason}, score={self.score}, {size}, {self.calls} calls, ${cost}, {str(self.folder)!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +193,7 @@ def learn(
         ('completed', 1.0)
     """
     begun = begin(locals())
-    return _result(execute(begun.prepared, begun.folder, begun.listener), begun.notes)
+    return _result(begun.run(), begun.notes)
 
 
 @_with_signature_of(learn)
@@ -208,7 +214,7 @@ async def alearn(*arguments: Any, **named: Any) -> Result:
         1.0
     """
     begun = await asyncio.to_thread(begin, _arguments(learn, arguments, named))
-    return _result(await aexecute(begun.prepared, begun.folder, begun.listener), begun.notes)
+    return _result(await begun.arun(), begun.notes)
 
 
 def resume(
@@ -245,7 +251,7 @@ def resume(
         True
     """
     begun = again(locals())
-    return _result(execute(begun.prepared, begun.folder, begun.listener), begun.notes)
+    return _result(begun.run(), begun.notes)
 
 
 @_with_signature_of(resume)
@@ -262,7 +268,7 @@ async def aresume(*arguments: Any, **named: Any) -> Result:
         'completed'
     """
     begun = await asyncio.to_thread(again, _arguments(resume, arguments, named))
-    return _result(await aexecute(begun.prepared, begun.folder, begun.listener), begun.notes)
+    return _result(await begun.arun(), begun.notes)
 
 
 def evaluate(
