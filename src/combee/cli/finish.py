@@ -24,8 +24,6 @@ from combee.run.words import counted, typed
 from combee.terminal.display import make_display
 from combee.terminal.options import print_json
 
-__all__ = ["finish", "print_finished"]
-
 
 def finish(prepared: Prepared, folder: Path, *, quiet: bool, as_json: bool) -> Finished:
     """Execute a run with live progress, and write its report. One that the user stops says so and ends the command."""

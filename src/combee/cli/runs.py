@@ -16,8 +16,6 @@ from combee.run.folders import RUNS, all_runs, changed_at, find_run
 from combee.run.words import typed
 from combee.terminal.options import PathType, print_json
 
-__all__ = ["report_command", "runs_command"]
-
 
 @click.command(name="runs")
 @click.argument("root", type=PathType(), default=RUNS)
