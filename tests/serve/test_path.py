@@ -92,3 +92,18 @@ def test_a_killed_service_loses_nothing_it_acknowledged_and_learns_nothing_twice
     book = _combee("show", str(client.folder / "tenants" / "default"), "--json")
     sources = [source for bullet in json.loads(book)["bullets"] for source in bullet["sources"]]
     assert sorted(sources) == sorted(f"{name}~0" for name in acknowledged)
+
+
+def test_a_generation_that_cannot_be_learned_is_given_up_with_a_reason_and_can_be_tried_again(start: Start) -> None:
+    client = start(attempts=1)
+    settings = client.folder / "combee.toml"
+    settings.write_text('[agent]\nkind = "nonsense"\n', encoding="utf-8")
+    trace = mended_run(1)
+    client("POST", "/v1/runs", lines(trace))
+    receipt = client.settled(trace.id)
+    assert receipt["state"] == "failed"
+    assert "nonsense" in receipt["why"]
+    assert [alert["kind"] for alert in client("GET", "/v1/status").json["alerts"]] == ["failed"]
+    settings.unlink()
+    assert client("POST", "/v1/retry").json == {"traces": 1}
+    assert client.settled(trace.id)["state"] == "learned"

@@ -79,6 +79,7 @@ class Api:
             ("POST", "/v1/promote", "admin", self.promote),
             ("POST", "/v1/rollback", "admin", self.rollback),
             ("POST", "/v1/forget", "admin", self.forget),
+            ("POST", "/v1/retry", "admin", self.retry),
         )
         routes = [Route(path, self._guarded(scope, answer), methods=[method]) for method, path, scope, answer in table]
         pages = [Route("/", _page), Route("/page/{name}", _page)]
@@ -205,6 +206,10 @@ class Api:
         if not isinstance(traces, list) or not traces or not all(isinstance(each, str) for each in traces):
             raise RefusedError("traces is a list of ids")
         return JSONResponse({"stable": await self.service.forget(grant.tenant, traces)})
+
+    async def retry(self, request: Request, grant: Grant) -> Response:
+        """Learn what was given up after all: what was in the way is mended now."""
+        return JSONResponse({"traces": await self.service.retry(grant.tenant)})
 
     async def health(self, request: Request) -> Response:
         """Say that the service works: its file can be written."""

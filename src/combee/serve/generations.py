@@ -188,7 +188,7 @@ class Generations:
         """Try again later, each time after a longer while; then give the generation up, its traces kept."""
         attempts = generation.attempts + 1
         given_up = attempts >= self.service.settings.attempts
-        self._later[generation.id] = time.monotonic() + 5 * 2**attempts
+        self._later[generation.id] = 0.0 if given_up else time.monotonic() + 5 * 2**attempts
 
         def note(db: sqlite3.Connection) -> int:
             sql = "UPDATE generations SET attempts = ?, error = ?, state = CASE WHEN ? THEN 'failed' ELSE state END"
