@@ -19,8 +19,6 @@ from combee.traces.mining.lesson import MinedLesson, Standing, first_words
 from combee.traces.mining.survey import Survey, findings
 from combee.traces.mining.users import Users, users_of, what_users_said
 
-__all__ = ["JudgedReflector", "evidence_of"]
-
 _MOST_FAILED = 8
 _MOST_SHOWN = 700  # characters of one step
 _BUDGET = 1_500  # tokens

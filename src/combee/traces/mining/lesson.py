@@ -16,8 +16,6 @@ from combee.redaction import Step, Trace
 from combee.redaction.orders import KINDS, flattened, names_a_place, orders
 from combee.traces.mining.quoting import subwords
 
-__all__ = ["HeldBack", "MinedLesson", "Standing", "first_words", "sifted"]
-
 _CALLS, _ERROR, _VERDICT = "the agent's own calls", "the form of a tool's error", "names in the verdict"
 _ORIGINS = {
     "flip": (_CALLS, _ERROR, "names of tests"),
