@@ -432,11 +432,14 @@ class Service:
             bodies = [body for body, _ in waiting]
             pool = self._pool
             try:
-                results = await loop.run_in_executor(pool, take_all, bodies, patterns, limits)
-            except BrokenProcessPool:  # a worker was killed, for its memory say
+                async with asyncio.timeout(self.settings.max_seconds):
+                    results = await loop.run_in_executor(pool, take_all, bodies, patterns, limits)
+            except (BrokenProcessPool, TimeoutError):  # a worker was killed, for its memory say, or hangs
                 if self._pool is pool:
+                    for child in multiprocessing.active_children():  # all of them are workers
+                        child.kill()
                     self._pool = self._workers()
-                results = [RefusedError("the worker that read it was killed; send it again", 503)] * len(bodies)
+                results = [RefusedError("reading it took too long or too much memory", 503)] * len(bodies)
             for (_, future), result in zip(waiting, results, strict=True):
                 if not future.done():
                     future.set_result(result)

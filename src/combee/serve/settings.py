@@ -34,6 +34,8 @@ class ServeSettings(BaseModel):
     """Of a request, as it is sent and unpacked."""
     max_depth: int = Field(100, ge=1)
     """Of nested JSON."""
+    max_seconds: float = Field(60, gt=0)
+    """Of reading one request, or some that came together."""
     max_rate: float = Field(0, ge=0)
     """Of requests of one token that write; 0: no limit."""
     max_backlog: int = Field(200_000, ge=1)
