@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from combee.errors import CallErrorKind, UsageError, how_to_install
+from combee.errors import CallError, CallErrorKind, UsageError, how_to_install
 from combee.files import real_path
 from combee.model.dialect import Capabilities, write_body
 from combee.model.engine import Engine
@@ -176,6 +176,18 @@ class LocalServer:
         finally:
             dropped.set()
 
+    async def complete(self, prompt: str, *, max_tokens: int, grammar: str | None = None) -> str:
+        """Return how the text goes on, greedily and without a chat template; `grammar` (GBNF) holds it to a form.
+
+        Raises:
+            CallError: The model could not answer.
+        """
+        body = {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "cache_prompt": True}
+        found = await self.ask(body if grammar is None else {**body, "grammar": grammar})
+        if isinstance(found, Fault):
+            raise CallError(found.message, kind=found.kind, hint=found.hint)
+        return found.text
+
     def _load(self) -> Any:
         with self._lock:
             if self._server is None:
@@ -212,7 +224,8 @@ class LocalServer:
         try:
             server = self._load()
             if not dropped.is_set():
-                server.handle_chat_completions({**body, **_IN_PARTS}, take)
+                answer = server.handle_completions if "prompt" in body else server.handle_chat_completions
+                answer({**body, **_IN_PARTS}, take)
         except UsageError as error:
             return Fault(CallErrorKind.NO_SUCH_MODEL, error.message, error.hint, fatal=True, paid="no")
         except (ValueError, RuntimeError) as error:
@@ -235,6 +248,7 @@ def _joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     choices = [part["choices"][0] for part in parts if part.get("choices")]
     deltas = [choice.get("delta") or {} for choice in choices]
     message = {name: "".join(delta.get(name) or "" for delta in deltas) for name in ("content", "reasoning_content")}
+    message["content"] += "".join(choice.get("text") or "" for choice in choices)  # of a plain completion
     ends = [choice["finish_reason"] for choice in choices if choice.get("finish_reason")]
     last = parts[-1] if parts else {}
     return {
