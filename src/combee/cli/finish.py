@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import cast
@@ -19,6 +20,7 @@ from combee.model.settings import ROLES
 from combee.report import REPORT_NAME, write_report
 from combee.run.baselines import baselines, contradictions
 from combee.run.execute import Finished, Interrupted, execute
+from combee.run.folders import open_book
 from combee.run.rows import read_rows, row_lines, rows_to_json
 from combee.run.spec import Prepared
 from combee.run.spent import spent, spent_lines, taken_so_far
@@ -40,7 +42,7 @@ def finish(prepared: Prepared, folder: Path, *, quiet: bool, as_json: bool) -> F
             done = execute(prepared, folder, display)
     except Interrupted as stop:
         if as_json:
-            print_json(stop.summary)
+            print_json({**stop.summary, **_seen(prepared, folder)})
         click.echo(f"Stopped; {stop.hint}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from stop
     _write_report(folder)
@@ -114,15 +116,24 @@ def _summary(done: Finished) -> dict[str, JSON]:
     }
     if not done.prepared.tasks.train:  # nothing that could be scored says how good it is
         summary["top"] = _top(result.best)
-    else:
-        rows = read_rows(done.folder)
-        summary["baselines"] = cast("JSON", _baselines(done))
-        summary["contradictions"] = [cast("JSON", asdict(one)) for one in contradictions(result.best)]
-        summary["rows"] = {
+    return summary | _seen(done.prepared, done.folder)
+
+
+def _seen(prepared: Prepared, folder: Path) -> dict[str, JSON]:
+    """Return each answer as far as the run went, what it has to beat, and bullets that contradict each other."""
+    if not prepared.tasks.train:
+        return {}
+    rows, book = read_rows(folder), Playbook()
+    with suppress(CombeeError):  # a run that was stopped before its first version
+        book, _ = open_book(str(folder))
+    return {
+        "baselines": cast("JSON", _baselines(prepared)),
+        "contradictions": [cast("JSON", asdict(one)) for one in contradictions(book)],
+        "rows": {
             "validation": cast("JSON", rows_to_json(rows.validation)),
             "training": cast("JSON", rows_to_json(rows.training)),
-        }
-    return summary
+        },
+    }
 
 
 def _validation_lines(done: Finished) -> list[str]:
@@ -134,14 +145,14 @@ def _validation_lines(done: Finished) -> list[str]:
     best = max((v.hits / v.total for v in result.validations if v.total and not v.errors), default=None)
     shown = f"{validation.hits / validation.total:.3f} at the end"
     lines = [f"validation {shown}" + ("" if best is None else f", best {best:.3f}")]
-    beside = [f"{names[name]} {share:.3f}" for name, share in _baselines(done).items()]
+    beside = [f"{names[name]} {share:.3f}" for name, share in _baselines(done.prepared).items()]
     lines += [f"           without learning: {', '.join(beside)}"] if beside else []
     rows = row_lines(read_rows(done.folder).validation, _ROWS, more="all stand in the report and in --json")
     return [*lines, *(f"           {line}" for line in rows)]
 
 
-def _baselines(done: Finished) -> dict[str, float]:
-    tasks = done.prepared.tasks
+def _baselines(prepared: Prepared) -> dict[str, float]:
+    tasks = prepared.tasks
     return baselines(tasks.train, tasks.val, tasks.scorer)
 
 

@@ -21,7 +21,7 @@ MOST_BULLET = 4_000  # characters of one bullet
 MOST_SOURCES = 5
 MOST_USES = 8
 MOST_PAIRS = 20
-_FEW = 40  # bullets up to which all sections stand open
+_FEW = 20  # bullets up to which the list is as high as it gets
 
 
 def shown_bullets(record: RunRecord) -> frozenset[str]:
@@ -56,11 +56,11 @@ def book_section(record: RunRecord) -> Section:
                 el("summary", f"{name} ({len(part):,})"),
                 items,
                 class_="section",
-                open="" if len(bullets) <= _FEW else None,
+                open="",
             )
         )
     body: list[Piece] = [filter_box("book", "only with harmful votes")] if bullets else []
-    body += [*_contradictions(record), el("div", *folds, id="book")]
+    body += [*_contradictions(record), el("div", *folds, id="book", class_="tall" if len(bullets) > _FEW else None)]
     if not bullets:
         body.append(el("p", "It is empty.", class_="dim"))
     elif len(names) < len(bullets):

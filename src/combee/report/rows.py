@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from combee.report.html import Html, Piece, cut, el, join, table
+from combee.report.html import Html, Piece, cut, el, fold, join, table
 from combee.report.page import Section
 from combee.run.rows import RunRows, ScoredRow
 
-__all__ = ["bullet_anchor", "filter_box", "rows_section"]
+__all__ = ["asked", "bullet_anchor", "filter_box", "rows_section"]
 
 MOST_ROWS = 1_000  # of each table
+MOST_TEXT = 4_000  # characters of a question
+_LONG = 280  # characters of a question that are shown at once
 
 
 def filter_box(target: str, only: str | None = None) -> Html:
@@ -23,6 +25,13 @@ def filter_box(target: str, only: str | None = None) -> Html:
         tick = el("label", el("input", type="checkbox"), f" {only}")
     search = el("input", type="search", placeholder="search", aria_label=f"Search {target}")
     return el("p", search, " ", tick, " ", el("span", class_="dim"), class_="filter", hidden="", data_of=target)
+
+
+def asked(question: str) -> Html:
+    """Return a question; of a long one its end, where what is asked mostly stands, the rest when it is clicked."""
+    if len(question) <= _LONG:
+        return el("div", question, dir="auto")
+    return el("div", fold(f"… {question[-_LONG:]}", cut(question, MOST_TEXT)), dir="auto")
 
 
 def bullet_anchor(name: str) -> str:
@@ -49,7 +58,7 @@ def _table(name: str, title: str, rows: Sequence[ScoredRow], shown: frozenset[st
         (
             _mark(row),
             el("span", cut(row.task, 80), class_="key"),
-            el("div", cut(row.question, 600), dir="auto"),
+            asked(row.question),
             _answer(row),
             "" if row.passed else cut(row.expected or "–", 200),
             _bullets(row, shown),

@@ -19,7 +19,7 @@ from combee.report.html import Html, Piece, cut, el, join, table
 from combee.report.interval import interval
 from combee.report.page import Section, figures, page
 from combee.report.read import read_run
-from combee.report.rows import filter_box
+from combee.report.rows import asked, filter_box
 from combee.report.svg import Plot, Series, line_plot
 from combee.run.folders import find_run
 from combee.run.rows import ScoredRow, read_rows, rows_from_json
@@ -190,7 +190,7 @@ def _pareto(sides: Sequence[Side], name: str, label: str) -> Plot | None:
             best = side.score or 0.0
             front.append((float(places[side]), best))
     if len(front) > 1:
-        series.append(Series("none is better and cheaper", front, dots=False, dashed=True))
+        series.append(Series("most for what it takes", front, dots=False, dashed=True))
     return line_plot(series, title=f"Score by {label}", x=label, y="share right", log_x=True, y_limits=(0.0, 1.0))
 
 
@@ -239,13 +239,13 @@ def _flips(sides: Sequence[Side], odd: Sequence[tuple[ScoredRow, ...]]) -> list[
     cells = [
         (
             el("span", group[0].task, class_="key"),
-            el("div", cut(group[0].question, 400), dir="auto"),
+            asked(group[0].question),
             cut(group[0].expected or "–", 200),
             *(_answer(row) for row in group),
         )
         for group in odd[:_MOST_ROWS]
     ]
-    return [filter_box("flips"), el("div", table(heads, cells), id="flips")]
+    return [filter_box("flips"), el("div", table(heads, cells), id="flips", class_="long")]
 
 
 def _answer(row: ScoredRow) -> Html:

@@ -24,7 +24,6 @@ from combee.tasks import TaskSet
 __all__ = [
     "RunRows",
     "ScoredRow",
-    "failures_first",
     "read_rows",
     "row_lines",
     "rows_from_json",
