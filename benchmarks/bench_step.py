@@ -21,12 +21,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from combee.ace import AceCurator, AceGenerator, AceReflector, Student, lesson_of
+from combee.ace import AceCurator, AceGenerator, AceReflector
 from combee.kernel.aggregate import aggregate, plan
 from combee.kernel.journal import Journal, MemoryScope
 from combee.kernel.learn import LearnConfig, LiveTasks, Reflection, Score, Task, learn
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import LocalRunner, run_sync
+from combee.mock.student import Student, lesson_of
 from combee.model import CallOptions, Engine, Ledger, Limiter, OpenAIModel
 
 LATENCY = 0.2
@@ -38,7 +39,7 @@ BARS = {40: 1.10, 400: 1.10, 4_000: 1.20}
 SERVER = """
 import asyncio, sys
 from benchmarks.bench_step import short, student
-from combee.model.mock import MockConfig, parse_latency, serve
+from combee.mock import MockConfig, parse_latency, serve
 config = MockConfig(latency=parse_latency(sys.argv[1]))
 reply = short if sys.argv[2] == "short" else student(float(sys.argv[2]) or None)
 asyncio.run(serve(config, reply, port=0, ready=lambda url: print(url, flush=True)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from combee.ace import Student, lesson_of
 from combee.kernel.learn import Score, Task
+from combee.mock.student import Student, lesson_of
 
 COUNT = 12
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.scripted_models import ScriptedModel
-from combee.ace import AceCurator, Student
+from combee.ace import AceCurator
 from combee.ace.curator import AceMethod
 from combee.ace.replies import Input, read_operations
 from combee.errors import CallError, CallErrorKind
@@ -18,6 +18,7 @@ from combee.kernel.journal import Journal, MemoryScope
 from combee.kernel.learn import Reflection
 from combee.kernel.learn.roles import Summary
 from combee.kernel.playbook import Add, Bullet, Delta, Merge, Playbook, Remove, Update, Vote, VoteKind, delta_of, merge
+from combee.mock.student import Student
 from combee.model import Request, Response
 from combee.model.settings import CallOptions
 

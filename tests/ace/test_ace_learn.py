@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from combee.ace import AceCurator, AceGenerator, AceReflector, Student, lesson_of
+from combee.ace import AceCurator, AceGenerator, AceReflector
 from combee.errors import RunError
 from combee.kernel.journal import Journal
 from combee.kernel.learn import LearnConfig, LearnResult, LiveTasks, Task, evaluate, learn
 from combee.kernel.playbook import Playbook, from_text, to_json
+from combee.mock import FAULTS, MockConfig, MockServer, parse_latency
+from combee.mock.student import Student, lesson_of
 from combee.model import Engine, Ledger, Limiter, OpenAIModel, RetryPolicy, Timeouts
-from combee.model.mock import FAULTS, MockConfig, MockServer, parse_latency
 
 from .conftest import scorer
 

@@ -44,6 +44,27 @@ def test_a_cluster_has_sources_for_all_of_its_entries_or_for_none() -> None:
     assert found == [[True] * 4, [False] * 4]
 
 
+async def test_entries_that_say_the_same_are_joined_before_any_call_and_counters_add_up() -> None:
+    same = "Please sort the ledgers by date."
+    book = Playbook(
+        (
+            Bullet("misc-00001", "OTHERS", TEXTS[2], 2, 1, ("r1",)),
+            Bullet("misc-00002", "OTHERS", TEXTS[2], 3, 0, ("r2",)),
+            Bullet("misc-00003", "OTHERS", same, 1, 0),  # of no source: it stays apart
+            Bullet("misc-00004", "OTHERS", TEXTS[2], 1, 0),
+        ),
+        high_water=4,
+    )
+    refined = await refine(book, ScriptedModel([]), threshold=1.0)
+    assert [(bullet.id, bullet.helpful, bullet.harmful, bullet.sources) for bullet in refined.playbook] == [
+        ("misc-00002", 5, 1, ("r1", "r2")),
+        ("misc-00003", 1, 0, ()),
+        ("misc-00004", 1, 0, ()),
+    ]
+    assert (refined.folded, refined.clusters) == (1, ())
+    assert refined.tokens_after < refined.tokens_before
+
+
 async def test_related_entries_become_one_that_says_all_and_counters_add_up() -> None:
     model = ScriptedModel([reply({"text": JOINED, "bullet_ids": ["misc-00001", "misc-00002"]})])
     found = await refine(BOOK, model)

@@ -64,7 +64,7 @@ async def test_what_a_rewrite_took_from_a_restricted_entry_stays_restricted(
     assert HIDDEN not in to_text(readable(view(found.playbook, "pump gauge margin", 1000), LABELS, POLICY))
     assert TEXTS[3] in to_text(seen)
     leaking = {bullet.id for bullet in found.playbook if HIDDEN in bullet.text}
-    assert leaking <= {violation.where for violation in check_book(found.playbook, LABELS, POLICY)}
+    assert leaking <= check_book(found.playbook, LABELS, POLICY).keys()
 
 
 async def test_refining_what_may_be_read_leaves_all_of_it_readable() -> None:
@@ -73,7 +73,7 @@ async def test_refining_what_may_be_read_leaves_all_of_it_readable() -> None:
     reply = {"reasoning": "", "bullets": [{"text": LONG, "bullet_ids": ["misc-00001", "misc-00002"]}]}
     found = await refine(mine, ScriptedModel([json.dumps(reply)]))
     assert [cluster.result for cluster in found.clusters] == ["rewritten"]
-    assert check_book(found.playbook, LABELS, POLICY) == ()
+    assert check_book(found.playbook, LABELS, POLICY) == {}
     assert len(readable(found.playbook, LABELS, POLICY)) == 2
 
 

@@ -17,7 +17,7 @@ from combee.cli import run
 from combee.kernel.journal import Journal
 from combee.kernel.learn import Event, StepFinished
 from combee.kernel.playbook import to_json
-from combee.model.mock import MockConfig, MockServer, parse_latency
+from combee.mock import MockConfig, MockServer, parse_latency
 from combee.run.settings import Settings
 from combee.run.spec import SPEC_KEY
 from tests.cli.gauges import FILE, gauges_here, student

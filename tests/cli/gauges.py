@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from combee.ace import Student, lesson_of
 from combee.cli import run
+from combee.mock.student import Student, lesson_of
 from combee.tasks import load
 
 if TYPE_CHECKING:

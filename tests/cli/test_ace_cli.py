@@ -15,7 +15,7 @@ import pytest
 from combee.cli import run
 from combee.kernel.journal import Journal, Version
 from combee.kernel.playbook import Bullet, Playbook, load, save
-from combee.model.mock import MockConfig, MockServer
+from combee.mock import MockConfig, MockServer
 from tests.cli.gauges import SPLIT, combee, gauges_here, learn, student
 
 

@@ -144,8 +144,7 @@ def test_rules_of_the_mock_that_are_none_are_refused(refused: Refused, tmp_path:
 
 
 def test_settings_in_a_file_of_the_mock_stand_unless_an_option_says_otherwise(tmp_path: Path) -> None:
-    from combee.cli.doctor import config_of
-    from combee.cli.doctor import mock_command as command
+    from combee.mock.command import command, config_of
 
     path = tmp_path / "mock.json"
     path.write_text('{"burst": 2, "rate": 0.1, "seed": 3}', encoding="utf-8")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from combee.cli import run
-from combee.model.mock import MockServer
+from combee.mock import MockServer
 from tests.cli.gauges import combee, gauges_here, learn, student
 
 

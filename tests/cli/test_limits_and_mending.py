@@ -16,7 +16,7 @@ import pytest
 from combee.cli import run
 from combee.kernel.journal import Journal
 from combee.kernel.playbook import Bullet, Playbook, save
-from combee.model.mock import MockConfig, MockServer, parse_latency
+from combee.mock import MockConfig, MockServer, parse_latency
 from combee.redaction import to_jsonl
 from combee.report.interval import interval
 from combee.traces.mining import vote_trace

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from combee.cli import run
-from combee.model.mock import MockServer
+from combee.mock import MockServer
 
 if TYPE_CHECKING:
     import pytest

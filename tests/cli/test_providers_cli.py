@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from combee.kernel.journal import Journal
-from combee.model.mock import PROVIDERS, MockConfig, MockServer
-from combee.model.mock.providers import THOUGHT
+from combee.mock import PROVIDERS, MockConfig, MockServer
+from combee.mock.providers import THOUGHT
 from tests.cli.gauges import FILE, SPLIT, combee, gauges_here, student
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from combee.ace import Student, lesson_of
 from combee.cli import run
 from combee.kernel.playbook import Bullet, Playbook, save
-from combee.model.mock import MockConfig, MockServer, parse_latency
+from combee.mock import MockConfig, MockServer, parse_latency
+from combee.mock.student import Student, lesson_of
 from combee.run.unfinished import UNFINISHED
 from combee.tasks import load
 from tests.cli.gauges import combee, gauges_here

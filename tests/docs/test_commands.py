@@ -58,3 +58,26 @@ def test_a_page_shows_what_is_printed(page: str, tmp_path: Path) -> None:
             assert [line for line in shown if line not in printed] == [], (command, done.stdout, done.stderr)
             tried += 1
     assert tried > 1
+
+
+def test_the_program_of_the_first_page_runs(tmp_path: Path) -> None:
+    (program,) = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    shutil.copy(ROOT / "examples" / "tickets" / "tickets.csv", tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1.0 ## ")
+
+
+def test_the_tables_of_the_first_pages_are_what_the_demo_prints() -> None:
+    row = re.compile(r"^ +((?:sequential|naive|paper|combee) +\d+ / \d+ .*?) +[\d.]+$", re.MULTILINE)  # without seconds
+    done = subprocess.run(
+        [sys.executable, "-m", "combee", "demo"], capture_output=True, text=True, check=False, timeout=100
+    )
+    printed = row.findall(done.stdout)
+    assert len(printed) == 8, done.stderr
+    assert row.findall((ROOT / "README.md").read_text(encoding="utf-8")) == printed
+    assert row.findall((ROOT / "README.zh-CN.md").read_text(encoding="utf-8")) == printed[4:]

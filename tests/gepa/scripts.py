@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gepa_student import GepaStudent
-from combee.ace import Student, lesson_of
-from combee.model.mock.script import whole_prompt
+from combee.mock.script import whole_prompt
+from combee.mock.student import Student, lesson_of
 from combee.tasks import load
 
 

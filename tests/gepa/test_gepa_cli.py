@@ -14,7 +14,7 @@ import pytest
 from combee.cli import run
 from combee.kernel.journal import Journal
 from combee.kernel.playbook import load
-from combee.model.mock import MockConfig, MockServer, parse_latency
+from combee.mock import MockConfig, MockServer, parse_latency
 from tests.gepa import scripts
 from tests.gepa.scripts import Both, rows
 

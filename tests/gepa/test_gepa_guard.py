@@ -19,7 +19,7 @@ from combee.kernel.guard import HeldOut, LeakIndex
 from combee.kernel.journal import Journal
 from combee.kernel.learn import Judge
 from combee.kernel.playbook import Bullet, Playbook, save, to_text, tokens
-from combee.model.mock import MockServer
+from combee.mock import MockServer
 from tests.gepa.answers import records
 from tests.gepa.scripts import Both, learning, records_in, rows
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from combee.errors import BudgetError, CallError, CallErrorKind, UsageError
 from combee.kernel.journal.purchases import PURCHASE, Purchases
+from combee.mock import FAULTS, MockConfig, MockServer, parse_latency
 from combee.model import (
     Budget,
     Engine,
@@ -30,7 +31,6 @@ from combee.model import (
     Timeouts,
 )
 from combee.model.dialect import Capabilities, to_bytes, write_body
-from combee.model.mock import FAULTS, MockConfig, MockServer, parse_latency
 
 FAST = RetryPolicy(backoff=0.01)
 

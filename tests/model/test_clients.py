@@ -10,6 +10,7 @@ from combee.ace import Prompts
 from combee.errors import BudgetError, UsageError
 from combee.kernel.journal import Journal
 from combee.kernel.learn import LearnConfig
+from combee.mock import MockConfig, MockServer, parse_latency
 from combee.model import (
     Budget,
     Message,
@@ -25,7 +26,6 @@ from combee.model import (
 )
 from combee.model.estimate import refuse_too_small
 from combee.model.local import LocalModel
-from combee.model.mock import MockConfig, MockServer, parse_latency
 from combee.run.settings import Settings
 
 ASK = Request((Message("user", "hello"),), max_tokens=8, role="generator", item="t")

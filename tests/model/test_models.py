@@ -13,6 +13,7 @@ from benchmarks.journaled_model import JournaledModel
 from benchmarks.scripted_models import FaultyModel, ScriptedModel
 from combee.errors import BudgetError, CallError, CallErrorKind, UsageError
 from combee.kernel.journal import Journal, MemoryScope
+from combee.mock import MockConfig, MockServer, Rules, parse_latency, sample
 from combee.model import (
     Budget,
     CallableModel,
@@ -30,7 +31,6 @@ from combee.model import (
     Usage,
     check_endpoint,
 )
-from combee.model.mock import MockConfig, MockServer, Rules, parse_latency, sample
 
 
 def ask(text: str = "hello", **options: Any) -> Request:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from combee.errors import BudgetError, CallError, CallErrorKind
+from combee.mock import PROVIDERS, MockConfig, MockServer, parse_latency
+from combee.mock.providers import THOUGHT
 from combee.model import (
     Budget,
     Engine,
@@ -23,8 +25,6 @@ from combee.model import (
     find_json,
 )
 from combee.model.doctor import check_endpoint
-from combee.model.mock import PROVIDERS, MockConfig, MockServer, parse_latency
-from combee.model.mock.providers import THOUGHT
 
 SCHEMA = {"type": "object", "properties": {"lesson": {"type": "string"}}, "required": ["lesson"]}
 SAID = '{"lesson": "G-001 reads 17 bar"}'

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from combee.cli import run
-from combee.model.mock import MockServer
+from combee.mock import MockServer
 from tests.cli.gauges import combee, gauges_here, learn, student
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from aiohttp import web
 
 from combee.cli.main import run
 from combee.errors import BudgetError
+from combee.mock import MockConfig, MockServer
 from combee.model import Budget, Engine, OpenAIModel, Price, RetryPolicy
-from combee.model.mock import MockConfig, MockServer
 from combee.swarm import USER, Swarm, World, totals
 from combee.swarm.config import build, populate, put_task, read_swarm_file
 from combee.swarm.endpoint import EndpointModel

@@ -15,7 +15,7 @@ import pytest
 
 from combee.cli.main import run
 from combee.errors import UsageError
-from combee.model.mock import MockConfig, MockServer
+from combee.mock import MockConfig, MockServer
 from combee.model.settings import ModelSettings
 from combee.swarm import World
 from combee.swarm.config import populate, read_swarm_file

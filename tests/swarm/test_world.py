@@ -161,6 +161,21 @@ def test_notes_are_found_and_say_when_their_source_has_changed(world: World) -> 
     assert search_notes(world, '"* OR') == []
 
 
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("仓库的退货必须在七天之内登记", "退货怎么办？"),
+        ("返品は七日以内に登録すること", "返品について"),
+        ("반품은 칠 일 안에 등록한다", "반품이 언제까지?"),
+        ("VIP客户可以延期", "VIP客户"),
+    ],
+)
+def test_notes_without_blanks_between_words_are_found(world: World, text: str, query: str) -> None:
+    pointer = note(world, "ann", text)
+    note(world, "bob", "货车退回了车库")  # the same letters, another word
+    assert [one.pointer for one in search_notes(world, query)] == [pointer]
+
+
 def test_an_issue_is_taken_by_one(world: World) -> None:
     number = open_issue(world, "broken", "", "ann", key="i")
     assert open_issue(world, "broken", "", "ann", key="i") == number

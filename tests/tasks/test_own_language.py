@@ -83,6 +83,11 @@ def test_a_named_encoding_is_used_and_a_wrong_one_says_so(tmp_path: Path) -> Non
     with pytest.raises(DataError, match="is not shift_jis") as wrong:
         load(file, encoding="shift_jis")
     assert "--encoding gbk" in str(wrong.value.hint)
+    file.write_text(CHINESE, encoding="utf-8")  # what a run in GBK is scored on may be UTF-8
+    assert {task.target for task in load(file, encoding="gbk", sizes=(2, 0, 0))} == {"拒绝", "补发"}
+    for encoding in ("utf-16-le", "utf-16"):
+        file.write_bytes("question,answer\na?,x\nb?,y\n".encode(encoding))
+        assert {task.target for task in load(file, encoding=encoding, sizes=(2, 0, 0))} == {"x", "y"}
     for name in ("gbx", "base64", "no such"):
         with pytest.raises(UsageError, match="there is no encoding"):
             load(file, encoding=name)

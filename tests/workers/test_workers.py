@@ -19,7 +19,7 @@ from combee.cli import run
 from combee.errors import UsageError
 from combee.kernel.journal import Journal
 from combee.kernel.playbook import Playbook
-from combee.model.mock import MockServer
+from combee.mock import MockServer
 from tests.cli.gauges import combee, gauges_here, learn, student
 from tests.workers.agents import HERE
 

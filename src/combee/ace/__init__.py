@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from combee.ace.curator import AceCurator, AceMethod
+from combee.ace.curator import AceCurator
 from combee.ace.prompts import PLACEHOLDERS, Prompt, Prompts, fence, read_fences
-from combee.ace.refine import Cluster, Refined, clusters_of, refine
+from combee.ace.refine import Refined, clusters_of, refine
 from combee.ace.roles import AceGenerator, AceReflector
-from combee.ace.student import Student, lesson_of
 
 __all__ = [
     "PLACEHOLDERS",
     "AceCurator",
     "AceGenerator",
-    "AceMethod",
     "AceReflector",
-    "Cluster",
     "Prompt",
     "Prompts",
     "Refined",
-    "Student",
     "clusters_of",
     "fence",
-    "lesson_of",
     "read_fences",
     "refine",
 ]

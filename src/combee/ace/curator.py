@@ -13,7 +13,7 @@ from typing import Any
 from combee.ace.prompts import CURATOR, SUMMARY, Prompts, Shown, fence, show_reflections
 from combee.ace.replies import CITED_SHARE, Input, Known, cited_numbers, read_operations
 from combee.kernel.journal import JSON, Scope, hash_json
-from combee.kernel.learn.codec import OperationsMethod, delta_to_json
+from combee.kernel.learn.codec import ReflectionsMethod, delta_to_json
 from combee.kernel.learn.roles import Reflection, Summary
 from combee.kernel.playbook import (
     SECTIONS,
@@ -23,7 +23,6 @@ from combee.kernel.playbook import (
     VoteKind,
     count_tokens,
     digest,
-    merge,
     says,
     tokens,
 )
@@ -81,7 +80,7 @@ class AceCurator:
 
 
 @dataclass(frozen=True, slots=True)
-class AceMethod(OperationsMethod):
+class AceMethod(ReflectionsMethod):
     """Reflections to one delta (an aggregation `Method` with the hooks for coverage, preset and baselines)."""
 
     curator: AceCurator
@@ -107,10 +106,6 @@ class AceMethod(OperationsMethod):
                 options.seed,
             ]
         )
-
-    def key(self, item: Reflection) -> str:
-        """Return the id of the reflection."""
-        return item.id
 
     def digest(self, item: Reflection) -> str:
         """Return the hash of what the reflection says."""
@@ -160,10 +155,6 @@ class AceMethod(OperationsMethod):
         inputs = [Input(_origins(item), item.lessons) for item in items]
         return await self._operations("curator", {"reflections": show_reflections(items)}, inputs, node)
 
-    async def combine(self, deltas: Sequence[Delta], node: str) -> Delta:
-        """Unite the deltas by code: no call, no loss."""
-        return merge(*deltas)
-
     async def combine_by_model(self, deltas: Sequence[Delta], node: str) -> Delta:
         """Ask the model for one list of operations out of several updates (the top call of the preset "paper")."""
         inputs: list[Input] = []
@@ -194,12 +185,8 @@ class AceMethod(OperationsMethod):
         name = f"summary~{hash_json([joined, text])[:12]}"
         return Summary(id=name, trace=joined, task=joined, text=text, lessons=tuple(origins), origins=origins)
 
-    def covered(self, item: Reflection, delta: Delta) -> bool:
-        """Return whether every lesson stands in an operation that cites the reflection, or in the playbook already."""
-        return bool(self.coverage((item,), delta))
-
     def coverage(self, items: Sequence[Reflection], delta: Delta) -> list[str]:
-        """Return the keys of the covered ones.
+        """Return those whose every lesson stands in an operation that cites them, or in the playbook already.
 
         Taking out an entry that the reflection found harmful covers it too. A reflection without lessons has nothing
         that could be missing.
@@ -213,13 +200,13 @@ class AceMethod(OperationsMethod):
                 else:
                     cited[source].append(operation.text)
         known = self.curator.known(self.book)
-        found = []
+        covered = []
         for item in items:
             names = _origins(item)
             if removed and item.votes:
                 harmful = {vote.bullet for vote in item.votes if vote.kind is VoteKind.HARMFUL}
                 if any(harmful & removed[name] for name in names if name in removed):
-                    found.append(item.id)
+                    covered.append(item.id)
                     continue
             texts = [text for name in names if name in cited for text in cited[name]]
             # Most lessons are copied as they stand, or not at all: the first tests are quick.
@@ -230,8 +217,8 @@ class AceMethod(OperationsMethod):
                     for lesson in item.lessons
                 )
             ):
-                found.append(item.id)
-        return found
+                covered.append(item.id)
+        return covered
 
     def with_output_limit(self, tokens: int) -> AceMethod:
         """Return the same method with another limit on what one call writes."""
@@ -239,13 +226,13 @@ class AceMethod(OperationsMethod):
 
     async def _operations(self, prompt: str, values: Mapping[str, str], inputs: Sequence[Input], node: str) -> Delta:
         reply = await self._ask(prompt, values, node, CURATOR, ("operations",))
-        found = read_operations(reply["operations"], inputs, [bullet.id for bullet in self.book])
-        problems = list(found.problems)
-        if found.unattributed:
-            problems.append(f"{found.unattributed} operations named no source")
+        read = read_operations(reply["operations"], inputs, [bullet.id for bullet in self.book])
+        problems = list(read.problems)
+        if read.unattributed:
+            problems.append(f"{read.unattributed} operations named no source")
         if problems:
             self.scope.decide(f"problems/{prompt}/{node}/{hash_json(values)[:12]}", problems)
-        return found.delta
+        return read.delta
 
     async def _ask(
         self, prompt: str, values: Mapping[str, str], node: str, schema: Mapping[str, Any], required: Sequence[str]

@@ -57,7 +57,7 @@ def fence(name: str, text: str, number: int = 0) -> str:
 
 def read_fences(prompt: str) -> list[Fenced]:
     """Return what stands between marks in a prompt, in order: for scripted models and tests."""
-    found: list[Fenced] = []
+    fenced: list[Fenced] = []
     at = 0
     while (opened := _OPEN.search(prompt, at)) is not None:
         name, number, mark = opened.groups()
@@ -65,9 +65,9 @@ def read_fences(prompt: str) -> list[Fenced]:
         if end < 0:
             at = opened.end()
             continue
-        found.append(Fenced(name, int(number or 0), prompt[opened.end() + 1 : end]))
+        fenced.append(Fenced(name, int(number or 0), prompt[opened.end() + 1 : end]))
         at = end + len(mark) + 4
-    return found
+    return fenced
 
 
 _TEXT: Mapping[str, Any] = {"type": "string"}
@@ -142,9 +142,9 @@ class Prompt:
         parts = (("system", self.system), ("user", self.user))
         messages = []
         for role, text in parts:
-            said = _PLACEHOLDER.sub(lambda found: filled.get(found[1], ""), text).strip()
-            if said:
-                messages.append(Message("system" if role == "system" else "user", said))
+            content = _PLACEHOLDER.sub(lambda match: filled.get(match[1], ""), text).strip()
+            if content:
+                messages.append(Message("system" if role == "system" else "user", content))
         return tuple(messages)
 
 
@@ -171,11 +171,11 @@ class Prompts:
             UsageError: The folder is none, holds a prompt that is not known, or one with a missing or an unknown
                 placeholder.
         """
-        found = dict(_own())
+        prompts = dict(_own())
         if folder is not None:
-            found |= _of_folder(Path(folder))
-        texts = {name: [prompt.system, prompt.user] for name, prompt in sorted(found.items())}
-        return cls(found, hash_json(texts))
+            prompts |= _of_folder(Path(folder))
+        texts = {name: [prompt.system, prompt.user] for name, prompt in sorted(prompts.items())}
+        return cls(prompts, hash_json(texts))
 
 
 @lru_cache(maxsize=1)
@@ -188,7 +188,7 @@ def _own() -> Mapping[str, Prompt]:
 def _of_folder(folder: Path) -> dict[str, Prompt]:
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder of prompts.", hint=f"It may hold {', '.join(_names())}.")
-    found: dict[str, Prompt] = {}
+    prompts: dict[str, Prompt] = {}
     for path in sorted(folder.glob("*.md")):
         if path.stem.lower() == "readme":
             continue
@@ -198,10 +198,10 @@ def _of_folder(folder: Path) -> dict[str, Prompt]:
             text = read_regular(path).decode("utf-8-sig").replace("\r\n", "\n")
         except UnicodeDecodeError as error:
             raise DataError(f"cannot be read as UTF-8 text: {error}", path=path) from None
-        found[path.stem] = _parse(path.stem, text, str(path))
-    if not found:
+        prompts[path.stem] = _parse(path.stem, text, str(path))
+    if not prompts:
         raise UsageError(f"{folder} holds no prompt.", hint=f"Put one or more of {', '.join(_names())} there.")
-    return found
+    return prompts
 
 
 def _names() -> list[str]:

@@ -1,7 +1,8 @@
 """Grow and refine (ACE, arXiv 2510.04618, section 3.2): related entries of a playbook said shorter, nothing lost.
 
-Clusters of entries that share words go to the model, many at once. A rewritten cluster counts only if every distinctive
-term of every old entry stands in the text that replaces it and the result is shorter; else it is left alone.
+Entries that say the same are joined by code; clusters of entries that share words go to the model, many at once. A
+rewritten cluster counts only if every distinctive term of every old entry stands in the text that replaces it and the
+result is shorter; else it is left alone.
 What a call wrote belongs to the sources of all entries it read: so no label of theirs is lost on the way. Entries
 without sources, which a policy lets nobody read, are joined only among themselves: others' sources would open them.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from combee.ace.prompts import REFINE, Prompts, show_bullets
@@ -26,6 +27,7 @@ from combee.kernel.playbook import (
     Update,
     apply,
     count_tokens,
+    deduplicate,
     delta_of,
     distinct_terms,
     near_duplicates,
@@ -37,6 +39,7 @@ from combee.model.asking import as_text, ask_and_keep
 from combee.model.settings import CallOptions
 
 THRESHOLD = 0.2
+SAME = 0.9  # as in a run: a new lesson this near to an old one is folded into it
 MOST = 8
 
 
@@ -61,6 +64,8 @@ class Refined:
     tokens_after: int
     failed: int = 0
     """Clusters whose call gave no answer."""
+    folded: int = 0
+    """Entries that said what another says: joined before any call. No operation stands for them."""
 
 
 def clusters_of(book: Playbook, *, threshold: float = THRESHOLD, most: int = MOST) -> list[tuple[Bullet, ...]]:
@@ -84,8 +89,8 @@ def clusters_of(book: Playbook, *, threshold: float = THRESHOLD, most: int = MOS
         for place in members[b]:
             group[place] = a
         members[a] += members.pop(b)
-    found = [sorted(places) for places in members.values() if len(places) > 1]
-    return [tuple(bullets[place] for place in places) for places in sorted(found)]
+    clusters = [sorted(places) for places in members.values() if len(places) > 1]
+    return [tuple(bullets[place] for place in places) for places in sorted(clusters)]
 
 
 async def refine(
@@ -101,6 +106,8 @@ async def refine(
     runner: Runner | None = None,
 ) -> Refined:
     """Return the book with its overlapping entries joined; those count as made in the step of the newest one.
+
+    Entries that say the same (`deduplicate`) become one first, at no cost; only what is merely related is asked about.
 
     Args:
         book: The playbook.
@@ -118,6 +125,7 @@ async def refine(
     """
     prompts, options = prompts or Prompts.load(), options or CallOptions()
     scope, runner = scope or MemoryScope(), runner or LocalRunner()
+    given, book = book, _folded(book)
     groups = clusters_of(book, threshold=threshold, most=most)
 
     async def one(group: tuple[Bullet, ...]) -> tuple[Delta, str]:
@@ -134,7 +142,20 @@ async def refine(
     delta = delta_of(operations)
     applied = apply(book, delta, step=max((bullet.created for bullet in book), default=0), budget=budget)
     failed = sum(answer.value is None for answer in done)
-    return Refined(applied.playbook, delta, tuple(clusters), tokens(book), tokens(applied.playbook), failed)
+    folded = len(given) - len(book)
+    return Refined(applied.playbook, delta, tuple(clusters), tokens(given), tokens(applied.playbook), failed, folded)
+
+
+def _folded(book: Playbook) -> Playbook:
+    """Return the book with entries that say the same made one; those with and without sources stay apart."""
+    kept = {
+        bullet.id: bullet
+        for has_sources in (True, False)
+        for bullet in deduplicate(
+            replace(book, bullets=tuple(bullet for bullet in book if bool(bullet.sources) is has_sources)), SAME
+        )
+    }
+    return replace(book, bullets=tuple(kept[bullet.id] for bullet in book if bullet.id in kept))
 
 
 async def _rewritten(

@@ -85,22 +85,22 @@ def cited_ids(raw: object, book: Playbook) -> tuple[str, ...]:
     mentions = [as_text(part) for part in raw] if isinstance(raw, list) else None
     if mentions is not None and all(mention in book for mention in mentions):  # the usual case, and quick
         return tuple(dict.fromkeys(mentions))
-    found = find_ids(mentions if mentions is not None else as_text(raw), book)
-    return (*found.known, *found.unknown)
+    cited = find_ids(mentions if mentions is not None else as_text(raw), book)
+    return (*cited.known, *cited.unknown)
 
 
 def cited_numbers(raw: object) -> list[int]:
     """Return the numbers in a list like [1, "2", "reflection 3"], or in a text like "1, 2"."""
     parts = raw if isinstance(raw, list) else [raw]
-    found: list[int] = []
+    numbers: list[int] = []
     for part in parts:
         if isinstance(part, bool) or part is None:
             continue
         if isinstance(part, int | float):
-            found.append(int(part) if abs(part) < 1e9 else 0)
+            numbers.append(int(part) if abs(part) < 1e9 else 0)
         else:
-            found += [int(number) for number in _NUMBER.findall(as_text(part))]
-    return list(dict.fromkeys(found))
+            numbers += [int(number) for number in _NUMBER.findall(as_text(part))]
+    return list(dict.fromkeys(numbers))
 
 
 def votes_of(raw: object, shown: Playbook, reflection: str) -> tuple[tuple[Vote, ...], tuple[str, ...]]:
@@ -183,9 +183,9 @@ def read_operations(raw: object, inputs: Sequence[Input], known_ids: Sequence[st
         part = prepared[start : start + _AT_ONCE]
         # Only the sources of these operations: for each one the parser looks at all that it is given.
         sources = sorted({name for one in part if isinstance(one, dict) for name in one["sources"]})
-        delta, found = parse_operations(part, sources=sources, known_ids=known_ids)
+        delta, wrong = parse_operations(part, sources=sources, known_ids=known_ids)
         deltas.append(delta)
-        problems += [f"operation {start + problem.index + 1}: {problem.reason}" for problem in found]
+        problems += [f"operation {start + problem.index + 1}: {problem.reason}" for problem in wrong]
     return ReadOperations(merge(*deltas), tuple(problems), unattributed)
 
 
@@ -196,7 +196,7 @@ def _first(fields: Mapping[str, object], names: Sequence[str]) -> object:
 def _by_terms(text: object, inputs: Sequence[Input]) -> set[str]:
     """Return the sources of the inputs whose lessons stand in the text; all sources where none does."""
     if isinstance(text, str):
-        found = [one for one in inputs if any(says(text, lesson, FOUND_SHARE) for lesson in one.lessons)]
-        if found:
-            return {source for one in found for source in one.sources}
+        saying = [one for one in inputs if any(says(text, lesson, FOUND_SHARE) for lesson in one.lessons)]
+        if saying:
+            return {source for one in saying for source in one.sources}
     return {source for one in inputs for source in one.sources}

@@ -84,8 +84,8 @@ def describe_outcome(outcome: Outcome | None) -> str:
     """Return how a run ended, in words; a success that only the agent states is called a claim."""
     if outcome is None:
         return "not known"
-    said = {True: "success", False: "failure", None: "not judged"}[outcome.success]
-    parts = [f"{said} (the agent's own claim, not checked)" if outcome.claimed else said]
+    result = {True: "success", False: "failure", None: "not judged"}[outcome.success]
+    parts = [f"{result} (the agent's own claim, not checked)" if outcome.claimed else result]
     if outcome.score is not None:
         parts.append(f"score {outcome.score:g}")
     failed = [name for name, passed in outcome.tests.items() if not passed]
@@ -203,10 +203,10 @@ class AceReflector:
                 required=("key_insight",),
                 options=self._options,
             )
-            said = _body(reply)
-            if turn > 1 and said in previous:
+            body = _body(reply)
+            if turn > 1 and body in previous:
                 break
-            previous = f"{_AGAIN}\n{fence('previous', said)}"
+            previous = f"{_AGAIN}\n{fence('previous', body)}"
         return reply
 
     def _reflection(
@@ -239,8 +239,8 @@ class AceReflector:
 
 
 def _part(playbook: Playbook, ids: tuple[str, ...]) -> Playbook:
-    found = (playbook.get(name) for name in ids)
-    return Playbook(tuple(bullet for bullet in found if bullet is not None), counter=playbook.counter)
+    bullets = (playbook.get(name) for name in ids)
+    return Playbook(tuple(bullet for bullet in bullets if bullet is not None), counter=playbook.counter)
 
 
 def _outcome(score: Score | None) -> str:
@@ -253,19 +253,19 @@ def _outcome(score: Score | None) -> str:
 
 def _lessons(reply: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the separate lessons: the lines of the insight, without list marks."""
-    found: dict[str, None] = {}
+    lessons: dict[str, None] = {}
     for line in as_text(reply.get("key_insight")).splitlines():
         lesson = line.strip().removeprefix("- ").removeprefix("* ").strip()
         if lesson.casefold().rstrip(".") not in _NOTHING and why_unusable(lesson) is None:
-            found[lesson] = None
-    return tuple(found)
+            lessons[lesson] = None
+    return tuple(lessons)
 
 
 def _body(reply: Mapping[str, Any]) -> str:
     """Return what a curator reads of a reflection. Each lesson stands on a line of its own after `Lesson:`."""
     lines = []
     for key, label in _LABELS.items():
-        said = as_text(reply.get(key))
-        if said.casefold().rstrip(".") not in _NOTHING:
-            lines.append(f"{label}: {' '.join(said.split())}")
+        answer = as_text(reply.get(key))
+        if answer.casefold().rstrip(".") not in _NOTHING:
+            lines.append(f"{label}: {' '.join(answer.split())}")
     return "\n".join([*lines, *(f"Lesson: {lesson}" for lesson in _lessons(reply))])

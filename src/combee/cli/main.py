@@ -56,7 +56,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "calibrate": ("calibrate:calibrate_command", "Measure how many reflections one call of a model can take."),
     "report": ("runs:report_command", "Write the HTML report of a run."),
     "refine": ("refine:command", "Join overlapping entries of a playbook with a model; nothing is lost."),
-    "mock": ("doctor:mock_command", "Serve a mock of a model endpoint for tests and rehearsals."),
     "doctor": ("doctor:doctor_command", "Check this installation and, if one is configured, the model endpoint."),
 }
 

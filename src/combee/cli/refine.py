@@ -105,7 +105,7 @@ def _of_run(what: str | None, spec: Settings, options: dict[str, Any]) -> tuple[
         scope = journal.scope(seed=0, epoch=0, step=newest, run=LABEL)
         with told_what_is_kept(folder, lambda: journal.stats().bought, models, say_aside):
             found = _refined(book, models, spec, options, scope)
-        if found.delta.operations:
+        if found.delta.operations or found.folded:
             name = journal.add_version(
                 to_json(found.playbook),
                 digest(found.playbook),
@@ -148,6 +148,7 @@ def _print(found: Refined, models: Models, *, as_json: bool) -> None:
             "tokens_after": found.tokens_after,
             "rewritten": len(rewritten),
             "failed": found.failed,
+            "folded": found.folded,
             "clusters": [asdict(cluster) for cluster in found.clusters],
             "model": spent(models),
         }
@@ -156,6 +157,8 @@ def _print(found: Refined, models: Models, *, as_json: bool) -> None:
     click.echo(
         f"{len(rewritten)} of {counted(len(found.clusters), 'cluster')} rewritten, {len(found.playbook)} entries"
     )
+    if found.folded:
+        click.echo(f"{counted(found.folded, 'duplicate')} joined without a call")
     click.echo(f"tokens {found.tokens_before} → {found.tokens_after}")
     for line in spent_lines(models):
         click.echo(line)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from combee.lexical.agent import THIN_MARGIN, LexicalGenerator, LexicalReflector
+from combee.lexical.agent import LexicalGenerator, LexicalReflector
 from combee.lexical.curator import LexicalCurator, LexicalMethod
-from combee.lexical.index import Index, Lexicon, Prediction
+from combee.lexical.index import Lexicon, Prediction
 from combee.lexical.lesson import Asked, Lesson, Spot, lesson_from, read_lesson, read_question
 
 __all__ = [
-    "THIN_MARGIN",
     "Asked",
-    "Index",
     "Lesson",
     "LexicalCurator",
     "LexicalGenerator",

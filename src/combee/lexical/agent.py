@@ -116,8 +116,8 @@ def _votes(
         if bullet is None:
             continue
         lesson = read_lesson(bullet.text)
-        found = outcomes.get(lesson.label, whole) if lesson else whole
-        votes.extend((name, VoteKind.HELPFUL if good else VoteKind.HARMFUL) for good in sorted(found, reverse=True))
+        results = outcomes.get(lesson.label, whole) if lesson else whole
+        votes.extend((name, VoteKind.HELPFUL if good else VoteKind.HARMFUL) for good in sorted(results, reverse=True))
     return votes
 
 

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from combee.errors import UsageError
 from combee.kernel.journal import Scope, hash_json
-from combee.kernel.learn.codec import OperationsMethod
+from combee.kernel.learn.codec import ReflectionsMethod
 from combee.kernel.learn.roles import Reflection, Summary
 from combee.kernel.playbook import Add, Delta, Operation, Playbook, count_tokens, delta_of, distinct_terms, merge
 from combee.lexical.features import features
@@ -56,7 +56,7 @@ class LexicalCurator:
 
 
 @dataclass(frozen=True, slots=True)
-class LexicalMethod(OperationsMethod):
+class LexicalMethod(ReflectionsMethod):
     """Reflections to one delta by code (`combee.kernel.aggregate.Method`, with the hooks for baselines)."""
 
     curator: LexicalCurator
@@ -70,21 +70,9 @@ class LexicalMethod(OperationsMethod):
         curator = self.curator
         return hash_json(["lexical", 1, curator.forget, curator.output_limit, curator.seed, self.place])
 
-    def key(self, item: Reflection) -> str:
-        """Return the id of the reflection."""
-        return item.id
-
     def digest(self, item: Reflection) -> str:
         """Return the hash of what the reflection says."""
         return hash_json([item.lessons, item.origins if isinstance(item, Summary) else None])
-
-    def weight(self, item: Reflection) -> int:
-        """Return the tokens of the reflection's text."""
-        return count_tokens(item.text)
-
-    def text(self, item: Reflection) -> str:
-        """Return what the default similarity compares."""
-        return "\n".join(item.lessons)
 
     def similarity(self, one: Reflection, other: Reflection) -> float:
         """Return how alike the lessons of two reflections are: the share of common words and labels, 0 to 1."""
@@ -137,12 +125,8 @@ class LexicalMethod(OperationsMethod):
             origins=origins,
         )
 
-    def covered(self, item: Reflection, delta: Delta) -> bool:
-        """Return whether every lesson's distinctive terms stand in an operation that cites the reflection."""
-        return bool(self.coverage((item,), delta))
-
     def coverage(self, items: Sequence[Reflection], delta: Delta) -> list[str]:
-        """Return the keys of the covered ones. A reflection without lessons has nothing that could be missing."""
+        """Return those whose lessons' distinctive terms all stand in operations that cite them."""
         cited: dict[str, list[str]] = defaultdict(list)
         for operation in delta:
             for source in operation.sources:
@@ -169,12 +153,12 @@ class LexicalMethod(OperationsMethod):
 
 def _sources(items: Sequence[Reflection]) -> dict[str, tuple[str, ...]]:
     """Return lesson -> the reflections it comes from."""
-    found: dict[str, set[str]] = defaultdict(set)
+    reflections: dict[str, set[str]] = defaultdict(set)
     for item in items:
         origins = item.origins if isinstance(item, Summary) else None
         for lesson in item.lessons:
-            found[lesson].update((origins or {}).get(lesson, (item.id,)))
-    return {lesson: tuple(sorted(sources)) for lesson, sources in found.items()}
+            reflections[lesson].update((origins or {}).get(lesson, (item.id,)))
+    return {lesson: tuple(sorted(sources)) for lesson, sources in reflections.items()}
 
 
 def _most_common(operations: Sequence[Add]) -> Add:
@@ -186,13 +170,13 @@ def _most_common(operations: Sequence[Add]) -> Add:
 
 @lru_cache(maxsize=4096)
 def _topics(lessons: tuple[str, ...]) -> frozenset[str]:
-    found: set[str] = set()
+    topics: set[str] = set()
     for text in lessons:
         lesson = read_lesson(text)
         if lesson is not None:
-            found.update(name for name in lesson.features() if name[0] == "w")
-            found.add(f"label {lesson.label}")
-    return frozenset(found)
+            topics.update(name for name in lesson.features() if name[0] == "w")
+            topics.add(f"label {lesson.label}")
+    return frozenset(topics)
 
 
 def _stands_in(lesson: str, texts: Sequence[str]) -> bool:
@@ -224,8 +208,8 @@ def fitting(operations: Sequence[Operation], limit: int) -> list[Operation]:
     if sum(cost) <= limit:
         return list(operations)
     words = [_words(text) for text in texts]
-    spread = Counter(word for found in words for word in found)
-    common = [sum(spread[word] for word in found) / (len(found) or 1) for found in words]
+    spread = Counter(word for own in words for word in own)
+    common = [sum(spread[word] for word in own) / (len(own) or 1) for own in words]
     taken: set[int] = set()
     room = limit
     for place in sorted(range(len(texts)), key=lambda place: (-common[place], texts[place])):

@@ -60,8 +60,8 @@ def _word(token: str) -> tuple[str, str, str] | None:
 @lru_cache(maxsize=4096)
 def name_words(name: str) -> tuple[str, ...]:
     """Return the word features of a label's name, each once: `DebtFaceAmount` and `debt face-amount` split alike."""
-    found = (_word(word.lower()) for word in _NAME_WORD.findall(_RUN.sub(" ", name)))
-    return tuple(dict.fromkeys((*(names[0] for names in found if names), *_pairs(name))))
+    names = (_word(word.lower()) for word in _NAME_WORD.findall(_RUN.sub(" ", name)))
+    return tuple(dict.fromkeys((*(names[0] for names in names if names), *_pairs(name))))
 
 
 def _pairs(text: str) -> list[str]:
@@ -112,13 +112,13 @@ def features(text: str, start: int = 0, end: int = 0, kind: str = "") -> tuple[F
 
     Without a spot (`start == end`) every word counts alike. A kind that is given is taken instead of the one seen.
     """
-    found = [(match.start(), match.group().lower()) for match in _TOKEN.finditer(text)]
-    words = [word for _, word in found]
+    tokens = [(match.start(), match.group().lower()) for match in _TOKEN.finditer(text)]
+    words = [word for _, word in tokens]
     if start == end or not words:
         plain = {names[0]: UNIT // 2 if _RUN.match(names[0][1:]) else UNIT for names in map(_word, words) if names}
         plain |= dict.fromkeys(_pairs(text), UNIT)
         return plain | ({"k" + kind: UNIT} if kind else {}), kind
-    at = next((place for place, (begin, word) in enumerate(found) if begin + len(word) > start), len(words) - 1)
+    at = next((place for place, (begin, word) in enumerate(tokens) if begin + len(word) > start), len(words) - 1)
     kind = kind or entity_kind(words, at)
     out: Features = {"k" + kind: UNIT, "v" + words[at]: _BESIDE}
     for place, side in ((at - 2, "-2"), (at - 1, "-1"), (at + 1, "+1"), (at + 2, "+2")):

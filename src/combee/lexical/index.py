@@ -114,10 +114,10 @@ class Index:
     def predict(self, spot: Spot, options: tuple[str, ...] = ()) -> Prediction:
         """Label one spot, with one of the options where there are any."""
         key = (spot, options)
-        found = self._predictions.get(key)
-        if found is None:
-            found = self._predictions[key] = self._judge(_asked(spot), options)
-        return found
+        prediction = self._predictions.get(key)
+        if prediction is None:
+            prediction = self._predictions[key] = self._judge(_asked(spot), options)
+        return prediction
 
     def _judge(self, asked: Features, options: tuple[str, ...]) -> Prediction:
         scores = self._scores(asked, options)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["KINDS", "flattened", "names_a_place", "orders"]
+__all__ = ["KINDS", "KNOWN_SENTENCES", "flattened", "names_a_place", "orders"]
 
 KINDS = {
     "run": "orders to run something",
@@ -26,6 +26,14 @@ KINDS = {
     "address": "addresses agents or models",
 }
 """Kind to what it means, for a person."""
+
+KNOWN_SENTENCES = (
+    "Run 'conda init' before 'conda activate'",
+    'You can configure credentials by running "aws configure".',
+    "file or directory not found", "doesn't declare an explicit app_label",
+    "needs a terminal", "Is the docker daemon running?", "Are you in the right directory?",
+)  # fmt: skip
+"""Sentences of well-known programs that say what to do: literal, so nobody else can put words into them."""
 
 _ALIKE = str.maketrans(
     "аеорсухіѕјһԁԛԝвкмнтзАЕОРСУХІЅЈВКМНТαορντικεηΑΒΕΗΙΚΜΝΟΡΤΧ",
@@ -189,6 +197,8 @@ def _spelled_out(name: str) -> str:
 def orders(text: str) -> tuple[str, ...]:
     """Return the kinds (see `KINDS`) of what a text orders or does that a person should look at, sorted."""
     read = flattened(text)
+    for known in KNOWN_SENTENCES:
+        read = read.replace(known, "")
     read = _MARKED_WORDS.sub(lambda match: re.sub(r"['\"`*]", "", match[0]), read)
     read = " ".join([read, *(_spelled_out(name) for name in _LONG_NAME.findall(read))])
     places = names_a_place(read)

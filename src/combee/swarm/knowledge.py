@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import Any
 
 from combee.errors import UsageError
@@ -191,6 +192,8 @@ def issues(world: World, state: str | None = "open") -> list[Issue]:
 
 
 _WORD = re.compile(r"\w+")
+_UNPARTED = re.compile("[\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]")
+"""Letters of Chinese, Japanese and Korean: words are not, or not always, parted by blanks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +315,7 @@ def note(world: World, agent: str, text: str, *, path: str = "", version: str = 
         sql = "INSERT INTO notes (agent, text, path, version, at, readers) VALUES (?, ?, ?, ?, ?, ?)"
         names = "".join(f"\n{name}" for name in readers) + "\n"
         row = world.run(sql, agent, text, path, version, time.time(), names).lastrowid
-        world.run("INSERT INTO notes_text (rowid, text) VALUES (?, ?)", row, text)
+        world.run("INSERT INTO notes_text (rowid, text) VALUES (?, ?)", row, " ".join(_parted(text)))
     return f"note:{row}"
 
 
@@ -321,12 +324,26 @@ def recall(world: World, pointer: str, agent: str | None = None) -> Note | None:
     return _note(world.one(f"{_SELECT} WHERE n.id = ?1 AND {_MINE}", row_number(pointer.removeprefix("note:")), agent))
 
 
+def _parted(text: str) -> list[str]:
+    """Return the words of a text; of what is written without blanks, the letters."""
+    return _UNPARTED.sub(r" \g<0> ", text).split()
+
+
+def _sought(query: str) -> list[str]:
+    """Return what is looked for: words, and pairs of letters where there are no blanks between words."""
+    found: list[str] = []
+    for word in _WORD.findall(query):
+        letters = _parted(word)
+        found += letters if len(letters) == 1 else [f"{one} {other}" for one, other in pairwise(letters)]
+    return found
+
+
 def search_notes(world: World, query: str, *, agent: str | None = None, limit: int = 5) -> list[Note]:
     """Return the notes that match any word of a query best, of those that an agent may read, or of all.
 
     Ties stand in the order they were written.
     """
-    words = " OR ".join(f'"{word}"' for word in _WORD.findall(query))
+    words = " OR ".join(f'"{word}"' for word in _sought(query))
     if not words:
         return []
     sql = (

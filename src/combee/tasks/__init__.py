@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from combee.tasks.embedded import tag_names, tag_set
 from combee.tasks.load import DATA_VARIABLE, NAMES, load
-from combee.tasks.model import Fields, Fractions, Sizes, TaskSet
-from combee.tasks.scorers import Exact, FormulaNumber, Number, TagList, scorer
+from combee.tasks.model import Fields, Sizes, TaskSet
+from combee.tasks.scorers import Exact, scorer
 from combee.tasks.shape import Formula, Question, finer_context, finer_options, finer_questions, formula_row
 
 __all__ = [
@@ -14,12 +14,8 @@ __all__ = [
     "Exact",
     "Fields",
     "Formula",
-    "FormulaNumber",
-    "Fractions",
-    "Number",
     "Question",
     "Sizes",
-    "TagList",
     "TaskSet",
     "finer_context",
     "finer_options",

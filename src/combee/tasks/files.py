@@ -87,9 +87,9 @@ def read_parts(
             notes.append(f"the rows have the shape of {kind} and are read as such")
     lists: dict[str, list[Shaped]] = {}
     for name, rows in items.items():
-        kept, told = unique(shaped(rows, kind, files[name], options=options), files[name].name)
+        kept, duplicates = unique(shaped(rows, kind, files[name], options=options), files[name].name)
         lists[name] = kept
-        notes += told
+        notes += duplicates
     if folder:
         lists = _with_own_ids(_apart(lists, notes))
         lists = _sized(lists, sizes, seed, notes)
@@ -104,7 +104,7 @@ def _encoding_note(table: Table) -> list[str]:
 
 
 def _files_in(folder: Path) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+    by_split: dict[str, Path] = {}
     try:
         names = sorted(folder.iterdir())
     except PermissionError:
@@ -113,20 +113,20 @@ def _files_in(folder: Path) -> dict[str, Path]:
         split_name = _FILES.get(file.stem.lower())
         if split_name is None or file.suffix.lower() not in SUFFIXES or file.is_dir():
             continue
-        if split_name in found:
+        if split_name in by_split:
             raise UsageError(
-                f"{folder}: {found[split_name].name} and {file.name} are both the {split_name} split",
+                f"{folder}: {by_split[split_name].name} and {file.name} are both the {split_name} split",
                 hint="Keep one of them, or name one file instead of the folder.",
             )
-        found[split_name] = file
-    if not found:
+        by_split[split_name] = file
+    if not by_split:
         listed = ", ".join(file.name for file in names[:6]) or "nothing"
         raise DataError(
             f"no train or test file in this folder; it holds {listed}{' and more' if len(names) > 6 else ''}",
             path=folder,
             hint=f"Name them train, val and test with one of {', '.join(SUFFIXES)}; or name one file.",
         )
-    return found
+    return by_split
 
 
 def _apart(lists: dict[str, list[Shaped]], notes: list[str]) -> dict[str, list[Shaped]]:

@@ -124,9 +124,9 @@ def _json(path: Path, text: str) -> tuple[Row, ...]:
     if isinstance(value, dict):
         lists = [name for name, inner in value.items() if isinstance(inner, list)]
         if len(lists) != 1:
-            found = ", ".join(repr(name) for name in value) or "nothing"
+            fields = ", ".join(repr(name) for name in value) or "nothing"
             raise DataError(
-                f"an object that holds {found} where a list of rows is needed",
+                f"an object that holds {fields} where a list of rows is needed",
                 path=path,
                 hint="Give a list of objects, or an object with one list of objects in it.",
             )
@@ -242,6 +242,8 @@ _MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
 def read_text(path: Path, named: str | None = None) -> tuple[str, str]:
     r"""Return the text of a file with `\n` line ends, and the name of its encoding.
 
+    A named encoding is for files that are not UTF-8: one that a run began with must not garble the next file.
+
     Raises:
         DataError: missing, a directory, not a regular file, no permission, or not text.
         UsageError: there is no such encoding.
@@ -249,7 +251,9 @@ def read_text(path: Path, named: str | None = None) -> tuple[str, str]:
     if named is not None:
         check_encoding(named)
     data = _read_bytes(path)
-    encoding = named or next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
+    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
+    if named is not None and not _is_utf8(data):
+        encoding = named
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -363,6 +367,14 @@ def check_encoding(name: str) -> None:
         )
 
 
+def _is_utf8(data: bytes) -> bool:
+    """Whether letters beyond ASCII are UTF-8: in any other encoding they practically never are."""
+    try:
+        return not data.isascii() and b"\0" not in data and bool(data.decode())
+    except UnicodeDecodeError:
+        return False
+
+
 def _undecodable(path: Path, data: bytes, error: UnicodeDecodeError, named: str | None) -> DataError:
     if named is not None:
         return DataError(
@@ -391,4 +403,5 @@ def _encoding_hint(data: bytes) -> str:
         return "Say which encoding it is with --encoding NAME, or save it as UTF-8."
     first = next(line for line in data.decode(fits).splitlines() if not line.isascii()).strip()
     shown = first if len(first) <= 40 else f"{first[:40]}..."
-    return f"It reads as {fits} ({shown}): give --encoding {fits}, or save it as UTF-8."
+    setting = f'encoding = "{fits}" below [tasks]'
+    return f"It reads as {fits} ({shown}): give --encoding {fits} ({setting}), or save it as UTF-8."

@@ -217,8 +217,8 @@ class _Searcher:
                 self._process = None
                 _stop(process)
                 return False, None
-            found: str | None = json.loads(reply)[0]
-            return True, found
+            match: str | None = json.loads(reply)[0]
+            return True, match
 
     def _start(self) -> subprocess.Popen[str]:
         process = subprocess.Popen(  # noqa: S603 our own interpreter with our own text; patterns travel as data
@@ -268,12 +268,12 @@ class PatternScorer:
             raise UsageError(f"task {task.id} has no target", hint="Name the column of answers with --answer.")
         if not self.pattern:
             _check(task.target, f" (the target of task {task.id})")
-        in_time, found = self._searcher.last(self.pattern or task.target, answer[-MAX_ANSWER:])
+        in_time, match = self._searcher.last(self.pattern or task.target, answer[-MAX_ANSWER:])
         if not in_time:
             return Score(0, 1, f"the pattern was stopped after {SECONDS:g} s")
-        if found is None:
+        if match is None:
             return Score(0, 1, "the pattern is not in the answer")
-        right = not self.pattern or normal_form(found) == normal_form(task.target)
+        right = not self.pattern or normal_form(match) == normal_form(task.target)
         return Score(1 if right else 0, 1)
 
 
@@ -349,15 +349,15 @@ def import_function(spec: str, what: str = "scorer") -> Callable[..., Any]:
     parts = [*module_name.split("."), *function_name.split(".")]
     if not all(part.isidentifier() for part in parts):
         raise UsageError(f"{spec!r} does not name a function", hint="Write package.module:function.")
-    found: object = _import(f"{what} {spec}", module_name)
+    function: object = _import(f"{what} {spec}", module_name)
     for name in function_name.split("."):
-        known = [known for known in dir(found) if not known.startswith("_")]
-        if not hasattr(found, name):
+        known = [known for known in dir(function) if not known.startswith("_")]
+        if not hasattr(function, name):
             raise UsageError(f"{what} {spec}: {module_name} has no {name!r}", hint=did_you_mean(name, known))
-        found = getattr(found, name)
-    if not callable(found):
-        raise UsageError(f"{what} {spec}: {function_name} is {type(found).__name__}, not a function")
-    return found
+        function = getattr(function, name)
+    if not callable(function):
+        raise UsageError(f"{what} {spec}: {function_name} is {type(function).__name__}, not a function")
+    return function
 
 
 def _import(for_what: str, module_name: str) -> ModuleType:

@@ -99,14 +99,14 @@ def _column(table: Table, named: str | None, usual: Sequence[str], option: str, 
             )
         return named
     names = {*usual, *ALIASES.get(tuple(usual), ())}
-    found = [name for name in table.columns if name.strip().lower() in names and name != taken]
-    if len(found) == 1:
-        return found[0]
+    fitting = [name for name in table.columns if name.strip().lower() in names and name != taken]
+    if len(fitting) == 1:
+        return fitting[0]
     what = option.removeprefix("--")
-    if found:
+    if fitting:
         raise UsageError(
-            f"{table.path}: {' and '.join(found)} could each be the {what}; columns: {listed}",
-            hint=f"Say which: {option} {found[0]}.",
+            f"{table.path}: {' and '.join(fitting)} could each be the {what}; columns: {listed}",
+            hint=f"Say which: {option} {fitting[0]}.",
         )
     raise UsageError(
         f"{table.path}: no column is called {', '.join(usual[:-1])} or {usual[-1]}; columns: {listed}",
@@ -305,15 +305,15 @@ class Question:
 def finer_questions(context: str) -> tuple[Question, ...]:
     """Return the questions of a row in their order; empty where the text has another shape."""
     starts = [(match.start(), match.end()) for match in _START.finditer(context)]
-    found: list[Question] = []
+    questions: list[Question] = []
     for place, (_, begin) in enumerate(starts):
         end = starts[place + 1][0] if place + 1 < len(starts) else len(context)
         entity, middle, rest = context[begin:end].partition(_MIDDLE)
         close = rest.rfind('"')  # the sentence may hold quotes of its own: the last one closes it
         if not middle or close < 0:
             return ()
-        found.append(Question(entity.strip(), rest[:close].removesuffix("?").strip()))
-    return tuple(found)
+        questions.append(Question(entity.strip(), rest[:close].removesuffix("?").strip()))
+    return tuple(questions)
 
 
 def finer_options(context: str) -> tuple[str, ...]:

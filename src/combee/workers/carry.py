@@ -69,6 +69,8 @@ class CarriedMap:
         job = replace(job, key=key.hex(), known=tuple(known.values()))
         outcome = await self._done(job, playbook, purchase)
         put_rows(store, outcome.rows, purchase)
+        last = outcome.rows[-1].key if outcome.rows else b""
+        self._dispatcher.forget(job.key, lambda: store.is_on_disk(last))
         if outcome.failure is not None:
             raise outcome.failure.error()
         known.update((row.key, row) for row in outcome.rows)

@@ -18,11 +18,12 @@ from combee.errors import RunError
 from combee.kernel.playbook import Playbook, digest, to_json
 from combee.model import Budget
 from combee.model.budget import Reservation
-from combee.workers.protocol import Chunk, Job, JobResult, Worker, WorkerBudget, WorkerLostError
+from combee.workers.protocol import Chunk, Held, Job, JobResult, Worker, WorkerBudget, WorkerLostError
 
 __all__ = ["Dispatcher"]
 
 _NOTHING = Reservation(0, 0.0, 0)
+_WAITS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before a worker is started again
 _LOSSES = 3  # workers that one sample may be lost with: it may be what ends them
 
 
@@ -40,14 +41,17 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Place:
-    """A worker with its jobs that are out, what it was lent, what it spent before, and results it may forget."""
+    """A worker with its jobs that are out, what it was lent, and what it spent before.
+
+    `taken`: jobs that it may forget, once what came of them is on disk.
+    """
 
     number: int
     worker: Worker
     spent: WorkerBudget
     out: dict[str, _Waiting] = field(default_factory=dict)
     lent: Reservation = _NOTHING
-    taken: list[str] = field(default_factory=list)
+    taken: dict[str, Callable[[], bool]] = field(default_factory=dict)
 
 
 class Dispatcher:
@@ -76,6 +80,7 @@ class Dispatcher:
         self._places: list[_Place] = []
         self._queue: deque[_Waiting] = deque()
         self._found: dict[str, _Place] = {}
+        self._from: dict[str, _Place] = {}
         self._sending: set[asyncio.Task[None]] = set()
         self._pumping = False
         self._text = ("", "")
@@ -109,12 +114,31 @@ class Dispatcher:
                 self._give_back(held)
 
     async def _begin(self, number: int) -> None:
-        worker = await self._start(number)
-        place = _Place(number, worker, WorkerBudget())
+        worker, held = await self._started(number)
+        place = _Place(number, worker, held.spent)
         self._places.append(place)
-        held = await worker.held()
-        place.spent = held.spent
         self._found.update(dict.fromkeys(held.keys, place))
+
+    def forget(self, key: str, is_on_disk: Callable[[], bool]) -> None:
+        """Let the worker that did a job forget it when what came of it is on disk: a new driver would ask again."""
+        self._from.pop(key).taken[key] = is_on_disk
+
+    async def _started(self, number: int) -> tuple[Worker, Held]:
+        """Start a worker and ask what it holds; try again for a while where it is lost before it answers."""
+        for wait in (*_WAITS, None):
+            worker = await self._start(number)
+            try:
+                return worker, await worker.held()
+            except WorkerLostError as error:
+                why = error
+            except BaseException:
+                await worker.close()
+                raise
+            await worker.close()
+            if wait is not None:
+                await asyncio.sleep(wait)
+        hint = "Look at what ends it there: memory, say. What was done is kept."
+        raise RunError(f"Worker {number} was lost {len(_WAITS) + 1} times before it began: {why}", hint=hint)
 
     def _pump_soon(self) -> None:
         """Send what waits once all that come in this turn of the loop are there, so that chunks fill up."""
@@ -148,7 +172,8 @@ class Dispatcher:
         return chunk
 
     async def _send(self, place: _Place, chunk: Sequence[_Waiting]) -> None:
-        worker, taken, place.taken = place.worker, tuple(place.taken), []
+        worker, taken = place.worker, tuple(key for key, is_on_disk in place.taken.items() if is_on_disk())
+        place.taken = {key: is_on_disk for key, is_on_disk in place.taken.items() if key not in taken}
         try:
             allowance = self._lend(place, 1.0 if chunk[0].alone else 1 / (2 * self._count))
             jobs = tuple(waiting.job for waiting in chunk)
@@ -156,7 +181,7 @@ class Dispatcher:
             self._settle(place, outcomes)
             for waiting, outcome in zip(chunk, outcomes, strict=True):
                 place.out.pop(waiting.job.key, None)
-                place.taken += [] if outcome.failure else [waiting.job.key]
+                self._from[waiting.job.key] = place
                 if not waiting.done.done():
                     waiting.done.set_result(outcome)
         except WorkerLostError as error:
@@ -188,8 +213,9 @@ class Dispatcher:
             told = f"{waiting.lost} workers were lost with sample {waiting.job.sample.id}: {why}"
             self._fail([waiting], RunError(told, hint="Look at what it needs: memory, say. What was done is kept."))
         try:
-            place.worker = await self._start(place.number)
-            place.spent = (await place.worker.held()).spent
+            await worker.close()
+            place.worker, held = await self._started(place.number)
+            place.spent = held.spent
         except Exception as error:  # noqa: BLE001 - as above
             self._fail([*lost, *self._queue], error)
             self._queue.clear()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.errors import UsageError
-from combee.kernel.guard import Policy, admit, check_book, check_delta, readable
+from combee.kernel.guard import Policy, check_book, isolate, readable, why_refused
 from combee.kernel.playbook import (
     Add,
     Bullet,
@@ -49,20 +49,21 @@ LABELS = {
     ],
 )
 def test_a_strict_policy_admits_only_what_is_labelled_and_allowed(labels: dict[str, str], reason: str) -> None:
-    answer = admit(labels, ACME)
-    assert answer.ok is (reason == "")
-    assert reason in answer.reason
+    answer = why_refused(labels, ACME)
+    assert (answer == "") is (reason == "")
+    assert reason in answer
 
 
 def test_an_open_policy_admits_everything() -> None:
-    assert all(admit(labels, Policy()).ok for labels in LABELS.values())
-    assert check_delta(Delta((Remove("x"),)), {}, Policy()) == ()
+    assert not any(why_refused(labels, Policy()) for labels in LABELS.values())
+    anything = Delta((Remove("x"),))
+    assert isolate(anything, {}, Policy()) == (anything, ())
 
 
 def test_each_restriction_asks_for_its_own_label_only() -> None:
-    assert admit({"tenant": "acme"}, Policy(tenants=frozenset({"acme"}))).ok
-    assert admit({"clearance": "public"}, Policy(clearance="public")).ok
-    assert not admit({"tenant": "acme"}, Policy(tenants=frozenset())).ok
+    assert not why_refused({"tenant": "acme"}, Policy(tenants=frozenset({"acme"})))
+    assert not why_refused({"clearance": "public"}, Policy(clearance="public"))
+    assert why_refused({"tenant": "acme"}, Policy(tenants=frozenset()))
 
 
 def test_a_policy_must_make_sense() -> None:
@@ -74,8 +75,9 @@ def test_a_policy_must_make_sense() -> None:
 
 @given(st.lists(st.sampled_from(sorted(LABELS)), min_size=1, max_size=5))
 def test_mixed_text_is_admitted_only_if_every_source_is(names: list[str]) -> None:
-    found = check_delta(Delta((Add("OTHERS", "mixed", tuple(names)),)), LABELS, ACME)
-    assert (found == ()) is all(admit(LABELS[name], ACME).ok for name in names)
+    mixed = Delta((Add("OTHERS", "mixed", tuple(names)),))
+    kept, refused = isolate(mixed, LABELS, ACME)
+    assert (refused == ()) is (kept == mixed) is not any(why_refused(LABELS[name], ACME) for name in names)
 
 
 def test_every_kind_of_operation_is_checked() -> None:
@@ -87,10 +89,11 @@ def test_every_kind_of_operation_is_checked() -> None:
         Add("OTHERS", "smuggled 4", ()),
     ]
     good = Add("OTHERS", "fine", ("ok", "ok2"))
-    found = check_delta(Delta((*bad, good)), LABELS, ACME)
-    assert len(found) == len(bad)
-    assert "tenant globex" in found[0].reason
-    assert "names no source" in found[4].reason
+    kept, refused = isolate(Delta((*bad, good)), LABELS, ACME)
+    assert kept == Delta((good,))
+    assert [operation for operation, _ in refused] == bad
+    assert "tenant globex" in refused[0][1]
+    assert "names no source" in refused[4][1]
 
 
 def test_nothing_gets_in_through_merge_apply_duplicates_or_views() -> None:
@@ -100,9 +103,9 @@ def test_nothing_gets_in_through_merge_apply_duplicates_or_views() -> None:
     theirs = Delta((Add("OTHERS", "Use endpoint /v2/orders with 50 rows", ("foreign",)),))
     # Equal operations unite their sources: the merged lesson is as restricted as the foreign one.
     united = merge(mine, theirs)
-    assert len(check_delta(united, LABELS, ACME)) >= 1
+    assert isolate(united, LABELS, ACME)[0] == Delta()
     book = apply(base, united).playbook
-    refused = {violation.where for violation in check_book(book, LABELS, ACME, trusted=trusted)}
+    refused = set(check_book(book, LABELS, ACME, trusted=trusted))
     assert refused == {bullet.id for bullet in book if "foreign" in bullet.sources} != set()
 
     twins = Playbook(
@@ -114,8 +117,7 @@ def test_nothing_gets_in_through_merge_apply_duplicates_or_views() -> None:
         high_water=3,
     )
     single = deduplicate(twins, 0.9)
-    single = getattr(single, "playbook", single)
-    assert [v.where for v in check_book(single, LABELS, ACME, trusted=trusted)] == [
+    assert list(check_book(single, LABELS, ACME, trusted=trusted)) == [
         bullet.id for bullet in single if "high" in bullet.sources
     ]
     part = view(single, "billing", 1000)
@@ -126,7 +128,7 @@ def test_nothing_gets_in_through_merge_apply_duplicates_or_views() -> None:
 
 def test_bullets_without_sources_stand_only_where_trusted() -> None:
     book = Playbook((Bullet("a-00001", "OTHERS", "seed"), Bullet("a-00002", "OTHERS", "ghost")), high_water=2)
-    assert [v.where for v in check_book(book, {}, ACME, trusted=frozenset({"a-00001"}))] == ["a-00002"]
+    assert list(check_book(book, {}, ACME, trusted=frozenset({"a-00001"}))) == ["a-00002"]
     # Being trusted does not cover sources that came later.
     grown = Playbook((Bullet("a-00001", "OTHERS", "seed", sources=("foreign",)),), high_water=1)
     assert len(check_book(grown, LABELS, ACME, trusted=frozenset({"a-00001"}))) == 1

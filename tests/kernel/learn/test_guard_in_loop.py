@@ -516,8 +516,8 @@ async def test_a_foreign_tenants_lesson_gets_in_by_no_door(
     assert not any("41.7" in bullet.text or "foreign~0" in bullet.sources for bullet in result.last)
     assert any("not allowed" in reason for event in spoken(events) for reason in event.reasons)
     assert len(result.last) > 10
-    assert check_book(result.last, judge.labels, policy) == ()
-    assert check_book(view(result.last, tags.val[0].question, 500), judge.labels, policy) == ()
+    assert check_book(result.last, judge.labels, policy) == {}
+    assert check_book(view(result.last, tags.val[0].question, 500), judge.labels, policy) == {}
     foreign = {task.id for task in train if task.labels["tenant"] == "foreign"}
     assert not any(source.split("~")[0] in foreign for bullet in result.last for source in bullet.sources)
 

@@ -1,4 +1,4 @@
-"""The programs of docs/library.md run as they stand there and print what stands below them."""
+"""The programs of the pages on the library run as they stand there and print what stands below them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "library.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+TEXT = "".join((DOCS / page).read_text(encoding="utf-8") for page in ("library.md", "evidence/library.md"))
 PROGRAMS: list[tuple[str, str]] = re.findall(
-    r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL
 )
 
 
 def test_every_program_of_the_page_is_run_here() -> None:
-    assert len(PROGRAMS) == PAGE.read_text(encoding="utf-8").count("```python") == 2
+    assert len(PROGRAMS) == TEXT.count("```python") == 2
 
 
 @pytest.mark.parametrize(("program", "printed"), PROGRAMS)

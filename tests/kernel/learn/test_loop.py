@@ -278,16 +278,6 @@ def test_a_batch_larger_than_the_data_is_one_step(tags: TaskSet) -> None:
     assert [step.batch for step in result.steps] == [len(tags.train)]
 
 
-async def test_an_auto_batch_profiles_while_it_learns(tags: TaskSet, tmp_path: Path) -> None:
-    config = LearnConfig(batch="auto", candidates=(2, 4, 8), guard=False)
-    with Journal.open(tmp_path) as journal:
-        one = await run(tags, config=config, journal=journal)
-    with Journal.open(tmp_path) as journal:
-        two = await run(tags, config=config, journal=journal)
-    assert [step.batch for step in one.steps[:3]] == [2, 4, 8]
-    assert [step.batch for step in one.steps] == [step.batch for step in two.steps]
-
-
 async def test_in_a_full_playbook_new_lessons_are_refused_or_old_ones_give_way_and_history_knows(
     tags: TaskSet, tmp_path: Path
 ) -> None:

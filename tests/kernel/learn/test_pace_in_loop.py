@@ -13,8 +13,8 @@ from combee.kernel.learn import BatchChosen, Event, LearnConfig, LiveTasks, Refl
 from combee.kernel.playbook import Delta, Playbook
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.lexical.curator import LexicalMethod
+from combee.mock import MockConfig, MockServer, parse_latency
 from combee.model import Message, OpenAIModel, Request
-from combee.model.mock import MockConfig, MockServer, parse_latency
 from combee.tasks import load
 
 ALPHA = 0.7
@@ -81,7 +81,9 @@ def test_the_batch_is_the_analytic_optimum_on_a_clock_that_jumps() -> None:
     assert result.choice is not None
 
 
-async def test_against_the_mock_endpoint_the_measured_choice_is_kept_in_the_journal(tmp_path: Path) -> None:
+async def test_against_the_mock_endpoint_the_measured_choice_is_kept_and_repeated(
+    tmp_path: Path,
+) -> None:
     # Real seconds: how near the size comes to the analytic one is measured by `benchmarks.bench_quality`.
     tags = load("tags", sizes=(80, 5, 5))
     config = LearnConfig(batch="auto", candidates=(2, 4, 8), aggregate="naive", guard=False)
@@ -92,10 +94,14 @@ async def test_against_the_mock_endpoint_the_measured_choice_is_kept_in_the_jour
                 live = LiveTasks(LexicalGenerator(), Teaching(), tags.scorer)
                 result = await learn(tags.train, live, Asking(model), config=config, journal=journal)
                 kept = [event.data for event in journal.events("BatchChosen")]
+            with Journal.open(tmp_path) as journal:
+                again = await learn(tags.train, live, Asking(model), config=config, journal=journal)
+                assert journal.stats().bought == 0
         finally:
             await model.aclose()
     assert kept
     assert [step.batch for step in result.steps[:6]] == [2, 4, 8, 8, 4, 2]
+    assert again.steps == result.steps
     assert all(step.seconds is not None and step.seconds > 0 for step in result.steps)
     assert result.choice is not None
 

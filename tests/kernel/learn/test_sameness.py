@@ -14,7 +14,7 @@ from combee.ace import AceGenerator
 from combee.errors import BudgetError, CallError, CallErrorKind, RunError, UsageError
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import LearnConfig, LearnResult, LiveTasks, Rollout, Task, learn
-from combee.kernel.learn.sameness import named_part
+from combee.kernel.learn.config import named_part
 from combee.kernel.playbook import Playbook, digest, from_text
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.redaction import find_secrets

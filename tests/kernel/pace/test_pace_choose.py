@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from combee.errors import UsageError
 from combee.kernel.pace import Delay, DelayLaw, curve, explain
-from combee.kernel.pace.choose import choose, clean_candidates
-from combee.kernel.pace.fit import fit_curve, fit_delays
+from combee.kernel.pace.law import choose, clean_candidates, fit_curve, fit_delays
 
 CASE_26 = fit_curve([2, 4, 8, 16, 32], [100 / b for b in (2, 4, 8, 16, 32)])
 

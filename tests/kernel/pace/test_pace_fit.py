@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from combee.errors import UsageError
 from combee.kernel.pace import Delay, DelayLaw, Unfit
-from combee.kernel.pace.fit import fit_curve, fit_delays
+from combee.kernel.pace.law import fit_curve, fit_delays
 
 SIZES = [2, 4, 8, 16, 32, 64]
 

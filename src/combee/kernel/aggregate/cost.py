@@ -123,8 +123,8 @@ def best_tree(
         return min(choices, default=(math.inf, ()))
 
     start = max(least, least_levels(inputs, top))
-    found = [best(inputs, levels, low) for levels in range(start, start + 4)]
-    return min(found)[1]
+    trees = [best(inputs, levels, low) for levels in range(start, start + 4)]
+    return min(trees)[1]
 
 
 def _level(count: int, fan_in: int, cost: CallCost, retention: Retention | None) -> float:

@@ -109,8 +109,8 @@ def covered_keys(method: Method[T, D], keys: Sequence[str], items: Sequence[T], 
     if hook is None:
         covered = method.covered
         return [key for key, item in zip(keys, items, strict=True) if covered(item, delta)]
-    found = set(hook(items, delta))
-    return [key for key in keys if key in found]
+    inside = set(hook(items, delta))
+    return [key for key in keys if key in inside]
 
 
 def combine_by_model(method: Method[T, D]) -> Callable[[Sequence[D], str], Awaitable[D]] | None:

@@ -135,7 +135,7 @@ async def finish(tree: Tree[T, D], plan: Plan, keys: Sequence[str], built: Seque
             parts, inside = [better], set(better.covered)
     # Merging by code is done once, after all rounds: the parts say what they cover, and a union loses nothing.
     root = parts[0] if call is not None else await tree.merge(parts, turn)
-    return _counted(tree, root, keys, late)
+    return _outcome(tree, root, keys, late)
 
 
 async def _second_chance(
@@ -198,7 +198,7 @@ async def _combine(
     return await tree.combine(parts, turn, call=call, fan_in=fan_in)
 
 
-def _counted(tree: Tree[T, D], root: Built[D], keys: Sequence[str], late: set[str]) -> Scan[D]:
+def _outcome(tree: Tree[T, D], root: Built[D], keys: Sequence[str], late: set[str]) -> Scan[D]:
     covered = frozenset(root.covered)
     return Scan(
         delta=root.delta,
@@ -326,7 +326,7 @@ class _Blocks(Generic[T, D]):
     ) -> None:
         """Read the source until the quorum and all that earlier decisions name are in; start blocks as they fill."""
         required = {key for recorded in self._recorded if recorded is not None for key in recorded}
-        settled: set[str] = set()
+        arrived: set[str] = set()
         async for item in source:
             key = item.key if isinstance(item, Absent) else self._tree.method.key(item)
             if key not in keys:
@@ -335,14 +335,14 @@ class _Blocks(Generic[T, D]):
                 self.absent.add(key)
             else:
                 self._keep(key, item)
-            if key not in settled:
-                settled.add(key)
+            if key not in arrived:
+                arrived.add(key)
                 required.discard(key)
                 for index in self._where.get(key, ()):
                     self._open[index].discard(key)
                     if not self._open[index]:
                         self._start(index, tasks)
-            if len(settled) >= need and not required:
+            if len(arrived) >= need and not required:
                 break
         for index in range(len(self._groups)):
             self._start(index, tasks)

@@ -1,6 +1,6 @@
 """The guard: notices loss before users do. After each reduce: checks, a verdict, and who is told.
 
-Pure functions over plain data. See `judge`, `screen` and `admit`.
+Pure functions over plain data. See `judge`, `screen` and `isolate`.
 """
 
 from __future__ import annotations
@@ -8,14 +8,12 @@ from __future__ import annotations
 from combee.kernel.guard.checks import echoed
 from combee.kernel.guard.erosion import follow
 from combee.kernel.guard.evidence import Evidence, FindSecrets, GuardFinding, GuardLimits, no_secrets
-from combee.kernel.guard.isolation import Admission, Policy, Violation, admit, check_book, check_delta, readable
+from combee.kernel.guard.isolation import Policy, check_book, isolate, readable, why_refused
 from combee.kernel.guard.leaks import HeldOut, LeakIndex, screen
-from combee.kernel.guard.regression import Comparison, Rows, Spending, Trial, compare
+from combee.kernel.guard.regression import Rows, Spending, Trial, compare
 from combee.kernel.guard.verdict import GuardState, Notified, Verdict, after, alert_payload, from_json, judge, to_json
 
 __all__ = [
-    "Admission",
-    "Comparison",
     "Evidence",
     "FindSecrets",
     "GuardFinding",
@@ -29,19 +27,18 @@ __all__ = [
     "Spending",
     "Trial",
     "Verdict",
-    "Violation",
-    "admit",
     "after",
     "alert_payload",
     "check_book",
-    "check_delta",
     "compare",
     "echoed",
     "follow",
     "from_json",
+    "isolate",
     "judge",
     "no_secrets",
     "readable",
     "screen",
     "to_json",
+    "why_refused",
 ]

@@ -76,7 +76,7 @@ def count_specific(delta: Delta, items: Mapping[str, str]) -> int:
             count += bool(specific_terms(lesson.text))
             continue
         own = distinct_terms(lesson.text) - common
-        count += sum(not own.isdisjoint(found) for found in cited) * SUPPORT >= len(cited)
+        count += sum(not own.isdisjoint(theirs) for theirs in cited) * SUPPORT >= len(cited)
     return count
 
 
@@ -86,11 +86,11 @@ def echoed(delta: Delta, items: Mapping[str, str]) -> frozenset[str]:
     For items whose own terms need not stand in a good lesson, such as the right answer to a single case.
     """
     terms, common = _terms(items)
-    found: set[str] = set()
+    echoing: set[str] = set()
     for lesson in lessons(delta):
         own = distinct_terms(lesson.text) - common
-        found.update(source for source in lesson.sources if source in terms and not own.isdisjoint(terms[source]))
-    return frozenset(found)
+        echoing.update(source for source in lesson.sources if source in terms and not own.isdisjoint(terms[source]))
+    return frozenset(echoing)
 
 
 def _terms(items: Mapping[str, str]) -> tuple[dict[str, frozenset[str]], set[str]]:
@@ -98,7 +98,7 @@ def _terms(items: Mapping[str, str]) -> tuple[dict[str, frozenset[str]], set[str
     terms = {item: distinct_terms(text) - {"not"} for item, text in items.items()}
     if len(items) < 4:
         return terms, set()
-    held = Counter(term for found in terms.values() for term in found)
+    held = Counter(term for held_by_one in terms.values() for term in held_by_one)
     return terms, {term for term, count in held.items() if count > len(items) / 2}
 
 
@@ -117,14 +117,14 @@ def yield_of(evidence: Evidence) -> Yield:
 def check(evidence: Evidence, usual: Sequence[Yield], limits: GuardLimits) -> tuple[GuardFinding, ...]:
     """Return all that the checks see; `usual` are the accepted steps of this run, oldest first."""
     got = yield_of(evidence)
-    found = [
+    findings = [
         *_coverage(got, usual, limits),
         *_entries(got, usual, limits),
         *_specificity(got, usual, limits),
         *_sources(evidence, limits),
         *_sizes(evidence, limits),
     ]
-    return tuple(found)
+    return tuple(findings)
 
 
 def _entries(got: Yield, usual: Sequence[Yield], limits: GuardLimits) -> list[GuardFinding]:
@@ -189,50 +189,50 @@ def _sources(evidence: Evidence, limits: GuardLimits) -> list[GuardFinding]:
     n, made = len(evidence.items), lessons(evidence.delta)
     if n < SOME or not made:
         return []
-    found = []
+    findings = []
     cited = Counter(source for operation in made for source in operation.sources)
     unknown = sum(count for source, count in cited.items() if source not in evidence.items)
     if unknown:
-        found.append(
+        findings.append(
             GuardFinding("sources", "note", f"{unknown} citations name no reflection of this step", float(unknown))
         )
     share = sum(source in evidence.items for source in cited) / n
     if share < limits.min_cited:
         message = f"the lessons rest on {share:.0%} of {n} reflections"
-        found.append(GuardFinding("sources", "retry", message, share, limits.min_cited))
+        findings.append(GuardFinding("sources", "retry", message, share, limits.min_cited))
     if len(made) >= SOME:
         widths = sorted(len(operation.sources) for operation in made)
         if widths[len(widths) // 2] > n / 2:
             message = "most lessons cite more than half of all reflections: claimed coverage says nothing"
-            found.append(GuardFinding("sources", "note", message, float(widths[len(widths) // 2]), n / 2))
+            findings.append(GuardFinding("sources", "note", message, float(widths[len(widths) // 2]), n / 2))
         weight: Counter[str] = Counter()
         for operation in made:
             weight.update({source: 1 / len(operation.sources) for source in operation.sources})
         effective = sum(weight.values()) ** 2 / max(sum(value**2 for value in weight.values()), 1e-9)
         if effective < 0.1 * n:
             message = f"the lessons rest on about {effective:.1f} of {n} reflections"
-            found.append(GuardFinding("sources", "retry", message, effective, 0.1 * n))
-    return found
+            findings.append(GuardFinding("sources", "retry", message, effective, 0.1 * n))
+    return findings
 
 
 def _sizes(evidence: Evidence, limits: GuardLimits) -> list[GuardFinding]:
     tokens, before, budget = evidence.tokens, evidence.tokens_before, evidence.token_budget
-    found: list[GuardFinding] = []
+    findings: list[GuardFinding] = []
     if (share := evidence.window) is not None:
         message = f"an aggregating call used {share:.0%} of the model's window"
         level: Level = "alert" if share > limits.max_window else "note"
-        found += [GuardFinding("window", level, message, share, limits.max_window)] if share > 0.5 else []
+        findings += [GuardFinding("window", level, message, share, limits.max_window)] if share > 0.5 else []
     if tokens is None:
-        return found
+        return findings
     if before is not None and budget:
         before = min(before, budget)  # what the budget takes out of a book over it is no loss of this step
     if before is not None and before >= LONG and tokens < limits.min_left * before:
         message = f"of {before} tokens {tokens} would be left"
-        found.append(GuardFinding("tokens", "retry", message, tokens / before, limits.min_left))
+        findings.append(GuardFinding("tokens", "retry", message, tokens / before, limits.min_left))
     if budget and tokens > budget:
         message = f"the book would have {tokens} tokens, over the budget of {budget}"
-        found.append(GuardFinding("tokens", "reject", message, tokens / budget, 1.0))
+        findings.append(GuardFinding("tokens", "reject", message, tokens / budget, 1.0))
     elif budget and tokens > 0.9 * budget:
         share = tokens / budget
-        found.append(GuardFinding("tokens", "note", f"the book uses {share:.0%} of its {budget} tokens", share, 1.0))
-    return found
+        findings.append(GuardFinding("tokens", "note", f"the book uses {share:.0%} of its {budget} tokens", share, 1.0))
+    return findings

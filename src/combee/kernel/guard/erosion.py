@@ -65,7 +65,7 @@ def _groundless(evidence: Evidence) -> list[tuple[Operation, Bullet]]:
     counts = Counter((vote.bullet, vote.kind) for vote in set(evidence.votes))
     touched = {target for operation in evidence.delta for target in _targets(operation) if target in before}
     staying: list[str] | None = None
-    found: list[tuple[Operation, Bullet]] = []
+    groundless: list[tuple[Operation, Bullet]] = []
     for operation in evidence.delta:
         text = getattr(operation, "text", "")
         for old in filter(None, map(before.get, _targets(operation))):
@@ -80,8 +80,8 @@ def _groundless(evidence: Evidence) -> list[tuple[Operation, Bullet]]:
                 staying = [each.text for each in before if each.id not in touched]
                 staying += [each.text for each in evidence.delta if not isinstance(each, Remove)]
             if not any(says(one, bullet.text) for one in staying):
-                found.append((operation, bullet))
-    return found
+                groundless.append((operation, bullet))
+    return groundless
 
 
 def _touches(text: str, lesson: str) -> bool:
@@ -102,17 +102,17 @@ def unfounded(evidence: Evidence) -> tuple[tuple[tuple[Operation, str], ...], tu
 
     Each comes with the reason; the findings say what would be lost: an alert from a tenth of the helpful votes on.
     """
-    found = [(operation, bullet) for operation, bullet in _groundless(evidence) if is_proven(bullet)]
-    if not found or evidence.before is None:
+    groundless = [(operation, bullet) for operation, bullet in _groundless(evidence) if is_proven(bullet)]
+    if not groundless or evidence.before is None:
         return (), ()
     proven = {bullet.id: bullet.helpful for bullet in evidence.before if is_proven(bullet)}
-    hit = {bullet.id: bullet.helpful for _, bullet in found}
+    hit = {bullet.id: bullet.helpful for _, bullet in groundless}
     share = sum(hit.values()) / max(1, sum(proven.values()))
     many = f"{len(hit)} of {len(proven)} well-voted bullets"
     message = f"{many} would be taken out or rewritten without cause: {_named(hit)}"
     level: Level = "alert" if share >= SERIOUS else "note"
     reasons: dict[Operation, str] = {}
-    for operation, bullet in found:
+    for operation, bullet in groundless:
         what = "takes out" if isinstance(operation, Remove) else "rewrites"
         about = f"{bullet.id}, {bullet.helpful} helpful and {bullet.harmful} harmful votes"
         reasons.setdefault(operation, f"it {what} a well-voted bullet ({about}) without cause")

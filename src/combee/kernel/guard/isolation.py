@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from combee.errors import UsageError
-from combee.kernel.playbook import Delta, Playbook
+from combee.kernel.playbook import Delta, Operation, Playbook
 
 DEFAULT_CLEARANCES = ("public", "internal", "confidential", "secret")
 
@@ -42,50 +42,43 @@ class Policy:
         return self.tenants is None and self.clearance is None
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """Whether an item may enter, and why not (empty when it may)."""
+def why_refused(labels: Mapping[str, str], policy: Policy) -> str:
+    """Return why an item with these labels may not reach the playbook of this policy, or "" where it may.
 
-    ok: bool
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One bullet (by id) or operation (by its text) that a policy refuses."""
-
-    where: str
-    reason: str
-
-
-def admit(labels: Mapping[str, str], policy: Policy) -> Admission:
-    """Return whether an item with these labels may reach the playbook of this policy; an empty label is none."""
+    An empty label is none.
+    """
     tenant, clearance = labels.get("tenant", "").strip(), labels.get("clearance", "").strip()
     if policy.tenants is not None:
         if not tenant:
-            return Admission(ok=False, reason="it has no tenant label and the playbook is for named tenants only")
+            return "it has no tenant label and the playbook is for named tenants only"
         if tenant not in policy.tenants:
-            return Admission(ok=False, reason=f"tenant {tenant} is not allowed")
+            return f"tenant {tenant} is not allowed"
     if policy.clearance is not None:
         if not clearance:
-            return Admission(ok=False, reason=f"it has no clearance label and the playbook is for {policy.clearance}")
+            return f"it has no clearance label and the playbook is for {policy.clearance}"
         if clearance not in policy.order:
-            return Admission(ok=False, reason=f"clearance {clearance} is not in the order")
+            return f"clearance {clearance} is not in the order"
         if policy.order.index(clearance) > policy.order.index(policy.clearance):
-            return Admission(ok=False, reason=f"clearance {clearance} is above {policy.clearance}")
-    return Admission(ok=True)
+            return f"clearance {clearance} is above {policy.clearance}"
+    return ""
 
 
-def check_delta(delta: Delta, labels: Mapping[str, Mapping[str, str]], policy: Policy) -> tuple[Violation, ...]:
-    """Return the operations that rest on a source the policy refuses, does not know, or on no source at all."""
+def isolate(
+    delta: Delta, labels: Mapping[str, Mapping[str, str]], policy: Policy
+) -> tuple[Delta, tuple[tuple[Operation, str], ...]]:
+    """Return the delta without operations that rest on a source the policy refuses, does not know, or on none.
+
+    Those come with the reason.
+    """
     if policy.open:
-        return ()
-    found = []
-    for operation in delta:
-        if reason := _refusal(operation.sources, labels, policy):
-            kind = type(operation).__name__.upper()
-            found.append(Violation(f"{kind} {getattr(operation, 'text', '') or getattr(operation, 'id', '')}", reason))
-    return tuple(found)
+        return delta, ()
+    reasons = {operation: _refusal(operation.sources, labels, policy) for operation in delta}
+    refused = tuple(
+        (operation, f"it rests on a source that is not allowed ({reason})")
+        for operation, reason in reasons.items()
+        if reason
+    )
+    return Delta(tuple(operation for operation, reason in reasons.items() if not reason)), refused
 
 
 def check_book(
@@ -94,8 +87,10 @@ def check_book(
     policy: Policy,
     *,
     trusted: frozenset[str] = frozenset(),
-) -> tuple[Violation, ...]:
-    """Return the bullets that cite a source the policy refuses; to be run after merge, duplicates, refine and views.
+) -> dict[str, str]:
+    """Return the ids of bullets that cite a source the policy refuses, with the reason.
+
+    To be run after merge, duplicates, refine and views.
 
     Args:
         book: any version, also a part of one.
@@ -104,9 +99,9 @@ def check_book(
         trusted: bullets that may stand without sources, as those of the book a run started from.
     """
     if policy.open:
-        return ()
+        return {}
     checked = ((b, _refusal(b.sources, labels, policy)) for b in book if b.sources or b.id not in trusted)
-    return tuple(Violation(bullet.id, reason) for bullet, reason in checked if reason)
+    return {bullet.id: reason for bullet, reason in checked if reason}
 
 
 def readable(
@@ -117,7 +112,7 @@ def readable(
     trusted: frozenset[str] = frozenset(),
 ) -> Playbook:
     """Return the book without the bullets that a reader under this policy may not see."""
-    hidden = {violation.where for violation in check_book(book, labels, policy, trusted=trusted)}
+    hidden = check_book(book, labels, policy, trusted=trusted)
     return replace(book, bullets=tuple(bullet for bullet in book if bullet.id not in hidden)) if hidden else book
 
 
@@ -125,5 +120,5 @@ def _refusal(sources: Iterable[str], labels: Mapping[str, Mapping[str, str]], po
     known = tuple(sources)
     if not known:
         return "it names no source, so nobody can say who may read it"
-    refused = {source: answer.reason for source in known if not (answer := admit(labels.get(source, {}), policy)).ok}
-    return "; ".join(f"{source}: {reason}" for source, reason in refused.items())
+    refused = {source: why_refused(labels.get(source, {}), policy) for source in known}
+    return "; ".join(f"{source}: {reason}" for source, reason in refused.items() if reason)

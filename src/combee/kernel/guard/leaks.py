@@ -104,11 +104,11 @@ def _is_code(word: str) -> bool:
 
 def _spellings(text: str) -> set[Tokens]:
     """Return the ways a text may be written: a code also without its separators, and with one wherever it may be."""
-    found = {_tokens(text)}
+    spellings = {_tokens(text)}
     if any(map(_is_code, text.split())):
         joined = "".join(_RUN.findall(unicodedata.normalize("NFKC", text).casefold()))
-        found |= {(joined,), tuple(_RUN.findall(joined))}
-    return found
+        spellings |= {(joined,), tuple(_RUN.findall(joined))}
+    return spellings
 
 
 class LeakIndex:
@@ -160,7 +160,7 @@ class LeakIndex:
     def find(self, text: str) -> tuple[str, ...]:
         """Return the ids of the held-out tasks whose answer the text quotes, sorted."""
         words = _tokens(text)
-        found = {
+        quoted = {
             task
             for at, word in enumerate(words)
             for tokens, task in self._targets.get(word, ())
@@ -169,9 +169,9 @@ class LeakIndex:
         if self._runs:
             for at in range(len(words) - RUN + 1):
                 task = self._runs.get(words[at : at + RUN])
-                if task and task not in found and _holds(words, self._answers[task]):
-                    found.add(task)
-        return tuple(sorted(found))
+                if task and task not in quoted and _holds(words, self._answers[task]):
+                    quoted.add(task)
+        return tuple(sorted(quoted))
 
 
 def _parts(target: str) -> tuple[str, ...]:

@@ -43,13 +43,17 @@ class Verdict:
 
     action: Action
     delta: Delta
-    reasons: tuple[str, ...] = ()
     findings: tuple[GuardFinding, ...] = ()
     max_items: int | None = None
     rollback: bool = False
     promote: bool = False
     comparisons: tuple[Comparison, ...] = ()
     refused: tuple[tuple[Operation, str], ...] = ()
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What led to it, in words: the findings that are more than notes."""
+        return tuple(finding.message for finding in self.findings if finding.level != "note")
 
     @property
     def applies(self) -> bool:
@@ -100,12 +104,10 @@ def judge(
     )
     findings += map(_finding, comparisons)
     action, max_items = _action(evidence, findings, limits)
-    reasons = tuple(finding.message for finding in findings if finding.level != "note")
     against_stable = [each for each in comparisons if each.against != "old"]
     return Verdict(
         action,
         delta if action in {"accept", "alert"} else Delta(),
-        reasons,
         tuple(findings),
         max_items,
         rollback=any(each.worse for each in against_stable),

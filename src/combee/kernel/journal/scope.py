@@ -177,6 +177,10 @@ class MemoryStore:
         """
         return self._decisions.setdefault(key, text)
 
+    def is_on_disk(self, key: bytes) -> bool:
+        """Say whether a result or decision that was stored outlives a kill."""
+        return True
+
     def about(self, place: ScopePlace, item: str) -> Iterator[StoredRow]:
         """Yield what is stored about an item at a place from an earlier process: parts of work that it did not end."""
         return iter(())
@@ -272,6 +276,10 @@ class FileStore(MemoryStore):
             writer.put(_DECISION, (key, *columns, text, time.time()), key=key, text=text)
         self._count("decisions_made")
         return text
+
+    def is_on_disk(self, key: bytes) -> bool:
+        """See `MemoryStore.is_on_disk`."""
+        return self._writer is None or self._writer.waiting(key) is None
 
     def about(self, place: ScopePlace, item: str) -> Iterator[StoredRow]:
         """See `MemoryStore.about`."""

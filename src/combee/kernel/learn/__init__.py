@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from combee.kernel.learn.codec import (
     OperationsMethod,
+    ReflectionsMethod,
     delta_to_json,
     reflection_from_json,
     reflection_to_json,
@@ -26,7 +27,7 @@ from combee.kernel.learn.events import (
     StepStarted,
     Validated,
 )
-from combee.kernel.learn.judge import AlertCommand, Judge, Validate
+from combee.kernel.learn.judge import Judge, Validate
 from combee.kernel.learn.loop import LearnResult, learn
 from combee.kernel.learn.roles import (
     Curator,
@@ -51,7 +52,6 @@ from combee.kernel.learn.sampling import (
 )
 
 __all__ = [
-    "AlertCommand",
     "Alerted",
     "Answering",
     "BatchChosen",
@@ -70,6 +70,7 @@ __all__ = [
     "RecordedTraces",
     "ReduceFailed",
     "Reflection",
+    "ReflectionsMethod",
     "Reflector",
     "Rollout",
     "RunFinished",

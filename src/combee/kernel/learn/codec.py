@@ -1,6 +1,7 @@
 """Operations, votes, revisions and reflections as JSON, so that the journal can hold a run's whole history.
 
-`OperationsMethod` is what all aggregation methods share whose deltas are playbook operations.
+`OperationsMethod` is what all aggregation methods share whose deltas are playbook operations, `ReflectionsMethod` what
+those share that read reflections.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from combee.kernel.playbook import (
     Update,
     Vote,
     VoteKind,
+    count_tokens,
     delta_of,
     merge,
 )
@@ -145,3 +147,29 @@ class OperationsMethod:
     def decode(self, value: JSON) -> Delta:
         """Return the delta that `encode` wrote."""
         return delta_from_json(value)
+
+
+class ReflectionsMethod(OperationsMethod):
+    """The other half where the items are reflections; a method adds `leaf`, `coverage` and its fingerprint."""
+
+    __slots__ = ()
+
+    def key(self, item: Reflection) -> str:
+        """Return the id of the reflection."""
+        return item.id
+
+    def weight(self, item: Reflection) -> int:
+        """Return the tokens of the reflection's text."""
+        return count_tokens(item.text)
+
+    def text(self, item: Reflection) -> str:
+        """Return what the default similarity compares."""
+        return "\n".join(item.lessons)
+
+    def covered(self, item: Reflection, delta: Delta) -> bool:
+        """Return whether `coverage` names the reflection."""
+        return bool(self.coverage((item,), delta))
+
+    def coverage(self, items: Sequence[Reflection], delta: Delta) -> list[str]:
+        """Return the keys of the reflections whose lessons are all verified to be in the delta."""
+        raise NotImplementedError

@@ -249,10 +249,10 @@ class StepCollector(Generic[S]):
             yield reflection
         if early:
             async for result in self._take():
-                yield _given(result)
+                yield _reflection_or_absent(result)
         else:
             for name in [name for name in self._pending if name in self._results]:
-                yield _given(self._results[name])
+                yield _reflection_or_absent(self._results[name])
 
     async def enough(self) -> None:
         """Wait for the quorum."""
@@ -284,6 +284,6 @@ class StepCollector(Generic[S]):
             yield result
 
 
-def _given(result: _Result[S]) -> Reflection | Absent:
+def _reflection_or_absent(result: _Result[S]) -> Reflection | Absent:
     reflection = result.sampled.reflection if result.sampled is not None else None
     return reflection if reflection is not None and reflection.lessons else Absent(result.pending.name)

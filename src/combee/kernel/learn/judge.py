@@ -23,16 +23,16 @@ from combee.kernel.guard import (
     Rows,
     Trial,
     Verdict,
-    admit,
     after,
     alert_payload,
     check_book,
-    check_delta,
     follow,
     from_json,
+    isolate,
     judge,
     screen,
     to_json,
+    why_refused,
 )
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.learn.events import Alerted, GuardJudged
@@ -84,8 +84,7 @@ class Judge:
 
     def refusal(self, labels: Mapping[str, str]) -> str | None:
         """Return why a sample with these labels may not be learned from, or None."""
-        answer = admit(labels, self.policy)
-        return None if answer.ok else answer.reason
+        return why_refused(labels, self.policy) or None
 
     def on_evidence(self, evidence: Evidence) -> Verdict:
         """Judge an update by what went in and came out; operations with a source that is not allowed are left out."""
@@ -98,13 +97,12 @@ class Judge:
         violations = check_book(new, self.labels, self.policy, trusted=self._trusted)
         if not violations:
             return verdict
-        named = "; ".join(f"{each.where}: {each.reason}" for each in violations[:5])
+        named = "; ".join(f"{bullet}: {reason}" for bullet, reason in list(violations.items())[:5])
         finding = GuardFinding("isolation", "reject", f"{len(violations)} bullets may not be in this book: {named}")
         return replace(
             verdict,
             action="reject",
             delta=Delta(),
-            reasons=(*verdict.reasons, finding.message),
             findings=(*verdict.findings, finding),
             max_items=None,
             promote=False,
@@ -118,8 +116,7 @@ class Judge:
         self.state = replace(self.state, standing=standing)
         if not findings:
             return verdict
-        reasons = (*verdict.reasons, *(finding.message for finding in findings))
-        return replace(verdict, action="alert", reasons=reasons, findings=(*verdict.findings, *findings))
+        return replace(verdict, action="alert", findings=(*verdict.findings, *findings))
 
     @property
     def scores(self) -> bool:
@@ -215,20 +212,8 @@ class Judge:
         return Verdict("accept", kept, refused=refused)
 
     def _isolated(self, verdict: Verdict) -> Verdict:
-        if self.policy.open:
-            return verdict
-        refused = {}
-        for operation in verdict.delta:
-            violations = check_delta(Delta((operation,)), self.labels, self.policy)
-            if violations:
-                refused[operation] = f"it rests on a source that is not allowed ({violations[0].reason})"
-        if not refused:
-            return verdict
-        return replace(
-            verdict,
-            delta=Delta(tuple(operation for operation in verdict.delta if operation not in refused)),
-            refused=(*verdict.refused, *refused.items()),
-        )
+        delta, refused = isolate(verdict.delta, self.labels, self.policy)
+        return replace(verdict, delta=delta, refused=(*verdict.refused, *refused)) if refused else verdict
 
     async def _score(self, book: Playbook, scope: Scope) -> Rows:
         name = digest(book)
@@ -254,7 +239,7 @@ def paired(against: str, new: Rows, old: Rows) -> Trial:
 def guard_event(step: int, evidence: Evidence, verdict: Verdict) -> GuardJudged:
     """Return a verdict as an event. Refused operations make one line a kind of reason, whatever their number."""
     reasons = [finding.message for finding in verdict.findings if finding.level != "note" and finding.check != "leaks"]
-    left_out = list(_counted(reason for _, reason in verdict.refused))
+    left_out = list(_grouped(reason for _, reason in verdict.refused))
     notes = [finding.message for finding in verdict.findings if finding.level == "note"]
     return GuardJudged(
         step=step,
@@ -268,7 +253,7 @@ def guard_event(step: int, evidence: Evidence, verdict: Verdict) -> GuardJudged:
     )
 
 
-def _counted(reasons: Iterable[str]) -> Iterable[str]:
+def _grouped(reasons: Iterable[str]) -> Iterable[str]:
     """Say equal kinds of reasons once, with their number and the first example."""
     first: dict[str, str] = {}
     count: Counter[str] = Counter()

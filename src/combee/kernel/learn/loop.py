@@ -1,12 +1,16 @@
 """The learning loop: minibatch after minibatch, each mapped, reduced, judged, and put into the next version.
 
 Offline it walks over all samples `epochs` times. Online is one epoch of the same loop: each score is taken before its
-sample is learned from. A run is replayed, not restored: with the same journal it takes the same path.
+sample is learned from. A run is replayed, not restored: with the same journal it takes the same path. Events, versions,
+labels and the tree of each scan go to the journal and to the observer; an observer that raises is reported once in the
+log and not called again, so that a display cannot break a run.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import logging
 import random
 import time
 from collections import deque
@@ -17,14 +21,17 @@ from typing import Generic, TypeVar
 
 from combee.errors import BudgetError, CombeeError, NothingReadError, UsageError
 from combee.kernel.aggregate import Scan
-from combee.kernel.journal import Journal, MemoryScope, Scope
+from combee.kernel.journal import JSON, Journal, MemoryScope, Scope
+from combee.kernel.learn.codec import revision_to_json
 from combee.kernel.learn.collect import Collected, MapStoppedError, SamplesInFlight, StepCollector
-from combee.kernel.learn.config import LearnConfig
+from combee.kernel.learn.config import RULES, LearnConfig, refuse_another_run
 from combee.kernel.learn.events import (
+    Event,
     FinishReason,
     Observer,
     RunFinished,
     RunStarted,
+    SampleDone,
     SampleRefused,
     StepFinished,
     StepStarted,
@@ -32,13 +39,11 @@ from combee.kernel.learn.events import (
 )
 from combee.kernel.learn.judge import Judge, Validate
 from combee.kernel.learn.pacing import Batching, Clock, announcement
-from combee.kernel.learn.record import Recorder, finished_step
 from combee.kernel.learn.reduce import Reduced, Reducer
 from combee.kernel.learn.roles import Curator, Reflection
-from combee.kernel.learn.sameness import RULES, refuse_another_run
 from combee.kernel.learn.sampling import Sample, SampleMap
 from combee.kernel.pace import Choice
-from combee.kernel.playbook import Delta, Playbook
+from combee.kernel.playbook import Delta, Playbook, digest, to_json, tokens
 from combee.kernel.runner import LocalRunner, Runner
 
 S = TypeVar("S", bound=Sample)
@@ -91,7 +96,7 @@ async def learn(
     if rules < RULES:
         judge.limits = replace(judge.limits, keep_voted=False)
     judge.begin(book)
-    recorder = Recorder(config, journal, observe)
+    recorder = Recorder(journal, observe)
     run = "" if journal is None else journal.path.parent.name
     loop = _Loop(
         samples=samples,
@@ -220,20 +225,37 @@ class _Loop(Generic[S]):
         seconds = clock.seconds()
         if batch:
             batching.measured(len(batch), seconds)
-        summary = finished_step(
-            collected,
-            reduced,
+        self.steps.append(self._finished_step(collected, reduced, epoch, len(batch), seconds))
+        self.recorder.tell(self.steps[-1])
+        self.step += 1
+        return self._again(collected)
+
+    def _finished_step(
+        self, collected: Collected[S], reduced: Reduced, epoch: int, batch: int, seconds: float | None
+    ) -> StepFinished:
+        """Return what a step came to; `batch` samples began in it."""
+        scans = reduced.scans
+        return StepFinished(
             epoch=epoch,
             step=self.step,
-            batch=len(batch),
+            batch=batch,
+            hits=collected.hits,
+            total=collected.total,
+            reflections=sum(1 for reflection in collected.reflections if reflection.lessons),
+            lessons=sum(len(reflection.lessons) for reflection in collected.reflections),
+            operations=len(reduced.revision.delta),
+            refused=len(reduced.applied.refused),
+            uncovered=len(scans[-1].uncovered) if scans else 0,
+            failed=len(collected.failed),
+            calls=sum(scan.calls for scan in scans),
+            reads=sum(scan.reads for scan in scans),
+            depth=sum(scan.depth for scan in scans),
+            bullets=len(reduced.book),
+            tokens=tokens(reduced.book),
             version=self.version,
             seconds=seconds,
             late=len(self.in_flight.pending),
         )
-        self.steps.append(summary)
-        self.recorder.tell(summary)
-        self.step += 1
-        return self._again(collected)
 
     async def _collect(self, collector: StepCollector[S], scope: Scope) -> Scan[Delta] | NothingReadError | None:
         """Take the samples in; where leaves may start early, return what they gave."""
@@ -304,3 +326,73 @@ class _Loop(Generic[S]):
     def _finish(self, reason: FinishReason, detail: str, begun: float) -> None:
         seconds = round(time.perf_counter() - begun, 3)
         self.recorder.tell(RunFinished(reason, detail, self.version, len(self.book), seconds))
+
+
+_LOG = logging.getLogger("combee")
+
+
+@dataclass
+class Recorder:
+    """Writes for one run. Without a journal it only tells the observer."""
+
+    journal: Journal | None
+    observer: Observer | None
+
+    def tell(self, event: Event) -> None:
+        """Send an event to the observer and keep it; single samples are not kept, their results are in the journal."""
+        if self.journal is not None and not isinstance(event, SampleDone):
+            self.journal.record_event(type(event).__name__, dataclasses.asdict(event), key=_key(event))
+        if self.observer is None:
+            return
+        try:
+            self.observer(event)
+        except Exception:  # noqa: BLE001 - whatever a display raises, the run goes on
+            _LOG.exception("the display failed and is switched off; the run goes on")
+            self.observer = None
+
+    def version(self, book: Playbook, parent: str | None, epoch: int, step: int, reduced: Reduced | None) -> str:
+        """Keep a version with all that led to it; return its digest."""
+        name = digest(book)
+        if self.journal is None:
+            return name
+        data: JSON = None
+        if reduced is not None:
+            data = {
+                "base": digest(reduced.base),
+                "revision": revision_to_json(reduced.revision),
+                "verdict": reduced.verdict.action if reduced.verdict else None,
+            }
+        self.journal.add_version(to_json(book), name, parent=parent, epoch=epoch, step=step, data=data)
+        self.label("last", name, f"last/{epoch}/{step}/{reduced is None}")
+        return name
+
+    def scans(self, scans: tuple[Scan[Delta], ...], epoch: int, step: int) -> None:
+        """Keep the trees of a step, for the report."""
+        if self.journal is None:
+            return
+        for attempt, scan in enumerate(scans):
+            tree: dict[str, JSON] = {
+                "epoch": epoch,
+                "step": step,
+                "attempt": attempt,
+                "nodes": [dataclasses.asdict(node) for node in scan.nodes],
+                "uncovered": list(scan.uncovered),
+                "failed": list(scan.failed),
+                "covered": len(scan.covered),
+                "claimed": len(scan.claimed),
+            }
+            self.journal.record_event("Scan", tree, key=f"scan/{epoch}/{step}/{attempt}")
+
+    def label(self, name: str, version: str, key: str) -> None:
+        """Put a label on a version, once for each key."""
+        if self.journal is not None:
+            self.journal.label(name, version, key=key)
+
+
+def _key(event: Event) -> str | None:
+    """Name an event that a replay repeats; those of one process only (start, end) have no name."""
+    step = getattr(event, "step", None)
+    if step is None:
+        return None
+    parts = (type(event).__name__, *(getattr(event, name, "") for name in ("epoch", "step", "attempt", "verdict")))
+    return "/".join(map(str, parts))

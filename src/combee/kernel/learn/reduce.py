@@ -32,39 +32,44 @@ from combee.kernel.learn.config import LearnConfig
 from combee.kernel.learn.events import Event, ReduceFailed
 from combee.kernel.learn.judge import Judge, guard_event
 from combee.kernel.learn.roles import Curator, Reflection
-from combee.kernel.playbook import Applied, Delta, Playbook, Vote, apply, tokens
+from combee.kernel.playbook import Applied, Delta, Playbook, Revision, revise, tokens
 from combee.kernel.runner import Runner
 
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """The book after one step and how it came about.
+    """What one step did to the book and how it came about.
 
-    `base` is the book that `delta`, `votes` and `used` were applied to; `scans` has one entry an attempt; `carried`
-    are reflections that wait for the next step.
+    `revision` was applied to `base`; `scans` has one entry an attempt; `carried` are reflections that wait for the next
+    step.
     """
 
-    book: Playbook
-    applied: Applied
     base: Playbook
-    delta: Delta
-    votes: tuple[Vote, ...] = ()
-    used: tuple[str, ...] = ()
+    revision: Revision
+    applied: Applied
     scans: tuple[Scan[Delta], ...] = ()
     verdict: Verdict | None = None
     carried: tuple[Reflection, ...] = ()
 
+    @property
+    def book(self) -> Playbook:
+        """The book after the step."""
+        return self.applied.playbook
+
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The input of one step: the book, the reflections to aggregate, votes and used bullets."""
+    """The input of one step: the book, the reflections to aggregate, and the revision that has no operations yet."""
 
     book: Playbook
     items: tuple[Reflection, ...]
-    votes: tuple[Vote, ...]
-    used: tuple[str, ...]
-    step: int
+    votes_only: Revision
     scope: Scope
+
+    def revised(self, base: Playbook, delta: Delta) -> Reduced:
+        """Return what this step does to a book with these operations."""
+        revision = replace(self.votes_only, delta=delta)
+        return Reduced(base, revision, revise(base, revision))
 
 
 @dataclass(slots=True)
@@ -136,9 +141,13 @@ class Reducer:
         Raises:
             RunError: The aggregation failed in too many steps in a row.
         """
-        work = _Work(book, collected.to_aggregate, collected.votes, collected.used, step, scope)
+        config = self.config
+        votes_only = Revision(
+            Delta(), collected.votes, collected.used, step, config.token_budget, config.near, config.on_full
+        )
+        work = _Work(book, collected.to_aggregate, votes_only, scope)
         if not work.items:
-            yield self._votes_only(work, book)
+            yield work.revised(book, Delta())
             return
         for again in count():
             try:
@@ -154,7 +163,7 @@ class Reducer:
                     self.failures += 1
                     yield ReduceFailed(step, len(work.items), self.failures, error.message)
                     if self.failures < self.config.give_up_after:
-                        yield replace(self._votes_only(work, book), carried=work.items)
+                        yield replace(work.revised(book, Delta()), carried=work.items)
                         return
                     work.scope.decide(gave_up, error.message)
                     raise RunError(
@@ -177,18 +186,18 @@ class Reducer:
                 scans.append(await self._scan(work, inner, size, retry=bool(scans)))
             else:
                 scans.append(first)
-            applied = self._apply(work, work.book, scans[-1].delta)
-            evidence = self._evidence(work, scans, size, applied.playbook)
+            reduced = work.revised(work.book, scans[-1].delta)
+            evidence = self._evidence(work, scans, size, reduced.book)
             verdict = self.judge.on_evidence(evidence)
             if verdict.delta != evidence.delta:
-                applied = self._apply(work, work.book, verdict.delta)
+                reduced = work.revised(work.book, verdict.delta)
             if verdict.applies:
-                verdict = self.judge.on_book(verdict, applied.playbook)
+                verdict = self.judge.on_book(verdict, reduced.book)
             if verdict.applies and self.judge.scores:
-                verdict = await self.judge.on_scores(evidence, applied.playbook, work.book, inner)
+                verdict = await self.judge.on_scores(evidence, reduced.book, work.book, inner)
             if verdict.applies:
-                verdict = self.judge.on_loss(evidence, verdict, applied.playbook)
-            yield guard_event(work.step, evidence, verdict)
+                verdict = self.judge.on_loss(evidence, verdict, reduced.book)
+            yield guard_event(evidence.step, evidence, verdict)
             if verdict.action != "retry_smaller" or verdict.max_items is None:
                 break
             size = verdict.max_items
@@ -196,22 +205,16 @@ class Reducer:
         alerted = await self.judge.alert(verdict, evidence, work.scope, self.run, healed=healed)
         if alerted is not None:
             yield alerted
-        self.judge.remember(evidence, verdict, applied.playbook, leafwise=self.leafwise)
-        if verdict.applies:
-            reduced = Reduced(applied.playbook, applied, work.book, verdict.delta, work.votes, work.used)
-        else:
-            reduced = self._votes_only(work, self.judge.stable if verdict.rollback else work.book)
+        self.judge.remember(evidence, verdict, reduced.book, leafwise=self.leafwise)
+        if not verdict.applies:
+            # Votes are facts about the old bullets: they stand even when the new lessons do not.
+            reduced = work.revised(self.judge.stable if verdict.rollback else work.book, Delta())
         yield replace(reduced, scans=tuple(scans), verdict=verdict)
-
-    def _votes_only(self, work: _Work, base: Playbook) -> Reduced:
-        """Votes are facts about the old bullets: they stand even when the new lessons do not."""
-        applied = self._apply(work, base, Delta())
-        return Reduced(applied.playbook, applied, base, Delta(), work.votes, work.used)
 
     def _evidence(self, work: _Work, scans: Sequence[Scan[Delta]], size: int, after: Playbook) -> Evidence:
         one_call = self.config.aggregate in ONE_CALL and len(scans) == 1
         return Evidence(
-            step=work.step,
+            step=work.votes_only.step,
             items={item.id: item.text for item in work.items},
             delta=scans[-1].delta,
             covered=scans[-1].covered,
@@ -222,7 +225,7 @@ class Reducer:
             token_budget=self.config.token_budget,
             window=scans[-1].window,
             before=work.book,
-            votes=work.votes,
+            votes=work.votes_only.votes,
         )
 
     def _leaf_size(self) -> int:
@@ -255,16 +258,4 @@ class Reducer:
             seed=self.config.seed,
             shape=self._shape(len(work.items), size, weights, method),
             copies=self.config.copies,
-        )
-
-    def _apply(self, work: _Work, base: Playbook, delta: Delta) -> Applied:
-        return apply(
-            base,
-            delta,
-            votes=work.votes,
-            used=work.used,
-            step=work.step,
-            budget=self.config.token_budget,
-            near=self.config.near,
-            on_full=self.config.on_full,
         )

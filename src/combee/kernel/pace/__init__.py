@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from combee.kernel.pace.choose import Choice, curve, explain
 from combee.kernel.pace.controller import PaceState, from_json, lower, next_batch, start, state_choice, to_json
-from combee.kernel.pace.fit import Delay, DelayLaw, Unfit
+from combee.kernel.pace.law import Choice, Delay, DelayLaw, Unfit, curve, explain
 
 __all__ = [
     "Choice",

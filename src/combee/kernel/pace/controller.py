@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import cast
 
 from combee.errors import DataError
-from combee.kernel.pace.choose import DEFAULT_FALLBACK, Choice, choose, clean_candidates
-from combee.kernel.pace.fit import Delay, check_whole, fit_delays
+from combee.kernel.pace.law import DEFAULT_FALLBACK, Choice, Delay, check_whole, choose, clean_candidates, fit_delays
 
 KEEP = 32  # newest samples kept of each size
 

@@ -6,7 +6,7 @@ touch the disk.
 
 from __future__ import annotations
 
-from combee.kernel.playbook.applying import Replay, Revision, apply, replay
+from combee.kernel.playbook.applying import Replay, Revision, apply, replay, revise
 from combee.kernel.playbook.counting import count_tokens, narrow_length
 from combee.kernel.playbook.duplicates import deduplicate, near_duplicates, same_lesson
 from combee.kernel.playbook.model import (
@@ -80,6 +80,7 @@ __all__ = [
     "parse_operations",
     "read",
     "replay",
+    "revise",
     "same_lesson",
     "save",
     "says",

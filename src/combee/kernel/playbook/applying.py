@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 
 from combee.errors import UsageError
 from combee.kernel.playbook.draft import BookDraft, Evictor
-from combee.kernel.playbook.duplicates import absorb
+from combee.kernel.playbook.duplicates import absorb, check_similarity
 from combee.kernel.playbook.model import (
     Add,
     Applied,
@@ -38,6 +38,19 @@ OnFull = Literal["refuse", "evict"]
 _Target = TypeVar("_Target", Merge, Update)
 
 
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What one step does to a book; `apply` says what each part means."""
+
+    delta: Delta
+    votes: tuple[Vote, ...] = ()
+    used: tuple[str, ...] = ()
+    step: int = 0
+    budget: int | None = None
+    near: float | None = None
+    on_full: OnFull = "refuse"
+
+
 def apply(
     book: Playbook,
     delta: Delta,
@@ -48,7 +61,6 @@ def apply(
     budget: int | None = None,
     near: float | None = None,
     on_full: OnFull = "refuse",
-    ids: Mapping[SortKey, str] | None = None,
 ) -> Applied:
     """Return the book after a delta and the votes of one step.
 
@@ -67,31 +79,34 @@ def apply(
             evicted by the policy of `Evictor`.
         near: also fold an ADD into a bullet that is the same lesson (`same_lesson`) with at least this similarity.
         on_full: what an ADD meets when it does not fit: it is refused, or older bullets are evicted for it.
-        ids: ids to give to ADDs with these sort keys, where free (used to replay a history without changing its ids).
 
     Raises:
         UsageError: the budget is negative, `near` is not in (0, 1], `on_full` is unknown, or the book's counter
             cannot be used.
     """
-    if budget is not None and budget < 0:
-        raise UsageError(f"the playbook budget is {budget} tokens", hint="Give a number of at least 0, or none.")
-    if near is not None and not 0 < near <= 1:
+    return revise(book, Revision(delta, tuple(votes), tuple(used), step, budget, near, on_full))
+
+
+def revise(book: Playbook, revision: Revision, ids: Mapping[SortKey, str] | None = None) -> Applied:
+    """Return the book after a revision; raises as `apply`.
+
+    `ids` are given to ADDs with these sort keys, where free, so that a history can be replayed without changing its
+    ids.
+    """
+    if revision.budget is not None and revision.budget < 0:
         raise UsageError(
-            f"the similarity for folding is {near}", hint="It lies above 0 and at most at 1; 0.8 is usual."
+            f"the playbook budget is {revision.budget} tokens", hint="Give a number of at least 0, or none."
         )
-    if on_full not in ("refuse", "evict"):
-        raise UsageError(f"unknown rule for a full playbook: {on_full!r}", hint="Known: refuse, evict.")
-    rules = _Rules(step, budget, near, on_full, ids or {})
-    work = _Work(BookDraft(book, measured=budget is not None), rules)
-    work.vote(set(votes), set(used))
-    operations = delta_of(delta.operations).operations
+    if revision.near is not None:
+        check_similarity(revision.near)
+    if revision.on_full not in ("refuse", "evict"):
+        raise UsageError(f"unknown rule for a full playbook: {revision.on_full!r}", hint="Known: refuse, evict.")
+    work = _Work(BookDraft(book, measured=revision.budget is not None), revision, ids or {})
+    work.vote(set(revision.votes), set(revision.used))
+    operations = delta_of(revision.delta.operations).operations
     work.remove([operation for operation in operations if isinstance(operation, Remove)])
-    updates = work.drop_beaten(
-        work.pick_merges([operation for operation in operations if isinstance(operation, Merge)]),
-        [operation for operation in operations if isinstance(operation, Update)],
-    )
-    for update in updates:
-        work.update(update)
+    taken = work.merge([operation for operation in operations if isinstance(operation, Merge)])
+    work.update(taken, [operation for operation in operations if isinstance(operation, Update)])
     work.evictor.trim()
     for operation in operations:
         if isinstance(operation, Add):
@@ -99,23 +114,13 @@ def apply(
     return work.result(book, operations)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
-    """The options of one application; see `apply`."""
-
-    step: int
-    budget: int | None
-    near: float | None
-    on_full: OnFull
-    ids: Mapping[SortKey, str]
-
-
 class _Work:
-    """One application under way."""
+    """One revision under way."""
 
-    def __init__(self, draft: BookDraft, rules: _Rules) -> None:
+    def __init__(self, draft: BookDraft, rules: Revision, ids: Mapping[SortKey, str]) -> None:
         self.draft = draft
         self.rules = rules
+        self.ids = ids
         self.evictor = Evictor(draft, rules.budget)
         self.reasons: dict[Operation, str] = {}
         self.added: dict[Operation, str] = {}
@@ -167,7 +172,7 @@ class _Work:
             return False
         return True
 
-    def pick_merges(self, operations: Sequence[Merge]) -> set[str]:
+    def merge(self, operations: Sequence[Merge]) -> set[str]:
         """Do the MERGEs that win; return the ids they took part in."""
         taken: set[str] = set()
         winners = []
@@ -181,18 +186,12 @@ class _Work:
                     taken |= set(operation.ids)
                     winners.append(operation)
         for operation in sorted(winners, key=sort_key):
-            self._merge(operation)
+            ids = sorted(operation.ids, key=lambda bullet_id: (number_of(bullet_id), bullet_id))
+            self._replace(operation, [self.draft.bullets[bullet_id] for bullet_id in ids])
         return taken
 
-    def _merge(self, operation: Merge) -> None:
-        family = sorted(
-            (self.draft.bullets[bullet_id] for bullet_id in operation.ids),
-            key=lambda bullet: (number_of(bullet.id), bullet.id),
-        )
-        self._replace(operation, family)
-
-    def drop_beaten(self, taken: set[str], operations: Sequence[Update]) -> list[Update]:
-        """Return the UPDATEs that win, in canonical order; refuse the others."""
+    def update(self, taken: set[str], operations: Sequence[Update]) -> None:
+        """Do the UPDATEs that win, of bullets that no MERGE has `taken`."""
         best: dict[str, Update] = {}
         for operation in sorted(operations, key=_strength):
             if operation.id in taken:
@@ -202,15 +201,12 @@ class _Work:
                     self.refuse(operation, "another UPDATE of the same bullet has more support")
                 else:
                     best[operation.id] = operation
-        return sorted(best.values(), key=sort_key)
-
-    def update(self, operation: Update) -> None:
-        """Do an UPDATE that won. Its bullet may meanwhile be gone into another one that had the same text."""
-        bullet = self.draft.bullets.get(operation.id)
-        if bullet is None:
-            self.refuse(operation, f"{operation.id} has gone into {self.merged[operation.id]}, which says the same")
-        else:
-            self._replace(operation, [bullet])
+        for operation in sorted(best.values(), key=sort_key):
+            bullet = self.draft.bullets.get(operation.id)
+            if bullet is None:  # it had the text of an earlier UPDATE
+                self.refuse(operation, f"{operation.id} has gone into {self.merged[operation.id]}, which says the same")
+            else:
+                self._replace(operation, [bullet])
 
     def _replace(self, operation: Merge | Update, family: list[Bullet]) -> None:
         """Make one bullet with the operation's text of a family, and of the bullet that already has that text."""
@@ -246,7 +242,7 @@ class _Work:
             self.evictor.protect(same.id)
             return
         section = self.draft.spelling(operation.section)
-        given = self.rules.ids.get(sort_key(operation), "") if self.rules.ids else ""
+        given = self.ids.get(sort_key(operation), "") if self.ids else ""
         bullet_id = given if given and given not in self.draft.bullets else self.draft.next_id(section)
         bullet = Bullet(bullet_id, section, operation.text, sources=operation.sources, created=self.rules.step)
         if self.rules.budget is not None:
@@ -254,7 +250,7 @@ class _Work:
             if size > self.rules.budget and not (self.rules.on_full == "evict" and self.evictor.make_room(bullet)):
                 self.refuse(operation, f"the playbook would have {size} tokens; its budget is {self.rules.budget}")
                 return
-        self.draft.put_new(bullet)
+        self.draft.put(bullet)
         self.evictor.protect(bullet.id)
         self.added[operation] = bullet.id
 
@@ -290,19 +286,6 @@ def _strength(operation: _Target) -> tuple[int, str, SortKey]:
 
 
 @dataclass(frozen=True, slots=True)
-class Revision:
-    """What one step did to the book: the arguments of one `apply`."""
-
-    delta: Delta
-    votes: tuple[Vote, ...] = ()
-    used: tuple[str, ...] = ()
-    step: int = 0
-    budget: int | None = None
-    near: float | None = None
-    on_full: OnFull = "refuse"
-
-
-@dataclass(frozen=True, slots=True)
 class Replay:
     """The last book of a history and what each step did."""
 
@@ -310,38 +293,19 @@ class Replay:
     steps: tuple[Applied, ...] = ()
 
 
-def without_sources(delta: Delta, without: Collection[str]) -> Delta:
-    """Return the delta without the operations that come from these sources alone; shared ones lose only the name."""
-    kept = [_strip(operation, without) for operation in delta.operations]
-    return Delta(tuple(operation for operation in kept if operation is not None))
+_Sourced = TypeVar("_Sourced", Operation, Bullet)
 
 
-def _strip(operation: Operation, without: Collection[str]) -> Operation | None:
-    left = tuple(source for source in operation.sources if source not in without)
-    if len(left) == len(operation.sources):
-        return operation
-    return replace(operation, sources=left) if left else None
-
-
-def _strip_bullet(bullet: Bullet, without: Collection[str]) -> Bullet | None:
-    left = tuple(source for source in bullet.sources if source not in without)
-    if len(left) == len(bullet.sources):
-        return bullet
-    return replace(bullet, sources=left) if left else None
-
-
-def _apply(book: Playbook, revision: Revision, ids: dict[SortKey, str] | None = None) -> Applied:
-    return apply(
-        book,
-        revision.delta,
-        votes=revision.votes,
-        used=revision.used,
-        step=revision.step,
-        budget=revision.budget,
-        near=revision.near,
-        on_full=revision.on_full,
-        ids=ids,
-    )
+def _without(sourced: Iterable[_Sourced], gone: Collection[str]) -> tuple[_Sourced, ...]:
+    """Leave out what comes from these sources alone; what others say too loses only their names."""
+    kept = []
+    for one in sourced:
+        left = tuple(source for source in one.sources if source not in gone)
+        if len(left) == len(one.sources):
+            kept.append(one)
+        elif left:
+            kept.append(replace(one, sources=left))
+    return tuple(kept)
 
 
 def replay(base: Playbook, revisions: Iterable[Revision], *, without: Iterable[str] = ()) -> Replay:
@@ -353,26 +317,23 @@ def replay(base: Playbook, revisions: Iterable[Revision], *, without: Iterable[s
     out the result is the full history, byte for byte.
     """
     revisions = tuple(revisions)
-    full = _play(base, revisions)
+    full = _play(base, [(revision, {}) for revision in revisions])
     gone = frozenset(without)
     if not gone:
         return full
-    kept = tuple(bullet for old in base.bullets if (bullet := _strip_bullet(old, gone)) is not None)
-    book = replace(base, bullets=kept, high_water=full.playbook.high_water)
-    steps: list[Applied] = []
+    book = replace(base, bullets=_without(base.bullets, gone), high_water=full.playbook.high_water)
+    fewer: list[tuple[Revision, dict[SortKey, str]]] = []
     for revision, done in zip(revisions, full.steps, strict=True):
         ids = {sort_key(operation): bullet_id for operation, bullet_id in [*done.folded.items(), *done.added.items()]}
         votes = tuple(vote for vote in revision.votes if vote.reflection not in gone)
-        less = replace(revision, delta=without_sources(revision.delta, gone), votes=votes)
-        steps.append(_apply(book, less, ids))
-        book = steps[-1].playbook
-    return Replay(book, tuple(steps))
+        delta = Delta(_without(revision.delta.operations, gone))
+        fewer.append((replace(revision, delta=delta, votes=votes), ids))
+    return _play(book, fewer)
 
 
-def _play(base: Playbook, revisions: Sequence[Revision]) -> Replay:
+def _play(book: Playbook, revisions: Iterable[tuple[Revision, Mapping[SortKey, str]]]) -> Replay:
     steps: list[Applied] = []
-    book = base
-    for revision in revisions:
-        steps.append(_apply(book, revision))
+    for revision, ids in revisions:
+        steps.append(revise(book, revision, ids))
         book = steps[-1].playbook
     return Replay(book, tuple(steps))

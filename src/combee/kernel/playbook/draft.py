@@ -31,8 +31,7 @@ class BookDraft:
 
     def __init__(self, book: Playbook, *, measured: bool) -> None:
         self.book = book
-        # A book made by hand need not say its high-water mark.
-        self.high_water = max(book.high_water, max((number_of(bullet.id) for bullet in book.bullets), default=0))
+        self.high_water = book.high_water
         self.bullets: dict[str, Bullet] = {}
         self.sections: dict[str, str] = {}
         self._old_sections: list[str] = []
@@ -56,23 +55,21 @@ class BookDraft:
         """Add a bullet, or put a new form of it (in the same section) in its place."""
         before = self.bullets.get(bullet.id)
         if before is None:
+            self.high_water = max(self.high_water, number_of(bullet.id))  # a book made by hand need not say its own
             self._members[bullet.section] += 1
             self._know(bullet)
         elif before.text != bullet.text:
             self._forget(before)
             self._know(bullet)
-        if self._counter is not None:
-            self._lines += self._units(bullet) - (self._units(before) if before is not None else 0)
+        self._lines += self._units(bullet) - (self._units(before) if before is not None else 0)
         self.bullets[bullet.id] = bullet
 
-    def drop(self, bullet_id: str) -> Bullet:
+    def drop(self, bullet_id: str) -> None:
         """Take a bullet out."""
         bullet = self.bullets.pop(bullet_id)
         self._forget(bullet)
         self._members[bullet.section] -= 1
-        if self._counter is not None:
-            self._lines -= self._units(bullet)
-        return bullet
+        self._lines -= self._units(bullet)
 
     def _know(self, bullet: Bullet) -> None:
         key = equality_key(bullet.text)
@@ -92,8 +89,8 @@ class BookDraft:
 
     def equal_to(self, text: str, *, but: Sequence[str] = ()) -> Bullet | None:
         """Return the oldest bullet with this text, if any."""
-        found = [bullet_id for bullet_id in self._by_text.get(equality_key(text), ()) if bullet_id not in but]
-        return self.bullets[min(found, key=_age)] if found else None
+        equal = [bullet_id for bullet_id in self._by_text.get(equality_key(text), ()) if bullet_id not in but]
+        return self.bullets[min(equal, key=_age)] if equal else None
 
     def near_to(self, text: str, threshold: float) -> Bullet | None:
         """Return the bullet that is the same lesson and the most similar, if any."""
@@ -106,13 +103,8 @@ class BookDraft:
         return min(near, key=lambda bullet: (-similarity(text, bullet.text), _age(bullet.id)), default=None)
 
     def next_id(self, section: str) -> str:
-        """Return the id the next new bullet would get; it is used up by `put_new`."""
+        """Return the id the next new bullet would get; `put` uses it up."""
         return make_id(section, self.high_water + 1)
-
-    def put_new(self, bullet: Bullet) -> None:
-        """Add a bullet with a new id."""
-        self.high_water = max(self.high_water, number_of(bullet.id))
-        self.put(bullet)
 
     def tokens_after(self, gone: Iterable[Bullet] = (), new: Iterable[Bullet] = ()) -> int:
         """Return the tokens of the text after bullets were taken out and others put in. Only for a measured draft."""
@@ -132,11 +124,8 @@ class BookDraft:
 
     def tokens_of(self, bullet: Bullet) -> int:
         """Return the tokens of a book of this bullet alone. Only for a measured draft."""
-        return (
-            0
-            if self._counter is None
-            else self._counter.total(self._counter.units(heading_line(bullet.section)) + self._units(bullet))
-        )
+        counter = self._counter
+        return counter.total(counter.units(heading_line(bullet.section)) + self._units(bullet)) if counter else 0
 
     def finish(self) -> Playbook:
         """Return the book as it now stands."""

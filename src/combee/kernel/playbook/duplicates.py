@@ -23,7 +23,8 @@ _MEETINGS = 4
 """Rare shingles that two texts must share to be compared: more means longer lists and fewer comparisons."""
 
 
-def _check(threshold: float) -> None:
+def check_similarity(threshold: float) -> None:
+    """Raise `UsageError` unless the threshold lies above 0 and at most at 1."""
     if not 0 < threshold <= 1:
         raise UsageError(
             f"the similarity threshold is {threshold}", hint="It lies above 0 and at most at 1; 0.8 is usual."
@@ -39,7 +40,7 @@ def near_duplicates(texts: Sequence[str], threshold: float) -> list[tuple[int, i
     Raises:
         UsageError: the threshold is not in (0, 1].
     """
-    _check(threshold)
+    check_similarity(threshold)
     same: dict[frozenset[int], list[int]] = defaultdict(list)
     for index, shingled in enumerate(_numbered(texts)):
         same[shingled].append(index)
@@ -129,7 +130,7 @@ def deduplicate(book: Playbook, threshold: float = 1.0) -> Playbook:
     Raises:
         UsageError: the threshold is not in (0, 1].
     """
-    _check(threshold)
+    check_similarity(threshold)
     families: dict[str, list[Bullet]] = {}
     heads: dict[tuple[str, ...], list[Bullet]] = defaultdict(list)
     by_text: dict[str, Bullet] = {}

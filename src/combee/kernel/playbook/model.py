@@ -215,15 +215,15 @@ def _unite(one: Operation, other: Operation) -> Operation:
 
 def delta_of(operations: Iterable[Operation]) -> Delta:
     """Return the delta of these operations: canonical order, equal ones joined with their sources united."""
-    found: dict[SortKey, Operation] = {}
+    joined: dict[SortKey, Operation] = {}
     for operation in operations:
         key = sort_key(operation)
-        before = found.get(key)
+        before = joined.get(key)
         if before is None:
-            found[key] = operation
+            joined[key] = operation
         elif before != operation:
-            found[key] = _unite(before, operation)
-    return Delta(tuple(found[key] for key in sorted(found)))
+            joined[key] = _unite(before, operation)
+    return Delta(tuple(joined[key] for key in sorted(joined)))
 
 
 def merge(*deltas: Delta) -> Delta:

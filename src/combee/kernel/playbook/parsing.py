@@ -65,16 +65,16 @@ def find_ids(text: str | Iterable[object], book: Playbook | Iterable[str]) -> Ci
     known: dict[str, None] = {}
     unknown: dict[str, None] = {}
     for mention, listed in mentions:
-        if listed and (found := lookup.find(mention)):
-            known[found] = None
+        if listed and (bullet_id := lookup.find(mention)):
+            known[bullet_id] = None
             continue
         bracketed = set(_BRACKETED.findall(mention))
         named = [(match.start(), match[0]) for match in _CITED.finditer(mention)]
         named += [(match.start(1), match[1]) for match in _BRACKETED.finditer(mention)]
         any_found = False
         for _, word in sorted(set(named)):
-            if found := lookup.find(word):
-                known[found] = None
+            if bullet_id := lookup.find(word):
+                known[bullet_id] = None
             elif _CITED.fullmatch(word) and (
                 listed or word in bracketed or len(word) - len(word.rstrip("0123456789")) >= 5
             ):
@@ -175,13 +175,13 @@ class _Parser:
             given = [given] if self.lookup.find(given) else given.replace(",", " ").split()
         if not isinstance(given, Sequence) or not given:
             raise _OperationError("no id of a bullet")
-        found = {str(mention): self.lookup.find(mention) if isinstance(mention, str) else None for mention in given}
-        known = tuple(dict.fromkeys(bullet_id for bullet_id in found.values() if bullet_id is not None))
-        unknown = [repr(mention[:40]) for mention, bullet_id in found.items() if bullet_id is None]
-        said = f"no bullet has the id {', '.join(unknown[:5])}"
+        ids = {str(mention): self.lookup.find(mention) if isinstance(mention, str) else None for mention in given}
+        known = tuple(dict.fromkeys(bullet_id for bullet_id in ids.values() if bullet_id is not None))
+        unknown = [repr(mention[:40]) for mention, bullet_id in ids.items() if bullet_id is None]
+        problem = f"no bullet has the id {', '.join(unknown[:5])}"
         if unknown and not (kind == "REMOVE" and listed and known):
-            raise _OperationError(said)
-        self.notes += [said] if unknown else []
+            raise _OperationError(problem)
+        self.notes += [problem] if unknown else []
         return known
 
     def _sources(self, raw: object) -> tuple[str, ...]:

@@ -218,18 +218,18 @@ def distinct_terms(text: str) -> frozenset[str]:
     Numbers come without thousands separators, words in lower case and singular, identifiers and code as written; any
     negation is "not".
     """
-    found: set[str] = set()
+    terms: set[str] = set()
     for kind, value in _tokens(text):
         if kind == "negation":
-            found.add("not")
+            terms.add("not")
         elif kind in ("number", "identifier", "code") or (
             kind == "word"
             and (len(value) > 2 or not value.isascii())
             and value not in COMMON
             and value not in _ABBREVIATIONS
         ):
-            found.add(value)
-    return frozenset(found)
+            terms.add(value)
+    return frozenset(terms)
 
 
 def word_list(text: str) -> list[str]:

@@ -237,7 +237,8 @@ def _worked(result: Step, command: str | None, tool: str, code_beside: int | Non
     if said is None and code_beside is not None:
         said = code_beside == 0
     if said is None:
-        code = next((match[1] or match[2] for match in _EXIT.finditer(result.text[:400] + result.text[-400:])), None)
+        ends = result.text if len(result.text) <= 800 else f"{result.text[:400]}\n{result.text[-400:]}"
+        code = next((match[1] or match[2] for match in _EXIT.finditer(ends)), None)
         said = None if code is None else code == "0"
     if said is not None:
         return None if said and command is not None and denies(result.text) else said

@@ -173,6 +173,7 @@ _IN_ITS_NAME = re.compile(
 )
 _SHORT_OUTPUT = 8  # lines
 _EXIT_LINE = re.compile(r"^(?:Error: )?(?:Exit code|exit code|Process exited with code|exit status):? -?\d+\s*$")
+_EXIT_END = re.compile(r"\n(?:Exit code|exit code|Process exited with code|exit status):? -?\d+\s*\Z")
 _LAST_LINE = re.compile(
     r"\b(?:error|fail(?:ed|ure)?|cannot|can't|unable|invalid|denied|not found|missing|undefined|unknown|unrecognized|"
     r"no such|refused|conflict)\b",
@@ -212,7 +213,7 @@ def signature(line: str) -> str:
 def printed(output: str) -> str:
     """Return what the command itself printed, without what a harness wraps around it."""
     inside = _OUTPUT.search(output)
-    return inside[1] if inside else output
+    return _EXIT_END.sub("", inside[1] if inside else output)
 
 
 def last_line(output: str) -> ErrorLine | None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from combee.kernel.aggregate import Method
 from combee.kernel.journal import Scope, hash_json
-from combee.kernel.learn import OperationsMethod, Reflection
-from combee.kernel.playbook import Add, Delta, Playbook, Vote, VoteKind, count_tokens, delta_of
+from combee.kernel.learn import Reflection, ReflectionsMethod
+from combee.kernel.playbook import Add, Delta, Playbook, Vote, VoteKind, delta_of
 from combee.redaction import Trace, redact_trace
 from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.survey import Survey, survey
@@ -86,7 +86,7 @@ class MiningCurator:
 
 
 @dataclass(frozen=True, slots=True)
-class MiningMethod(OperationsMethod):
+class MiningMethod(ReflectionsMethod):
     """Reflections to one delta by code (`combee.kernel.aggregate.Method`)."""
 
     combine_calls_model: bool = False
@@ -96,21 +96,9 @@ class MiningMethod(OperationsMethod):
         """Return the hash of what besides the reflections decides a result."""
         return hash_json(["mining", 1])
 
-    def key(self, item: Reflection) -> str:
-        """Return the id of the reflection."""
-        return item.id
-
     def digest(self, item: Reflection) -> str:
         """Return the hash of what the reflection says."""
         return hash_json(list(item.lessons))
-
-    def weight(self, item: Reflection) -> int:
-        """Return the tokens of the reflection's text."""
-        return count_tokens(item.text)
-
-    def text(self, item: Reflection) -> str:
-        """Return what the default similarity compares."""
-        return "\n".join(item.lessons)
 
     async def leaf(self, items: Sequence[Reflection], node: str) -> Delta:
         """Write the lessons of the reflections."""
@@ -120,7 +108,7 @@ class MiningMethod(OperationsMethod):
                 sources[lesson].append(item.id)
         return delta_of(Add(_section_of(lesson), lesson, tuple(cited)) for lesson, cited in sources.items())
 
-    def covered(self, item: Reflection, delta: Delta) -> bool:
-        """Return whether every lesson stands in an operation that cites the reflection."""
-        cited = {getattr(operation, "text", "") for operation in delta if item.id in operation.sources}
-        return all(Add("", lesson).text in cited for lesson in item.lessons)
+    def coverage(self, items: Sequence[Reflection], delta: Delta) -> list[str]:
+        """Return those whose every lesson stands in an operation that cites them."""
+        cited = {(source, getattr(operation, "text", "")) for operation in delta for source in operation.sources}
+        return [item.id for item in items if all((item.id, Add("", text).text) in cited for text in item.lessons)]

@@ -358,8 +358,9 @@ def _other_program(fault: ErrorLine, place: int, row: Sequence[Attempt]) -> Mine
 
 
 def _alike(fault: ErrorLine, wanted: SimpleCommand, part: SimpleCommand) -> bool:
-    alike = any({fault.about, part.program} <= group for group in ALIKE)
-    shared = wanted.targets & part.targets or not wanted.targets or not part.targets
+    alike = any({fault.about, basename(part.program)} <= group for group in ALIKE)
+    mine, theirs = wanted.targets, part.targets
+    shared = mine & theirs or not (mine and theirs) or any(len(a) > 2 and a in b for a in mine for b in theirs)
     asks = not ONLY_ASKS.isdisjoint(part.words) and ONLY_ASKS.isdisjoint(wanted.words)  # that it is there is no use
     return bool(alike and shared) and part.program != fault.about and not asks
 

@@ -135,6 +135,10 @@ gtar tar
 gsed sed
 mamba conda micromamba
 npm yarn pnpm
+gradle gradlew
+mvn mvnw
+bazel bazelisk
+terraform tofu
 """
 ALIKE = tuple(frozenset(line.split()) for line in _ALIKE.strip().splitlines())
 """Programs that can stand in for each other."""

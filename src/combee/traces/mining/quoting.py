@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from combee.redaction.orders import orders
+from combee.redaction.orders import KNOWN_SENTENCES, orders
 from combee.traces.mining.vocabulary import GOVERNORS, NAMED, NOUNS, PARTICIPLES, STATES, VERBS, VERBS_TOO
 
 __all__ = ["error_form", "is_identifier", "is_test_name", "own_words", "prompt_form", "quotable", "quoted", "subwords"]
@@ -45,13 +45,6 @@ _KNOWN_PROMPT = re.compile(
     r"(?:[\[(](?:y|n|yes|no|y/n|yes/no(?:/\[\w+\])?|\[y\]/n|y/\[n\]|y/d/n)[\])])?\s*[:?]?",
     re.IGNORECASE,
 )
-_KNOWN_SENTENCES = (
-    "Run 'conda init' before 'conda activate'",
-    'You can configure credentials by running "aws configure".',
-    "file or directory not found", "doesn't declare an explicit app_label",
-    "needs a terminal", "Is the docker daemon running?", "Are you in the right directory?",
-)  # fmt: skip
-"""Sentences of well-known programs that say what to do: literal, so nobody else can put words into them."""
 
 
 def quoted(text: str, limit: int = _LONGEST) -> str:
@@ -157,7 +150,7 @@ def error_form(line: str, own: frozenset[str] = frozenset()) -> str:
         line: one line that a tool printed.
         own: see `own_words`; what the agent's call holds is its own.
     """
-    for known in _KNOWN_SENTENCES:
+    for known in KNOWN_SENTENCES:
         line = line.replace(known, known.replace(" ", "\0"))
     kept: list[str] = []
     marked_before = False
@@ -171,7 +164,8 @@ def error_form(line: str, own: frozenset[str] = frozenset()) -> str:
                 good, marked_before = not marked_before, True
             elif plain:
                 marked_before = False
-            before = token.strip(_OPENS + _CLOSES).casefold() if good else ""
+            # behind a comma a new thought may begin, and an order with it
+            before = token.strip(_OPENS + _CLOSES).casefold() if good and token[-1] != "," else ""
             kept.append(token.replace("\0", " ") if good else "…" + "".join(c for c in token[-1:] if c in ".,:;"))
             if plain and not good:
                 kept[-1] = "…" + "".join(c for c in clause[-1][-1:] if c in ":;")

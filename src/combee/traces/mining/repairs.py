@@ -59,13 +59,15 @@ _HIDES = re.compile(r"(?:\d|&)?>{1,2}(?:/dev/null|&\d)|/dev/null")
 _OPTION = re.compile(r"-|\w+=")
 _NOT_THERE = re.compile(r"not found|no such|unrecognized|no tests", re.IGNORECASE)
 _SPEAKER = re.compile(r"([\w./+-]{1,60})(?![\w-])[^\n]{0,20}:")
+_NUMBER = re.compile(r"[\d.:,kKmMgGbBsi%]+")
+_SPELLED_ALIKE = 0.6
 _NO_OPTION = re.compile(
     r"([\w.+-]{1,40}): (?:\d+: )?(?:\"[^\"\n]{0,80}\": )?(?:invalid|illegal|unrecognized|unknown|extra|missing|bad) "
     r"(?:option|command|argument|operand|expression|directive|predicate|format|mode)"
 )
 _NO_SUCH_WORD = re.compile(
     r"no rule|unknown|missing script|no such|not found|invalid choice|unrecogni[sz]ed|does not exist|doesn't exist|"
-    r"did you mean|is not a|isn't|not a valid|no task|could not find",
+    r"did you mean|is not a|isn't|not a valid|no task|could not find|couldn't find|did not match|error: 404",
     re.IGNORECASE,
 )
 _SELECTS = frozenset(
@@ -180,6 +182,8 @@ def _another_word(part: SimpleCommand, fix: SimpleCommand, fault: ErrorLine) -> 
 
 def _alike(one: SimpleCommand, other: SimpleCommand) -> bool:
     mine, theirs = core(one), core(other)
+    if same_call(one, other):
+        return True
     if mine and theirs and names(mine[0], theirs[0]) and mine[0] not in RUNNERS:
         return one.verbs == other.verbs or not (one.verbs and other.verbs)
     return one.action == other.action or any({one.program, other.program} <= group for group in ALIKE)
@@ -236,6 +240,8 @@ def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
     into += ["cd", goes] if goes else []
     if not 0 < len(out) + len(into) <= _MOST_CHANGED or _only_hides(out, into):
         return None
+    if not goes and not same_call(part, fix) and _is_other_work(part, fix, fault, out, into):
+        return None
     tests = basename(core(part)[0]) in JUDGES
     if tests and goes == "" and not _NOT_THERE.search(fault.line) and not all(map(_OPTION.match, out + into)):
         return None  # other tests, other files to judge
@@ -251,6 +257,40 @@ def _changed(  # noqa: PLR0917 - what one pair is, passed by one caller
     shown = f"cd {goes} && {fix.text}" if goes else fix.text
     change = " ".join([*(f"-{word}" for word in out), *(f"+{word}" for word in into)])
     return _repaired(row[place], row[offset], (part.action, part.text, shown), fault, change)
+
+
+def _is_other_work(
+    part: SimpleCommand, fix: SimpleCommand, fault: ErrorLine, out: Sequence[str], into: Sequence[str]
+) -> bool:
+    """Whether the same was done to another thing: another package, test, host, record, or value of the same option.
+
+    It is not where the error names the option or its value, or says that a word is unknown and the new one is like it.
+    """
+    if part.typed[:1] != fix.typed[:1] or not out or not into:
+        return False
+    pairs = [_value_of(words, changed) for words, changed in ((part.typed, out), (fix.typed, into))]
+    (option, old), (same, new) = pairs
+    if option != same or old is None or new is None:
+        return False
+    named = {old.casefold(), option.strip("-").casefold()} & set(re.findall(r"[\w.:/-]*\w", fault.line.casefold()))
+    if option and (named or (_NUMBER.fullmatch(old) and _NUMBER.fullmatch(new))):
+        return False
+    if _NO_SUCH_WORD.search(fault.line) is None or re.sub(r"\d+", "", old) == re.sub(r"\d+", "", new):
+        return True
+    alike = difflib.SequenceMatcher(None, old.casefold(), new.casefold(), autojunk=False).ratio() >= _SPELLED_ALIKE
+    return not (alike or basename(old) in new)
+
+
+def _value_of(words: Sequence[str], changed: Sequence[str]) -> tuple[str, str | None]:
+    """Return the option to which what was changed belongs (empty: an operand), and the value; None: an option."""
+    value = " ".join(changed)
+    option, joined, rest = value.partition("=")
+    if joined and option.startswith("-"):
+        return option, rest
+    if any(map(_OPTION.match, changed)):
+        return "", None
+    before = words[words.index(changed[0]) - 1]
+    return (before if before.startswith("-") and "=" not in before else "", value)
 
 
 def _repaired(

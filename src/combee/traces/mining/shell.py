@@ -97,7 +97,7 @@ class SimpleCommand:
         """The words of the sub-command, of programs that have them."""
         if self.program not in WITH_VERB:
             return ()
-        found = [word for word in self.words[1:5] if not word.startswith("-") and "=" not in word]
+        found = [word for word in _past_options(list(self.words[1:7])) if not word.startswith("-") and "=" not in word]
         return tuple(found[: 2 if found and found[0] in TWO_WORDS else 1])
 
     @property
@@ -281,7 +281,11 @@ def _words(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 INLINE = frozenset({"-c", "-e", "-r", "-E"})
-_VALUED = frozenset({"-n", "-p", "-e", "-u", "-w", "--name", "--prefix", "--env", "--user", "--workdir", "--with"})
+_OPTIONS_WITH_VALUE = """
+-n -p -e -u -w -C -c -R --name --prefix --env --user --workdir --with --context --namespace --filter --project --profile
+--region --kubeconfig --cwd --git-dir --project-name
+"""
+_VALUED = frozenset(_OPTIONS_WITH_VALUE.split())
 _NAMES_A_PLACE = frozenset({("docker", "exec"), ("docker-compose", "exec"), ("podman", "exec"), ("kubectl", "exec")})
 _LIKE = 0.4
 _MOST_ADDED = 4
@@ -315,6 +319,8 @@ def _inside(words: list[str]) -> list[str] | None:
     if len(words) < 2:
         return None
     name = basename(words[0]).removesuffix(".exe")
+    if words[:2] == ["yarn", "workspace"]:
+        return ["yarn", *words[3:]]
     if (name, words[1]) in {("docker", "compose"), ("uv", "pip")}:
         return ["docker-compose" if name == "docker" else "pip", *words[2:]]
     if name == "java" and "-jar" in words[:-1]:

@@ -95,7 +95,14 @@ _SETS_RIGHT = re.compile(
     r"先(?:跑|运行|执行|做|写|用).{1,40}|(?:撤销|还原|回滚|退回)|统一(?:用|使用)|必须(?:先|用|使用)|下次|以后(?:都|请|要|不要)|这个项目|本项目|"
     # Japanese
     r"(?:違う|違い|ちがう|間違|ではなく|じゃなくて|でなく|しないで|やめて|使わないで|変えないで|触らないで|ないでください|代わりに|べき(?:です|では)|まず.{1,40}(?:して|実行)|"
-    r"先に.{1,40}(?:して|実行)|ここでは|このプロジェクト|元に戻|必ず|いつも|常に)",
+    r"先に.{1,40}(?:して|実行)|ここでは|このプロジェクト|元に戻|必ず|いつも|常に)|"
+    # Korean
+    r"^(?:아니[요오]?\b|틀렸|잘못|그게 아니)|지 (?:말고|마세요|마십시오|않습니다|않아요)|하지 ?마|대신|(?:쓰|사용하)지 말|항상|절대|먼저 .{1,40}(?:하세요|실행|해야)|"
+    r"이 프로젝트|우리는|되돌려|"
+    # Italian, Dutch, Polish, Russian
+    r"^(?:non (?:usare|modificare|toccare|cambiare)|sbagliato|nee\b|niet\b|fout\b|nie\b|źle\b|нет\b|неправильно|не надо|не нужно|не (?:меняй|трогай|используй)\w*)|"
+    r"\b(?:invece di|piuttosto che|in questo progetto|qui usiamo|in plaats van|wij gebruiken|in dit project|zamiast|w tym projekcie|używamy|"
+    r"вместо|в этом проекте|мы (?:используем|никогда|всегда)|сначала (?:запусти|выполни)\w*)\b",
     re.IGNORECASE,
 )  # fmt: skip
 _CLOSING = re.compile(
@@ -127,6 +134,18 @@ _COMMAND = re.compile(
     r"\b(?:curl|wget|ssh|scp|nc|ncat|rsync|eval|sudo|chmod|chown|bash|sh|zsh|powershell|iex|dd|mkfs|crontab|systemctl|nohup|base64)\s+[-\w./~$'\"]|\|\s*\w",
     re.IGNORECASE,
 )
+
+
+_DELICATE = re.compile(
+    r"invites? système|sauvegardes?|vérification|certificat|jetons?|mots? de passe|variables? d'environnement|"
+    r"copias? de seguridad|verificación|contraseñas?|cópias? de segurança|verificação|prompt do sistema|senhas?|"
+    r"tokens? de acess?o|sicherung\w*|systemprompt|zertifikat\w*|umgebungsvariable\w*|certificato|prompt di sistema|"
+    r"системн\w+ (?:подсказк|промпт|сообщ)\w*|резервн\w+|сертификат\w*|токен\w*|парол\w*|ключ\w*|"
+    r"システムプロンプト|バックアップ|証明書|環境変数|トークン|パスワード|备份|证书|令牌|密码|环境变量|系统提示|"
+    r"시스템 프롬프트|백업|인증서|환경 ?변수|토큰|비밀번호",
+    re.IGNORECASE,
+)
+"""What a message in a language whose orders code does not know may be about without being repeated: held, to be read."""
 
 
 @dataclass(slots=True)
@@ -209,6 +228,8 @@ def _hold(found: UserTurns, trace: Trace, step: Step, who: str, text: str) -> bo
         reason = f"names {places[0]}"
     if not reason and _COMMAND.search(text):
         reason = KINDS["run"]
+    if not reason and _DELICATE.search(text):
+        reason = KINDS["secrets"]
     if reason:
         found.held.append(HeldBack(trace.id, step.index, who, reason, first_words(text)))
     return bool(reason)

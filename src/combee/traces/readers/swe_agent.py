@@ -103,7 +103,8 @@ def _from_steps(draft: TraceDraft, steps: list[dict[str, object]], line: int, fi
         said = text(step.get("response")) or text(step.get("thought"))
         draft.add(Piece("assistant", said, (call,) if action.strip() else ()), line=line)
         observation = content_text(step.get("observation"))
-        if observation:
+        silent = "observation" in step and action.strip().partition(" ")[0] not in {"", "submit", "exit"}
+        if observation or silent:
             draft.add(Piece("tool", observation, answers=call.id if action.strip() else None), line=line)
     if not steps and not rows(draft.steps):
         draft.source.skip("neither history nor trajectory holds a step", line)

@@ -15,11 +15,11 @@ from dataclasses import fields, replace
 from typing import Any, Self, cast
 
 from combee.errors import UsageError
+from combee.mock.answer import Answer, Answerer, MockStats
+from combee.mock.config import MockConfig
+from combee.mock.providers import Rejection
+from combee.mock.script import Scripted
 from combee.model.http import raise_file_limit
-from combee.model.mock.answer import Answer, Answerer, MockStats
-from combee.model.mock.config import MockConfig
-from combee.model.mock.providers import Rejection
-from combee.model.mock.script import Scripted
 
 __all__ = ["MockServer", "serve"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from combee.errors import UsageError, did_you_mean
-from combee.model.mock.providers import PLAIN, PROVIDERS, Provider
+from combee.mock.providers import PLAIN, PROVIDERS, Provider
 
 __all__ = ["FAULTS", "LatencyLaw", "MockConfig", "parse_latency"]
 

@@ -14,9 +14,10 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any, cast
 
-from combee.model.mock.config import FAULTS, MockConfig
-from combee.model.mock.providers import PLAIN, THINKING, THOUGHT, Provider, Rejection
-from combee.model.mock.script import Scripted, last_message, sample, whole_prompt
+from combee.kernel.playbook.counting import narrow_length
+from combee.mock.config import FAULTS, MockConfig
+from combee.mock.providers import PLAIN, THINKING, THOUGHT, Provider, Rejection
+from combee.mock.script import Scripted, last_message, sample, whole_prompt
 
 __all__ = ["Answer", "Answerer", "MockStats"]
 
@@ -137,7 +138,7 @@ class Answerer:
         fault = self._pick_fault()
         stats.count(fault or "ok")
         prompt = whole_prompt(body)
-        tokens = self._read(len(prompt) // 4 + 1)
+        tokens = self._read(narrow_length(prompt) // 4 + 1)
         answer = self._fault(fault, body, tokens) if fault else self._say(body, tokens, self._text(body), "stop")
         if fault not in {"rate_limit", "reset", "timeout"}:
             law = self.config.latency
@@ -207,7 +208,10 @@ class Answerer:
         window = self.config.context
         if window is None or provider.cuts:
             return None
-        read, room = len(whole_prompt(body)) // 4 + 1, body.get("max_tokens") or body.get("max_completion_tokens") or 0
+        read, room = (
+            narrow_length(whole_prompt(body)) // 4 + 1,
+            body.get("max_tokens") or body.get("max_completion_tokens") or 0,
+        )
         both = read + room if self.config.like is not None and "{room}" in provider.too_long.message else read
         if max(read, both) <= window:
             return None
@@ -266,7 +270,7 @@ class Answerer:
         """Return a reply that is charged."""
         config, provider = self.config, self.config.provider
         limit = body.get("max_tokens") or body.get("max_completion_tokens")
-        completion = len(text or "") // 4 + 1 if text else 0
+        completion = narrow_length(text) // 4 + 1 if text else 0
         if text and isinstance(limit, int) and completion > limit:
             text, completion, finish = text[: 4 * limit], limit, "length"
         thinking = 0 if provider.thoughts == "none" else THINKING

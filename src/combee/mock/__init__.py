@@ -6,11 +6,11 @@ of its own: `await serve(config, port=8080)`.
 
 from __future__ import annotations
 
-from combee.model.mock.answer import MockStats
-from combee.model.mock.config import FAULTS, LatencyLaw, MockConfig, parse_latency
-from combee.model.mock.providers import PROVIDERS
-from combee.model.mock.script import Rules, Scripted, sample
-from combee.model.mock.server import MockServer, serve
+from combee.mock.answer import MockStats
+from combee.mock.config import FAULTS, LatencyLaw, MockConfig, parse_latency
+from combee.mock.providers import PROVIDERS
+from combee.mock.script import Rules, Scripted, sample
+from combee.mock.server import MockServer, serve
 
 __all__ = [
     "FAULTS",

@@ -30,9 +30,9 @@ def lesson_of(task: Task, shown: Task | None = None) -> str:
 
     Tasks with one formula need one lesson; other tasks need one each.
     """
-    found = _DEFINITION.search(shown.question) if shown is not None else None
-    if found is not None:
-        return f"{found[1].strip()}. {found[2].strip()}".strip()
+    formula = _DEFINITION.search(shown.question) if shown is not None else None
+    if formula is not None:
+        return f"{formula[1].strip()}. {formula[2].strip()}".strip()
     name = hashlib.blake2b(task.question.encode("utf-8", "replace"), digest_size=3).hexdigest()
     return f"Case {name}: {' '.join(task.question.split())[:120]} gives {task.target}"
 
@@ -69,31 +69,31 @@ class Student:
         return self._reply("\n".join(message.content for message in request.messages))
 
     def _reply(self, prompt: str) -> str:
-        found: dict[str, list[Fenced]] = {}
+        fenced: dict[str, list[Fenced]] = {}
         for part in read_fences(prompt):
-            found.setdefault(part.name, []).append(part)
-        if "reflection" in found:
-            return json.dumps(self._curate(found["reflection"], prompt))
-        if "update" in found:
-            return json.dumps(self._combine(found["update"], prompt))
-        if "answer" in found:
-            return json.dumps(self._reflect(found))
-        if "task" in found:
-            return json.dumps(self._answer(found))
+            fenced.setdefault(part.name, []).append(part)
+        if "reflection" in fenced:
+            return json.dumps(self._curate(fenced["reflection"], prompt))
+        if "update" in fenced:
+            return json.dumps(self._combine(fenced["update"], prompt))
+        if "answer" in fenced:
+            return json.dumps(self._reflect(fenced))
+        if "task" in fenced:
+            return json.dumps(self._answer(fenced))
         return "ok"
 
-    def _answer(self, found: Mapping[str, list[Fenced]]) -> dict[str, Any]:
-        known = self._known.get(found["task"][0].text.strip())
-        used = None if known is None else _entry_with(found.get("playbook", []), known.lesson)
+    def _answer(self, fenced: Mapping[str, list[Fenced]]) -> dict[str, Any]:
+        known = self._known.get(fenced["task"][0].text.strip())
+        used = None if known is None else _entry_with(fenced.get("playbook", []), known.lesson)
         if known is None or used is None:
             return {"reasoning": "No entry fits.", "bullet_ids": [], "final_answer": UNKNOWN}
         return {"reasoning": f"{used} says how.", "bullet_ids": [used], "final_answer": known.target}
 
-    def _reflect(self, found: Mapping[str, list[Fenced]]) -> dict[str, Any]:
-        known = self._known.get(found["task"][0].text.strip())
-        right = known is not None and found["answer"][0].text.strip() == known.target
+    def _reflect(self, fenced: Mapping[str, list[Fenced]]) -> dict[str, Any]:
+        known = self._known.get(fenced["task"][0].text.strip())
+        right = known is not None and fenced["answer"][0].text.strip() == known.target
         lesson = "" if known is None or right else known.lesson
-        ids = re.findall(r"^\[([^\]\s]+)\]", found["bullets"][0].text, re.MULTILINE) if "bullets" in found else []
+        ids = re.findall(r"^\[([^\]\s]+)\]", fenced["bullets"][0].text, re.MULTILINE) if "bullets" in fenced else []
         return {
             "reasoning": "Compared.",
             "error_identification": "" if right else "The rule was not known.",
@@ -152,8 +152,8 @@ def _entry_with(playbooks: list[Fenced], lesson: str) -> str | None:
         at = book.text.find(lesson)
         if at >= 0:
             line = book.text[book.text.rfind("\n", 0, at) + 1 : at]
-            found = re.match(r"\[([^\]\s]+)\]", line)
-            return found[1] if found else None
+            head = re.match(r"\[([^\]\s]+)\]", line)
+            return head[1] if head else None
     return None
 
 

@@ -1,0 +1,94 @@
+"""The whole path: a run goes in, a lesson comes out, and every command reaches through the history."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from tests.serve.conftest import Start, lines, mended_run, packed
+
+
+def _combee(*arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "combee", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _children(pid: int) -> list[str]:
+    """Return the processes that a process started, where the system tells."""
+    task = Path(f"/proc/{pid}/task/{pid}/children")
+    return task.read_text(encoding="utf-8").split() if task.exists() else []
+
+
+def test_what_runs_teach_is_served_and_every_command_reaches_through_the_generations(start: Start) -> None:
+    client = start()
+    first, second = mended_run(1), mended_run(2, "yq", "python3 -m yaml")
+    assert client("POST", "/v1/runs", packed(lines(first)), Content_Encoding="gzip").json["new"] == 1
+    receipt = client.settled(first.id)
+    assert receipt["state"] == "learned"
+    assert client("POST", "/v1/runs", lines(first)).json == {"accepted": [first.id], "new": 0, "skipped": []}
+    client("POST", "/v1/runs", lines(second))
+    other = client.settled(second.id)
+    assert other["version"] != receipt["version"]
+
+    served = client("GET", "/v1/playbook?unit=u1&task=count+rows")
+    assert "`jq` may be missing" in served.data.decode()
+    assert "`yq` may be missing" in served.data.decode()
+    assert served.headers["combee-version"] == other["version"]
+    assert served.headers["combee-arm"] == "stable"
+    again = client("GET", "/v1/playbook?unit=u1&task=count+rows", If_None_Match=served.headers["etag"])
+    assert (again.status, again.data) == (304, b"")
+
+    book = str(client.folder / "tenants" / "default")
+    for trace, found in ((first, receipt), (second, other)):
+        why = _combee("why", book, found["lessons"][0])
+        assert trace.id in why
+        assert "steps 1, 3" in why
+    assert "+ [" in _combee("diff", f"{book}@{receipt['version'][:12]}", book)
+    assert [row["generation"] for row in client("GET", "/v1/versions").json["versions"]] == [0, 1, 2]
+
+    made = client("POST", "/v1/forget", {"traces": [first.id]}).json["stable"]
+    text = client("GET", "/v1/playbook").data.decode()
+    assert "`jq`" not in text
+    assert "`yq`" in text
+    assert client.receipt(first.id)["state"] == "forgotten"
+    assert client("POST", "/v1/rollback").json["stable"] == other["version"] != made
+
+
+def test_a_run_of_another_format_is_read_and_one_that_is_none_is_refused_with_a_reason(start: Start) -> None:
+    client = start()
+    chat = {"messages": [{"role": "user", "content": "Say hello"}, {"role": "assistant", "content": "hello"}]}
+    answer = client("POST", "/v1/runs?id=mine", chat)
+    assert answer.status == 202
+    assert client.settled("mine")["state"] == "taught nothing"
+    refused = client("POST", "/v1/runs", b"what is this")
+    assert refused.status == 400
+    assert "no reader knows this format" in refused.json["error"] or "not JSON" in refused.json["error"]
+
+
+def test_a_killed_service_loses_nothing_it_acknowledged_and_learns_nothing_twice(start: Start) -> None:
+    acknowledged: list[str] = []
+    client = start()
+    for kill in range(3):
+        for number in range(20):
+            trace = mended_run(100 * kill + number)
+            assert client("POST", "/v1/runs", lines(trace)).status == 202
+            acknowledged.append(trace.id)
+        children = _children(client.process.pid)
+        client.process.send_signal(signal.SIGKILL)
+        client.process.wait()
+        client = start()
+    client.until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
+    receipts = [client.settled(name) for name in acknowledged]
+    assert {receipt["state"] for receipt in receipts} == {"learned"}
+    kept = (client.folder / "tenants" / "default" / "traces.jsonl").read_text(encoding="utf-8").splitlines()
+    counts = Counter(json.loads(line)["id"] for line in kept)
+    assert set(counts) == set(acknowledged)
+    assert set(counts.values()) == {1}
+    book = _combee("show", str(client.folder / "tenants" / "default"), "--json")
+    sources = [source for bullet in json.loads(book)["bullets"] for source in bullet["sources"]]
+    assert sorted(sources) == sorted(f"{name}~0" for name in acknowledged)
