@@ -65,7 +65,7 @@ def test_eval_shows_failures_and_json_has_every_row(capsys: pytest.CaptureFixtur
     said = capsys.readouterr().out
     assert "wrong  held-5: What of the fee?" in said
     assert "right: FEE" in said
-    assert "always the commonest answer: 0.400" in said
+    assert "without an agent: always the commonest answer 0.400" in said
     assert run(["eval", "one", "held.jsonl", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [row["right"] for row in data["rows"]] == [False, True, True, True, True]

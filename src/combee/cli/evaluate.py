@@ -178,7 +178,9 @@ def _print(
     if found.total:
         click.echo(f"{prepared.tasks.name}, {split}: {found.accuracy:.3f} ({share_text(parts)}) with {name}")
     if without.accuracy is not None:
-        click.echo(f"without a playbook: {without.accuracy:.3f}{_beside(beside)}")
+        click.echo(f"without a playbook: {without.accuracy:.3f}")
+    if beside:
+        click.echo(f"without an agent: {_beside(beside)}")
     for line in spent_lines(prepared.agent.models):
         click.echo(line)
     for line in row_lines(rows, options["rows"], find=options["find"], more="--rows N shows more, --json all"):
@@ -192,9 +194,9 @@ def _print(
 
 
 def _beside(found: Mapping[str, float]) -> str:
-    """Return what needs no agent at all, for the line that says what the agent does without a playbook."""
+    """Return in words what a score can be set beside that takes no agent at all."""
     words = {"majority": "always the commonest answer", "nearest": "the answer of the most similar training row"}
-    return "".join(f" · {words[name]}: {share:.3f}" for name, share in found.items())
+    return ", ".join(f"{words[name]} {share:.3f}" for name, share in found.items())
 
 
 _LOST_ROWS = 10  # rows that a gate shows
