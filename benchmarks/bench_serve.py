@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from benchmarks.served import cpu_seconds, memory_mb, run_of, service
 
-CLIENTS, RUNS, SPANS = 32, 6_000, 2_000
+CLIENTS, RUNS, SPANS = 32, 3_000, 1_000
 HEADERS = {"Content-Type": "application/x-protobuf"}
 
 
@@ -94,7 +94,7 @@ async def burst(folder: Path) -> None:
         await send(f"{url}/v1/runs", [run_of(number, 1500)[1] for number in range(1000)])
         await asyncio.sleep(5)
         before = memory_mb(process.pid)
-        count = 12_000
+        count = 6_000
         lines = [run_of(number, 1500)[1] for number in range(1000, 1000 + count)]
         seconds, _ = await send(f"{url}/v1/runs", [b"".join(lines[at : at + 20]) for at in range(0, count, 20)])
         sent, peak, estimates = time.perf_counter(), before, list[tuple[float, float]]()

@@ -20,7 +20,7 @@ from combee.kernel.runner import run_sync
 from combee.report.interval import interval
 from combee.run.baselines import baselines
 from combee.run.calls import Model, ModelChoice, ScoreFunction, Scoring, Tasks, again, begin, to_score
-from combee.run.execute import Finished, aexecute, execute
+from combee.run.execute import Finished
 from combee.run.folders import open_book
 from combee.run.functions import AgentFunction
 from combee.run.rows import ScoredRow, read_rows, rows_of
@@ -82,6 +82,12 @@ class Result:
     rows: tuple[ScoredRow, ...] = field(repr=False)
     training: tuple[ScoredRow, ...] = field(repr=False)
     _settings: Settings = field(repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        """Name what one looks for first; the playbook itself is `str(result.playbook)`."""
+        cost = "?" if self.cost is None else f"{self.cost:.4f}"
+        size = f"{len(self.playbook)} bullets"
+        return f"Result({self.reason}, score={self.score}, {size}, {self.calls} calls, ${cost}, {str(self.folder)!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +204,7 @@ def learn(
         ('completed', 1.0)
     """
     begun = begin(locals())
-    return _result(execute(begun.prepared, begun.folder, begun.listener), begun.notes)
+    return _result(begun.run(), begun.notes)
 
 
 @_with_signature_of(learn)
@@ -219,7 +225,7 @@ async def alearn(*arguments: Any, **named: Any) -> Result:
         1.0
     """
     begun = await asyncio.to_thread(begin, _arguments(learn, arguments, named))
-    return _result(await aexecute(begun.prepared, begun.folder, begun.listener), begun.notes)
+    return _result(await begun.arun(), begun.notes)
 
 
 def resume(
@@ -256,7 +262,7 @@ def resume(
         True
     """
     begun = again(locals())
-    return _result(execute(begun.prepared, begun.folder, begun.listener), begun.notes)
+    return _result(begun.run(), begun.notes)
 
 
 @_with_signature_of(resume)
@@ -273,7 +279,7 @@ async def aresume(*arguments: Any, **named: Any) -> Result:
         'completed'
     """
     begun = await asyncio.to_thread(again, _arguments(resume, arguments, named))
-    return _result(await aexecute(begun.prepared, begun.folder, begun.listener), begun.notes)
+    return _result(await begun.arun(), begun.notes)
 
 
 def evaluate(

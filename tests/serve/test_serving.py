@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,14 @@ def test_the_page_shows_what_is_learned_in_a_browser(start: Start) -> None:
     shown = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
     assert lesson["text"].partition("`")[0] in shown
     assert lesson["sources"][0].partition("~")[0] in shown
+
+
+def test_many_first_requests_of_a_tenant_at_once_are_all_answered(start: Start) -> None:
+    client = start(wait=600)
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda number: client("POST", "/v1/runs", lines(mended_run(number))), range(48)))
+    assert {answer.status for answer in answers} == {202}
+    assert client("GET", "/v1/status").json["backlog"]["waiting"] == 48
 
 
 def test_what_is_too_large_or_too_much_is_refused_with_a_number(start: Start) -> None:

@@ -37,5 +37,5 @@ def command(folder: Path, as_json: bool) -> None:
     else:
         click.echo(
             f"Wrote {path}. Next: name your file in it as source (without one the built-in practice tasks are learned) "
-            f'and, for a language model, fill [model] and set kind = "ace" in [agent]; then: {typed("learn")}'
+            f"and, for a language model, fill [model]; then: {typed('learn')}"
         )

@@ -12,6 +12,7 @@ import importlib
 import io
 import json
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ from combee.run.plugins import offered
 from combee.run.words import with_program
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from _typeshed import ReadableBuffer
 
 __all__ = ["COMMANDS", "cli", "drop_unwritten", "open_closed_streams", "run"]
@@ -114,10 +117,19 @@ def run(arguments: Sequence[str] | None = None) -> int:
     if arguments is not None:
         return _run(list(arguments))
     open_closed_streams()
+    signal.signal(signal.SIGTERM, _as_ctrl_c)
     try:
         return _run(sys.argv[1:])
     finally:
         drop_unwritten()
+
+
+def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
+    """Stop a command that a supervisor ends as Ctrl-C does: with the summary, every answer kept, and how it goes on."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):  # Ctrl-C is ignored, as in the background of a script
+        raise KeyboardInterrupt
+    handler(signal.SIGINT, frame)
 
 
 def _run(arguments: list[str]) -> int:

@@ -191,6 +191,8 @@ class OpenAIModel:
         if fault.status == 401 and not self.endpoint.has_key:
             return self.endpoint.without_key(fault.status)
         fault = replace(fault, message=self.endpoint.scrub(fault.message))
+        if fault.kind is CallErrorKind.BAD_REQUEST and fault.status in {404, 405}:
+            fault = replace(fault, hint=self.endpoint.what_to_check())
         left = adapt(request, can, fault, sent)
         if left is None and fault.kind is CallErrorKind.BAD_REQUEST and not self._worked:
             return self._try_plain(fault, can)

@@ -387,6 +387,6 @@ def _refused(status: int, words: str) -> tuple[CallErrorKind, str, str | None]:
     if "parameter" not in words and _NO_MODEL.search(words):
         return _NO_SUCH_MODEL
     if status in {404, 405} or 300 <= status < 400:
-        hint = "Check the base URL: it usually ends with /v1, and chat/completions is added to it."
+        hint = "Check the base URL: chat/completions is added to it."
         return _KIND.BAD_REQUEST, f"HTTP {status}: there is no chat endpoint at this URL", hint
     return _KIND.BAD_REQUEST, f"HTTP {status}, the endpoint refused the request", None

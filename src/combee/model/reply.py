@@ -114,7 +114,7 @@ def _not_json(body: bytes) -> Fault:
         return Fault(
             CallErrorKind.NOT_JSON,
             "the endpoint answered with a web page instead of JSON",
-            hint="Check the base URL: it usually ends with /v1. A proxy in between may also send such pages.",
+            hint="Check the base URL; a proxy in between may also send such pages.",
             paid="no",
         )
     if start.startswith((b"{", b"[")):

@@ -17,6 +17,7 @@ from combee.kernel.learn import Evaluation, Event, Score, Task
 from combee.kernel.playbook import Playbook, load
 from combee.model.prices import parse_price
 from combee.run.estimates import check_scoring
+from combee.run.execute import Finished, aexecute, execute
 from combee.run.folders import find_run, has_run, new_run, open_book
 from combee.run.functions import name_of
 from combee.run.methods import is_new, prepare
@@ -125,6 +126,14 @@ class ReadyRun:
     folder: Path
     listener: Listener
     notes: tuple[str, ...]
+
+    def run(self) -> Finished:
+        """Learn; see `execute`."""
+        return execute(self.prepared, self.folder, self.listener, in_python=True)
+
+    async def arun(self) -> Finished:
+        """Learn in the event loop that runs."""
+        return await aexecute(self.prepared, self.folder, self.listener)
 
 
 def _base(given: Mapping[str, Any]) -> Settings:

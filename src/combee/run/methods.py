@@ -71,7 +71,8 @@ class LearningMethod:
     def unused(self, spec: Settings) -> dict[str, str]:
         """Return settings that do nothing in such a run, as TABLE.KEY, each with why: "with aggregate naive"."""
         config, found = spec.learn_config(), {"agent.metric_calls": "with the method ace"}
-        without_model = "without a model (--model NAME)"
+        set_so = spec.agent.kind == "lexical" and spec.model_name is not None
+        without_model = 'with kind = "lexical" in [agent]' if set_so else "without a model (--model NAME)"
         if spec.calls_models:
             found |= dict.fromkeys(("agent.forget", "agent.output_limit"), "with a model")
         else:
@@ -146,7 +147,7 @@ def prepare_tasks(spec: Settings) -> Prepared:
     prepared = connect(spec, tasks)
     if prepared.config.guard_validate:
         if not tasks.val:
-            raise UsageError("guard_validate needs validation tasks.", hint="Give --val, or a folder with a val file.")
+            raise UsageError("guard_validate needs validation tasks.", hint="Ask for some: val, or a val file.")
         prepared.judge.validate = prepared.validate
     return prepared
 
@@ -218,9 +219,12 @@ def _refuse_unused(spec: Settings, method: LearningMethod, say: Say) -> None:
         # A baseline that is tried by an option leaves the file as it is; a file that says both is a mistake.
         both = layer is spec.layer_of("learn", "aggregate") and place[0] == "learn"
         if layer.text is None or (both and place[1] in UNUSED[spec.learn_config().aggregate]):
-            name = layer.origin if layer.origin.startswith("--") else f"{key} ({spec.origin(*place)})"
-            raise UsageError(f"{name} does nothing {why}.", hint="Leave it out, or change the other setting.")
-        if place[0] not in {"model", "budget"}:  # a file may describe a model that this run does without
+            typed = layer.origin.startswith("--")
+            name = layer.origin if typed else f"{key} ({spec.origin(*place)})"
+            reason = why if typed else why.partition(" (--")[0]  # a program or a file gives no options
+            raise UsageError(f"{name} does nothing {reason}.", hint="Leave it out, or change the other setting.")
+        # A file may describe a model that this run does without; one that it forgets to name is said.
+        if place[0] not in {"model", "budget"} or (place[0] == "model" and spec.agent.kind is None):
             say(f"note: {key} ({spec.origin(*place)}) does nothing {why}")
 
 

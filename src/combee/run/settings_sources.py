@@ -216,7 +216,8 @@ def _said(place: Place, error: Mapping[str, Any], data: object, schema: Mapping[
     value = _at(data, place)
     hint = f"It must be {words}."
     if isinstance(value, str):
-        near = did_you_mean(value, map(str, node.get("enum", ())))
+        options = [one for part in node.get("anyOf", (node,)) for one in part.get("enum", ())]
+        near = did_you_mean(value, map(str, options))
         if near.startswith("Did"):
             hint = near
         elif error["type"] == "string_pattern_mismatch":

@@ -190,7 +190,7 @@ class TasksTable(TaskFileTable):
     """Format of the traces. [found by content]"""
     users: Literal["auto", "developers", "customers", "graders"] = "auto"
     """Who speaks as the user in the traces: only a developer's corrections are learned. [judged run by run]"""
-    shown: Literal["runs", "evidence"] = "runs"
+    shown: Literal["runs", "evidence"] = "evidence"
     """What a model reads of a trace: the run, or only what code found in it (of a run without any, nothing)."""
     redact: bool = True
     """Take secrets out of traces before anything is kept."""
@@ -201,8 +201,8 @@ class TasksTable(TaskFileTable):
 class AgentTable(SettingsTable):
     """Who works on the tasks, and how it learns."""
 
-    kind: Literal["lexical", "ace"] = "lexical"
-    """lexical: embedded, no model, no key. ace: the models of [model]."""
+    kind: Literal["lexical", "ace"] | None = None
+    """lexical: embedded, no model, no key. ace: the models of [model]. [ace where a model is named, else lexical]"""
     method: Text = "ace"
     """How the playbook is learned: ace, gepa, or a method that an installed package adds."""
     function: Text | None = None

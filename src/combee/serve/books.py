@@ -12,12 +12,16 @@ import asyncio
 import os
 import re
 import shutil
+import threading
+import time
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from combee.errors import UsageError
+from combee.errors import LockedError, UsageError
 from combee.kernel.journal import JSON, Journal
 from combee.kernel.playbook import Playbook, digest, from_json, to_json, to_text, view
 from combee.run.history import read_history
@@ -29,6 +33,7 @@ STABLE, CANARY, LAST = "stable", "canary", "last"
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _EVENTS = frozenset({"Scan", "StepFinished", "GuardJudged"})
 _CACHED = 16
+_WAITS = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
 def valid_tenant(name: str) -> str:
@@ -59,11 +64,27 @@ class Book:
         self.tenant = tenant
         self.folder = root / "tenants" / valid_tenant(tenant)
         self._books: OrderedDict[str, Playbook] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def _writing(self, *, create: bool = False) -> Iterator[Journal]:
+        """Open the journal for writing, one thread at a time; wait a little where a command has it just now."""
+        with self._lock:
+            for wait in (*_WAITS, None):
+                try:
+                    journal = Journal.open(self.folder, create=create)
+                    break
+                except LockedError:
+                    if wait is None:
+                        raise
+                    time.sleep(wait)
+            with journal:
+                yield journal
 
     def make(self) -> None:
         """Make the book where there is none yet: empty, and stable."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with Journal.open(self.folder) as journal:
+        with self._writing(create=True) as journal:
             if not journal.versions():
                 empty = Playbook()
                 journal.add_version(to_json(empty), digest(empty))
@@ -113,14 +134,14 @@ class Book:
 
     def move(self, label: str, version: str, note: str) -> str:
         """Put a label on a version (label or digest); return its digest. Raises `UsageError` where there is none."""
-        with Journal.open(self.folder, create=False) as journal:
+        with self._writing() as journal:
             found = journal.resolve(version)
             journal.label(label, found, note=note)
             return found
 
     def serve(self, version: str, note: str) -> str:
         """Make a version stable and end a trial; return its digest. Raises `UsageError` where there is none."""
-        with Journal.open(self.folder, create=False) as journal:
+        with self._writing() as journal:
             found = journal.resolve(version)
             journal.label(STABLE, found, note=note)
             journal.label(CANARY, found, note=note)
@@ -132,7 +153,7 @@ class Book:
         Raises:
             UsageError: It was nowhere before.
         """
-        with Journal.open(self.folder, create=False) as journal:
+        with self._writing() as journal:
             labels = journal.labels()
             stable = labels[STABLE]
             if labels[CANARY] == stable:
@@ -146,7 +167,7 @@ class Book:
         Raises:
             UsageError: There is no such trace.
         """
-        with Journal.open(self.folder, create=False) as journal:
+        with self._writing() as journal:
             base = journal.labels()[STABLE]
             found = read_history(journal).forget(base, traces)
             made = digest(found.playbook)
@@ -166,7 +187,7 @@ class Book:
         """
         with (
             Journal.open(run, create=False, read_only=True) as source,
-            Journal.open(self.folder, create=False) as book,
+            self._writing() as book,
         ):
             for row in source.versions():
                 if row.parent is not None:

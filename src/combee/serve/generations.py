@@ -14,6 +14,7 @@ import sqlite3
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from combee.traces.method import KEPT
 __all__ = ["Generations"]
 
 _log = logging.getLogger("combee.serve")
+_AT_ONCE = 500
 _SMALL, _LARGE = 40, 400  # samples of a step: few where little waits, more as the backlog grows
 
 
@@ -107,7 +109,10 @@ class Generations:
             if result["reason"] != "completed":
                 await self.service.alert(generation.tenant, str(result["reason"]), result["detail"])
         await self.service.offer(generation.tenant, str(version), f"generation {generation.id}")
-        traces = await self.service.store.write(lambda db: _finish(db, generation.id))
+        traces = 0  # some at a time: who sends runs must not wait for a large change
+        while done := await self.service.store.write(lambda db: _settle_some(db, generation.id)):
+            traces += done
+        await self.service.store.write(lambda db: _note_done(db, generation.id))
         self.service.learned(generation.tenant, traces)
         _log.info("generation %d of %s: %d traces", generation.id, generation.tenant, traces)
         folder = generation.folder(book)
@@ -171,7 +176,12 @@ class Generations:
             await store.write(lambda db: db.execute(sql, (kept_at, generation.id)).rowcount)
         run = generation.folder(book) / "run"
         folded = await asyncio.to_thread(book.fold, generation.id, run, kept_at)
-        await store.write(lambda db: _note_folded(db, generation.id, folded, result))
+        other = {"state": "not learned", "why": f"the run ended before it ({result['reason']}): {result['detail']}"}
+        rows = await store.rows("SELECT seq, id FROM traces WHERE generation = ? AND state = 'queued'", generation.id)
+        receipts = [(json.dumps(folded.receipts.get(name, other)), seq) for seq, name in rows]
+        for at in range(0, len(receipts), _AT_ONCE):
+            await store.write(partial(_write_receipts, receipts=receipts[at : at + _AT_ONCE]))
+        await store.write(lambda db: _note_folded(db, generation.id, folded.version, result))
         return folded
 
     async def _failed(self, generation: _Generation, why: str) -> None:
@@ -213,24 +223,29 @@ def _seal(db: sqlite3.Connection, tenant: str, most: int, start: str) -> tuple[A
     return tuple(db.execute(f"SELECT {_COLUMNS} FROM generations WHERE id = ?", (number,)).fetchone())  # noqa: S608
 
 
-def _note_folded(db: sqlite3.Connection, number: int, folded: Folded, result: dict[str, Any]) -> None:
-    """Write the receipts of a generation's traces; they count when its version is served."""
-    other = {"state": "not learned", "why": f"the run ended before it ({result['reason']}): {result['detail']}"}
-    for seq, name in db.execute("SELECT seq, id FROM traces WHERE generation = ?", (number,)).fetchall():
-        receipt = json.dumps(folded.receipts.get(name, other))
-        db.execute("UPDATE traces SET receipt = ? WHERE seq = ?", (receipt, seq))
+def _write_receipts(db: sqlite3.Connection, receipts: list[tuple[str, int]]) -> None:
+    """Write receipts; they count when the version is served."""
+    db.executemany("UPDATE traces SET receipt = ? WHERE seq = ?", receipts)
+
+
+def _note_folded(db: sqlite3.Connection, number: int, version: str, result: dict[str, Any]) -> None:
     db.execute(
         "UPDATE generations SET state = 'folded', ended = ?, version = ?, result = ?, error = NULL WHERE id = ?",
-        (time.time(), folded.version, json.dumps(result), number),
+        (time.time(), version, json.dumps(result), number),
     )
 
 
-def _finish(db: sqlite3.Connection, number: int) -> int:
-    """Make the receipts of a generation's traces count; what they held is in the book's folder now."""
-    db.execute("UPDATE generations SET state = 'done' WHERE id = ?", (number,))
+def _settle_some(db: sqlite3.Connection, number: int) -> int:
+    """Make some of a generation's receipts count; what those traces held is in the book's folder now."""
     return db.execute(
-        "UPDATE traces SET body = NULL, state = json_extract(receipt, '$.state') WHERE generation = ?", (number,)
+        "UPDATE traces SET body = NULL, state = json_extract(receipt, '$.state') WHERE seq IN"
+        " (SELECT seq FROM traces WHERE generation = ? AND state = 'queued' LIMIT ?)",
+        (number, _AT_ONCE),
     ).rowcount
+
+
+def _note_done(db: sqlite3.Connection, number: int) -> None:
+    db.execute("UPDATE generations SET state = 'done' WHERE id = ?", (number,))
 
 
 async def _run_child(job: dict[str, Any]) -> tuple[int, str, str]:

@@ -60,6 +60,8 @@ def _die_with_parent() -> None:
 def main() -> int:
     """Run the job."""
     job = json.loads(sys.stdin.buffer.readline())
+    if hasattr(os, "nice"):
+        os.nice(10)  # what comes in goes before what is learned
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
         result = learn_generation(job)

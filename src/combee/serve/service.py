@@ -89,6 +89,7 @@ class Service:
         self.started = time.time()
         self.late_spans = 0
         self._books: dict[str, Book] = {}
+        self._making = asyncio.Lock()
         self._bodies: asyncio.Queue[tuple[Body, asyncio.Future[Intake | RefusedError]]] = asyncio.Queue()
         self._pool = self._workers()
         self._tasks: list[asyncio.Task[None]] = []
@@ -116,12 +117,13 @@ class Service:
 
     async def book(self, tenant: str) -> Book:
         """Return a tenant's book, made where it is new."""
-        found = self._books.get(tenant)
-        if found is None:
-            found = Book(self.folder, tenant)
-            await asyncio.to_thread(found.make)
-            self._books[tenant] = found
-        return found
+        if tenant not in self._books:
+            async with self._making:  # many requests may be a tenant's first
+                if tenant not in self._books:
+                    made = Book(self.folder, tenant)
+                    await asyncio.to_thread(made.make)
+                    self._books[tenant] = made
+        return self._books[tenant]
 
     async def take_runs(self, tenant: str, data: bytes, *, packed: bool, alias: str = "") -> dict[str, Any]:
         """Keep the runs in a body; the answer has their ids. Raises `RefusedError`, `BusyError`, `StorageError`."""

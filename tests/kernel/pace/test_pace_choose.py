@@ -128,11 +128,11 @@ def test_bounds_that_contradict_are_the_callers_error() -> None:
 
 def test_the_curve_holds_measured_and_fitted_times() -> None:
     points = curve(choose(CASE_26, 1000, maximum=10))
-    assert [point.batch for point in points] == [2, 4, 8, 10, 16, 32]
-    assert points[0].measured == pytest.approx(50)
-    assert points[3].measured is None
-    assert points[3].fitted == pytest.approx(10)
-    assert curve(choose(fit_curve([2], [1.0]), 9))[0].fitted is None
+    assert [size for size, _, _ in points] == [2, 4, 8, 10, 16, 32]
+    assert points[0][1] == pytest.approx(50)
+    assert points[3][1] is None
+    assert points[3][2] == pytest.approx(10)
+    assert curve(choose(fit_curve([2], [1.0]), 9))[0][2] is None
 
 
 def test_the_explanation_names_everything_that_led_to_the_size() -> None:

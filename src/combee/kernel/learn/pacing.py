@@ -72,7 +72,7 @@ def announcement(step: int, choice: Choice) -> BatchChosen:
         smallest=choice.smallest,
         bound=choice.bound,
         fallback=choice.fallback,
-        curve=tuple((point.batch, point.measured, point.fitted) for point in curve(choice)),
+        curve=curve(choice),
         sensitivity=choice.sensitivity,
         warnings=choice.warnings,
     )

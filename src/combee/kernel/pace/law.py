@@ -221,15 +221,6 @@ class Choice:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """One point of the curve for a plot: seconds of one pass, measured (None where nobody ran it) and fitted."""
-
-    batch: int
-    measured: float | None
-    fitted: float | None
-
-
 def clean_candidates(
     candidates: Iterable[int], n: int, *, minimum: int = 1, maximum: int | None = None
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -342,12 +333,12 @@ def _warnings(law: DelayLaw, exact: float, smallest: int, bound: str | None) -> 
     return tuple(warnings)
 
 
-def curve(choice: Choice) -> tuple[CurvePoint, ...]:
-    """Return measured and fitted seconds a pass at every profiled size and at the chosen one, ascending."""
+def curve(choice: Choice) -> tuple[tuple[int, float | None, float | None], ...]:
+    """Return (size, measured, fitted) seconds a pass at every profiled size and at the chosen one, ascending."""
     law = choice.law
     measured = {point.batch: point.time for point in law.points}
     sizes = sorted(measured | {choice.batch: 0.0})
-    return tuple(CurvePoint(b, measured.get(b), law.time(b) if isinstance(law, DelayLaw) else None) for b in sizes)
+    return tuple((b, measured.get(b), law.time(b) if isinstance(law, DelayLaw) else None) for b in sizes)
 
 
 def explain(choice: Choice) -> str:

@@ -28,26 +28,6 @@ from combee.traces.mining.programs import CARRIERS, LOOKING, ONLY_ASKS, READERS
 from combee.traces.mining.quoting import error_form, is_identifier, own_words, quoted
 from combee.traces.mining.shell import SimpleCommand, core, parts, same_call, without_heredocs, written_files
 
-__all__ = [
-    "LOOKS",
-    "Attempt",
-    "acts",
-    "attempts",
-    "carried",
-    "changed_files",
-    "changes_the_world",
-    "denies",
-    "edits_in_place",
-    "failed_calls",
-    "folder",
-    "in_another_way",
-    "made_files",
-    "places",
-    "ran",
-    "sets_up",
-    "world_changed",
-]
-
 LOOKS = re.compile(
     r"(?!.*(?:replace|write|edit|insert))(?:[\w-]{1,40}?(?:__|[./:])){0,3}"
     r"(?:(?i:read|open|view|cat|show|grep|search|find|list|glob|get|fetch)(?![a-z])|(?i:ls)$)"

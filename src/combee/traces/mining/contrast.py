@@ -21,8 +21,6 @@ from combee.traces.mining.programs import READERS
 from combee.traces.mining.quoting import error_form, is_test_name, quoted
 from combee.traces.mining.shell import call_hash
 
-__all__ = ["Outline", "contrast", "find_flips", "outline"]
-
 _RUNNER = re.compile(
     r"\b(?:pytest|tox|nosetests|unittest|(?:npm|yarn|pnpm)(?: run)? test|cargo test|go test|jest|vitest|rspec|ctest|"
     r"mvn test|gradle test|make (?:test|check)|phpunit|dotnet test)\b"

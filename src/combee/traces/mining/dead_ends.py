@@ -21,8 +21,6 @@ from combee.traces.mining.quoting import prompt_form, quoted
 from combee.traces.mining.repairs import culprit
 from combee.traces.mining.shell import SimpleCommand, call_hash, core, names, other_options, similar, written_files
 
-__all__ = ["find_dead_ends", "find_errors", "find_hangs", "find_slow", "find_unmended", "installs_in_one"]
-
 _LEAST = 3
 _LEAST_INSTALLS = 2
 _LONGEST_SHOWN = 240

@@ -12,18 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = [
-    "ErrorLine",
-    "fault_of",
-    "last_line",
-    "own_fault",
-    "printed",
-    "reply_error",
-    "said_shortly",
-    "signature",
-    "unwrapped",
-]
-
 _LONGEST = 20_000
 _CODES = ("exit_code", "exitCode", "returncode", "return_code")
 _PRINTED = ("output", "stdout", "stderr")

@@ -19,8 +19,6 @@ from combee.traces.mining.lesson import MinedLesson, Standing, first_words
 from combee.traces.mining.survey import Survey, findings
 from combee.traces.mining.users import Users, users_of, what_users_said
 
-__all__ = ["JudgedReflector", "evidence_of"]
-
 _MOST_FAILED = 8
 _MOST_SHOWN = 700  # characters of one step
 _BUDGET = 1_500  # tokens
@@ -76,12 +74,14 @@ class JudgedReflector:
         if shown is None:
             return None
         reflection = await self.inner.reflect_trace(shown, playbook, scope)
-        return None if reflection is None else _own(reflection, Standing(trace, users), scope)
+        return None if reflection is None else _own(reflection, Standing(trace, users), scope, strict=self.evidence)
 
 
-def _own(reflection: Reflection, standing: Standing, scope: Scope) -> Reflection | None:
-    """Return a reflection without the lessons that are another one's words."""
+def _own(reflection: Reflection, standing: Standing, scope: Scope, *, strict: bool) -> Reflection | None:
+    """Return a reflection without lessons in another one's words; `strict`: nor a command that stands nowhere."""
     reasons = {lesson: standing.against_worded(lesson) for lesson in reflection.lessons}
+    if strict:
+        reasons = {lesson: reason or standing.invented(lesson) for lesson, reason in reasons.items()}
     held = {lesson: reason for lesson, reason in reasons.items() if reason}
     if not held:
         return reflection

@@ -16,8 +16,6 @@ from combee.redaction import Step, Trace
 from combee.redaction.orders import KINDS, flattened, names_a_place, orders
 from combee.traces.mining.quoting import subwords
 
-__all__ = ["HeldBack", "MinedLesson", "Standing", "first_words", "sifted"]
-
 _CALLS, _ERROR, _VERDICT = "the agent's own calls", "the form of a tool's error", "names in the verdict"
 _ORIGINS = {
     "flip": (_CALLS, _ERROR, "names of tests"),
@@ -34,6 +32,8 @@ _NAME = re.compile(r"[\w-]{12,}")
 _LONG_NAME, _LONGEST_NAME = 5, 10  # in words
 _TEST = re.compile(r"tests?(?=[_\W\dA-Z]|$)|Tests?(?=[_\WA-Z\d]|$)")
 _SHOWN = 160
+_COMMAND_OF = 2  # words
+_MARKS = re.compile(r"\\[nt]|[\"'\\`]")
 _ROW = 5  # words in a row that nobody repeats by chance
 _WORDS = re.compile(r"[^\W_]+")
 _CALLS_OUT = """
@@ -91,6 +91,11 @@ def first_words(text: str) -> str:
     """Return a text on one line, cut to what a list shows."""
     line = " ".join(text.split())
     return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+
+
+def _bare(text: str) -> str:
+    """Return a text without quotation marks, escapes and runs of blanks, as two writers of a command differ in them."""
+    return " ".join(_MARKS.sub("", flattened(text).casefold()).split())
 
 
 class Standing:
@@ -155,6 +160,18 @@ class Standing:
             if row in foreign and not self._called(row) and orders(" ".join(words[max(0, at - 4) : at + 2 * _ROW])):
                 return "it repeats an order of another one"
         return ""
+
+    def invented(self, text: str) -> str:
+        """Return the first command in a lesson that stands nowhere in the run; empty where each does."""
+        for span in _QUOTED.findall(text):
+            words = _bare(span.partition("…")[0].partition("<")[0])
+            if len(words.split()) >= _COMMAND_OF and words not in self._whole:
+                return f"`{first_words(span)}` stands nowhere in the run"
+        return ""
+
+    @cached_property
+    def _whole(self) -> str:
+        return _bare("\n".join([*self._calls.values(), *(step.text for step in self.trace.steps)]))
 
     @cached_property
     def _calls(self) -> dict[int, str]:

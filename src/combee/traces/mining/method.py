@@ -19,8 +19,6 @@ from combee.redaction import Trace, redact_trace
 from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.survey import Survey, survey
 
-__all__ = ["MiningCurator", "MiningMethod", "MiningReflector"]
-
 
 class MiningReflector:
     """Turns a run into the lessons that a survey over all runs found in it; without a survey, into its own.

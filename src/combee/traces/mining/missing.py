@@ -34,8 +34,6 @@ from combee.traces.mining.shell import (
     same_call,
 )
 
-__all__ = ["INSTALLERS", "find_absent", "find_missing", "installed", "said", "stand_in"]
-
 INSTALLERS = frozenset(
     {"pip install", "apt-get install", "npm install", "conda install", "uv pip", "uv add", "gem install",
      "cargo install", "yum install", "dnf install", "apk add", "brew install", "opam install", "go install"}

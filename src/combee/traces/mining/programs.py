@@ -2,30 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "ALIKE",
-    "BRINGS",
-    "CARRIERS",
-    "CODE",
-    "FIXERS",
-    "FIXES",
-    "FIX_ALWAYS",
-    "INTERPRETERS",
-    "JUDGES",
-    "KEYWORDS",
-    "LAUNCHERS",
-    "LOOKING",
-    "ONLY_ASKS",
-    "PROJECT_TOOLS",
-    "READERS",
-    "RUNNERS",
-    "SETS_UP",
-    "SETS_UP_BY",
-    "TWO_WORDS",
-    "WITH_VERB",
-    "WRAPPERS",
-]
-
 _READERS = """
 [ awk cat cd clear command diff dir du echo env export false file find fold grep egrep head history id jobs
 kill less locate ls md5sum more nl pgrep pkill printf printenv ps pwd read readlink realpath rg rm sed set

@@ -15,8 +15,6 @@ from functools import lru_cache
 from combee.redaction.orders import KNOWN_SENTENCES, orders
 from combee.traces.mining.vocabulary import GOVERNORS, NAMED, NOUNS, PARTICIPLES, STATES, VERBS, VERBS_TOO
 
-__all__ = ["error_form", "is_identifier", "is_test_name", "own_words", "prompt_form", "quotable", "quoted", "subwords"]
-
 _LONGEST = 160
 _WORDS = NOUNS | PARTICIPLES | {"use"}
 _ACTS = VERBS | VERBS_TOO

@@ -45,8 +45,6 @@ from combee.traces.mining.shell import (
     written_files,
 )
 
-__all__ = ["culprit", "find_quoting", "find_repairs"]
-
 _WINDOW = 8
 _MOST_CHANGED = 4
 _SOON_AFTER = 3

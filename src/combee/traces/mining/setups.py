@@ -16,8 +16,6 @@ from combee.traces.mining.quoting import quotable, quoted
 from combee.traces.mining.repairs import culprit
 from combee.traces.mining.shell import SimpleCommand, core, same_call, sets_up_project, similar
 
-__all__ = ["find_setups"]
-
 _WINDOW = 14
 _LONGEST = 200
 _MOST = 3

@@ -31,25 +31,6 @@ from combee.traces.mining.programs import (
     WRAPPERS,
 )
 
-__all__ = [
-    "INLINE",
-    "SimpleCommand",
-    "base_package",
-    "call_hash",
-    "called",
-    "core",
-    "here_documents",
-    "names",
-    "other_options",
-    "parts",
-    "program_name",
-    "same_call",
-    "sets_up_project",
-    "similar",
-    "without_heredocs",
-    "written_files",
-]
-
 _HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_][\w.-]*+)\1")
 _WRITES = re.compile(r"(?<![0-9&<>])>{1,2}[ \t]*([\w./~+-]+)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")

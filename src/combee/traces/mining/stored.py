@@ -20,8 +20,6 @@ from combee.kernel.learn import RecordedTraces, Reflection, Sampled
 from combee.kernel.playbook import Playbook, Vote, VoteKind
 from combee.redaction import Redactor, Trace, clean, from_jsonl, to_jsonl
 
-__all__ = ["KeptTraces", "StoredRuns", "StoredTrace", "TraceFile", "keep", "safe", "vote_trace"]
-
 _VOTE = "vote"
 _ANSWERS = frozenset({"target", "answer", "expected", "solution"})
 

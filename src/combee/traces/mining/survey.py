@@ -29,8 +29,6 @@ from combee.traces.mining.setups import find_setups
 from combee.traces.mining.tools import find_refusals, find_tool_repairs
 from combee.traces.mining.users import Users, users_of, what_users_said
 
-__all__ = ["Survey", "findings", "survey"]
-
 _MOST_A_RUN = 24
 _SAID_OFTEN = 3
 _NO_MATTER = ("-q", "-v", "-y", "--quiet", "--no-cache-dir", "--timeout", "--retries", "--progress-bar", "--verbose")

@@ -15,8 +15,6 @@ from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.quoting import quoted, subwords
 from combee.traces.mining.users import Users, is_workshop
 
-__all__ = ["find_refusals", "find_tool_repairs", "kinds"]
-
 _WINDOW = 8
 _LONGEST = 120
 _MOST_ADDED = 3

@@ -20,8 +20,6 @@ from combee.traces.mining.faults import signature
 from combee.traces.mining.lesson import HeldBack, MinedLesson, first_words
 from combee.traces.mining.quoting import quoted
 
-__all__ = ["USERS", "UserTurns", "Users", "is_workshop", "users_of", "what_users_said"]
-
 Users = Literal["developers", "customers", "graders"]
 USERS: tuple[Users, ...] = get_args(Users)
 

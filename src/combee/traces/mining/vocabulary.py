@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["GOVERNORS", "NAMED", "NOUNS", "PARTICIPLES", "STATES", "VERBS", "VERBS_TOO"]
-
 _NOUNS = """
 a about above access account action active actual additional address admission ahead airport already also ambiguous
 amd64 amount amounts an and any api app application appointment architecture archive are arg args argument arguments

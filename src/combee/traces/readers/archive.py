@@ -19,8 +19,6 @@ from tempfile import TemporaryDirectory
 from combee.traces.readers.shape import open_regular
 from combee.traces.readers.source import Source
 
-__all__ = ["is_tar", "members", "unpacked"]
-
 _STORED, _DEFLATED, _ZSTD = 0, 8, 93
 _DIRECTORY_BYTES = 64 << 20
 _MOST_GROWTH = 250  # an archive may unpack to this many times its size in all, and 64 MiB more

@@ -17,8 +17,6 @@ from combee.traces.readers.messages import Piece, content_text, pieces
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import flag, objects, rows, table, text
 
-__all__ = ["ClaudeCodeReader", "ClaudeStreamReader"]
-
 _TURNS = frozenset({"user", "assistant"})
 _OTHER = frozenset(
     {"summary", "system", "file-history-snapshot", "queue-operation", "attachment", "progress", "custom-title",

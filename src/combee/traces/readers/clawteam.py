@@ -15,8 +15,6 @@ from combee.traces.readers.messages import Piece
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import number, objects, table, text, when
 
-__all__ = ["ClawTeamReader"]
-
 _EVENT = re.compile(r"evt-(\d{1,20})-[\w-]{1,64}\.json\Z")
 _TASK = re.compile(r"task-[\w-]{1,64}\.json\Z")
 _COST = re.compile(r"cost-[\w-]{1,80}\.json\Z")

@@ -20,8 +20,6 @@ from combee.traces.readers.messages import Piece, call_of, content_text, pieces,
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import compact, flag, number, objects, rows, table, text, when
 
-__all__ = ["CodexReader", "CodexStreamReader"]
-
 _KINDS = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _ITEMS = frozenset(
     {"message", "reasoning", "function_call", "function_call_output", "local_shell_call", "custom_tool_call",

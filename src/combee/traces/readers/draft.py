@@ -16,8 +16,6 @@ from combee.traces.readers.messages import Piece
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import flag, number, table, text
 
-__all__ = ["Conversation", "TraceDraft", "claim", "failure_detail", "graded", "recorded", "scored", "submitted"]
-
 _DETAIL = 4000
 
 

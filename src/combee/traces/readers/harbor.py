@@ -19,8 +19,6 @@ from combee.traces.readers.source import Source
 from combee.traces.readers.swe_agent import MiniSweAgentReader, SweAgentReader
 from combee.traces.readers.values import flag, number, objects, table, text, when
 
-__all__ = ["AtifReader", "HarborReader", "add_trajectory", "is_atif"]
-
 _SOURCES = frozenset({"user", "agent", "system", "assistant", "environment", "tool"})
 _ANSWERS = ("source_call_id", "tool_call_id", "call_id")
 _DEEPEST = 20

@@ -19,8 +19,6 @@ from combee.traces.readers.shape import parse_json
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import compact, flag, number, objects, rows, table, text, when
 
-__all__ = ["InspectReader"]
-
 _REFERENCE = re.compile(r"attachment://([0-9a-zA-Z]{16,64})")
 _SAMPLE = re.compile(r"samples/[^/]{1,500}\.json\Z")
 _GRADES = {"C": 1.0, "CORRECT": 1.0, "I": 0.0, "INCORRECT": 0.0, "P": 0.5, "N": 0.0, "YES": 1.0, "NO": 0.0}

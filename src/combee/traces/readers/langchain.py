@@ -14,8 +14,6 @@ from combee.traces.readers.messages import Piece, content_text, pieces
 from combee.traces.readers.source import RecordGroup, Source, grouped
 from combee.traces.readers.values import compact, number, objects, rows, table, text, when
 
-__all__ = ["LangGraphReader", "LangSmithReader"]
-
 _MOST_NODES = 6
 _TYPES = frozenset({"chain", "llm", "tool", "retriever", "embedding", "prompt", "parser"})
 _ASKED = ("input", "question", "query", "q", "task", "prompt", "messages", "text")

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from combee.redaction import Role, ToolCall
 from combee.traces.readers.values import compact, flag, objects, rows, table, text
 
-__all__ = ["Piece", "call_of", "content_text", "first_text", "pieces", "role_of"]
-
 _ROLES: dict[str, Role] = {
     "system": "system",
     "developer": "system",

@@ -17,8 +17,6 @@ from combee.traces.readers.messages import Piece, pieces
 from combee.traces.readers.source import Source, grouped
 from combee.traces.readers.values import compact, objects, rows, table, text, when
 
-__all__ = ["OpenAIAgentsReader", "OpenAIChatReader", "is_messages"]
-
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 
 

@@ -14,8 +14,6 @@ from combee.traces.readers.messages import Piece, content_text, pieces
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import number, table, text, when
 
-__all__ = ["OpenClawReader"]
-
 
 class OpenClawReader:
     """Reads one session a file; a branch that was given up is marked as a side chain."""

@@ -14,8 +14,6 @@ from combee.traces.readers.messages import Piece, call_of, content_text, pieces,
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import compact, flag, number, rows, table, text, when
 
-__all__ = ["OpenHandsReader"]
-
 _EVENT_FILE = re.compile(r"(?:event-)?(\d{1,12})(?:-[\w-]{1,80})?\.json\Z")
 _KINDS = frozenset(
     {"MessageEvent", "ActionEvent", "ObservationEvent", "SystemPromptEvent", "AgentErrorEvent", "PauseEvent",

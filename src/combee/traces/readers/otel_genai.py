@@ -17,8 +17,6 @@ from combee.traces.readers.messages import Piece, pieces, role_of
 from combee.traces.readers.source import RecordGroup, Source, grouped
 from combee.traces.readers.values import compact, number, objects, rows, table, text, when
 
-__all__ = ["OtelReader", "attributes_of", "numbered_messages", "span_events"]
-
 _NUMBERED = re.compile(r"\.(\d{1,6})\.([\w.]{1,100})\Z")
 _DEEPEST = 40
 

@@ -34,8 +34,6 @@ from combee.traces.readers.tau_bench import TauBenchReader
 from combee.traces.readers.terminal_bench import TerminalBenchReader
 from combee.traces.readers.values import rows, table
 
-__all__ = ["GROUP", "OwnReader", "ReadResult", "TraceReader", "read", "reader", "readers"]
-
 
 @runtime_checkable
 class TraceReader(Protocol):

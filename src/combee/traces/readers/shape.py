@@ -17,8 +17,6 @@ from io import BufferedReader, FileIO, RawIOBase
 from pathlib import Path
 from typing import Literal, cast
 
-__all__ = ["Kind", "Shape", "bounded_lines", "open_regular", "parse_json", "read_bounded", "shape_of", "whole_records"]
-
 Kind = Literal["folder", "document", "lines", "archive", "other"]
 SPACE = b" \t\r\n"
 _HEAD_BYTES = 1 << 16

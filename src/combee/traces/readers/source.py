@@ -28,8 +28,6 @@ from combee.traces.readers.shape import (
     whole_records,
 )
 
-__all__ = ["Notice", "ReadLimits", "RecordGroup", "Report", "Source", "grouped"]
-
 _MOST = 100_000
 
 

@@ -16,8 +16,6 @@ from combee.traces.readers.openai_chat import is_messages
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import number, objects, rows, table, text, when
 
-__all__ = ["BLOCK", "MiniSweAgentReader", "SweAgentReader"]
-
 
 class SweAgentReader:
     """Reads one run a file."""

@@ -13,8 +13,6 @@ from combee.traces.readers.messages import pieces
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import flag, number, objects, rows, table, text, when
 
-__all__ = ["TauBenchReader"]
-
 
 def _is_trial(value: object) -> bool:
     record = table(value)

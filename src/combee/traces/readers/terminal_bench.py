@@ -17,8 +17,6 @@ from combee.traces.readers.source import Source
 from combee.traces.readers.swe_agent import BLOCK
 from combee.traces.readers.values import flag, objects, table, text, when
 
-__all__ = ["TerminalBenchReader"]
-
 _PROMPT = re.compile(r"^(?:\([\w.-]{1,40}\) )?[\w.-]{1,40}@[\w.-]{1,64}:[^\n#$]{0,200}[#$] ?", re.MULTILINE)
 _WAIT = re.compile(r"; tmux wait -S done\s*$")
 _HARNESS = ("asciinema rec", "clear", "source /installed-agent/", "tmux wait")

@@ -7,8 +7,6 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-__all__ = ["compact", "flag", "number", "objects", "rows", "table", "text", "when"]
-
 
 def text(value: object, default: str = "") -> str:
     """Return a text; a number becomes its digits, anything else the default."""
