@@ -43,8 +43,6 @@ from combee.terminal.options import (
     setting,
 )
 
-__all__ = ["calibrate_command", "plan_command"]
-
 FIXED_TOKENS = 1_500  # instructions and schema of a curator call, roughly
 REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
 

@@ -28,8 +28,6 @@ from combee.run.words import typed
 from combee.tasks import TaskSet, load
 from combee.terminal.options import PathType, budget_options, price_option, print_json, setting
 
-__all__ = ["command"]
-
 WAYS = ("sequential", "naive", "paper", "combee")
 FORGET = 40.0
 OUTPUT_LIMIT = 1024

@@ -27,8 +27,6 @@ from combee.terminal.options import config_option, endpoint_options
 if TYPE_CHECKING:
     from combee.model import EndpointReport, LocalModel, OpenAIModel, Price, RoleModel
 
-__all__ = ["doctor_command"]
-
 _MARKS = {True: "ok ", None: "-- ", False: "NO "}
 EXTRAS = {"gepa": "gepa", "local": "xllamacpp", "mcp": "mcp", "ray": "ray", "swarm": "pydantic_ai"}
 

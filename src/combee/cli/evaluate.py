@@ -52,8 +52,6 @@ from combee.terminal.options import (
 if TYPE_CHECKING:
     from combee.model import Models
 
-__all__ = ["eval_command", "gate_command"]
-
 
 @click.command(name="eval")
 @click.argument("what", required=False)

@@ -28,8 +28,6 @@ from combee.run.words import counted, typed
 from combee.terminal.display import make_display
 from combee.terminal.options import print_json
 
-__all__ = ["finish", "print_finished"]
-
 _ROWS = 3  # wrong validation rows that the end of a run shows
 
 

@@ -12,8 +12,6 @@ from combee.run.settings import CONFIG_NAME
 from combee.run.words import typed
 from combee.terminal.options import PathType, json_option, print_json
 
-__all__ = ["command"]
-
 
 @click.command(name="init")
 @click.argument("folder", type=PathType(), default=Path())

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-__all__ = ["COMMANDS", "cli", "drop_unwritten", "open_closed_streams", "run"]
-
 # name: (module below combee.cli and command in it, one line of help). `combee --help` loads no command for its line.
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo:command", "Show in seconds what one big aggregation loses and what Combee keeps."),

@@ -22,8 +22,6 @@ from combee.run.rows import rows_to_json
 from combee.run.words import counted, typed
 from combee.terminal.options import PathType, print_json
 
-__all__ = ["compare_command", "report_command", "runs_command"]
-
 
 @click.command(name="runs")
 @click.argument("root", type=PathType(), default=RUNS)

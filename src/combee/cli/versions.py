@@ -15,8 +15,6 @@ from combee.run.folders import find_run, open_book
 from combee.run.words import counted, typed
 from combee.terminal.options import print_json
 
-__all__ = ["RESERVED", "diff_command", "promote_command", "rollback_command", "show_command", "versions_command"]
-
 RESERVED = frozenset({"best", "last"})
 """Labels that the loop moves; a person moves the others."""
 

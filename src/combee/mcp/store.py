@@ -25,8 +25,6 @@ from combee.redaction import Outcome, Redactor, Trace, to_jsonl
 from combee.traces.mining import TraceFile, safe, vote_trace
 from combee.traces.readers import read
 
-__all__ = ["REPORTED", "LessonStore"]
-
 REPORTED = "reported.jsonl"
 _TRACES = ("traces.jsonl", REPORTED)
 _MOST_BYTES = 8 << 20

@@ -33,8 +33,6 @@ from combee.model.secret import Scrubber, Secret, key_from
 if TYPE_CHECKING:
     from yarl import URL
 
-__all__ = ["Endpoint", "HttpReply", "Timeouts"]
-
 _LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 - a name to recognise, nothing is bound
 
 _PUBLIC = re.compile(r"(?i)accept.*|user-agent|x-title|(http-)?referer|.*version|.*organization|.*project|.*-beta")

@@ -32,8 +32,6 @@ from combee.model.provider_errors import fault_of
 from combee.model.reply import read_reply
 from combee.model.types import Request, Response
 
-__all__ = ["FREE", "SLOTS", "LocalModel", "LocalServer", "find_weights", "is_local", "print_of", "weights_of"]
-
 _PARTS, _PART = 64, 4096  # parts of a file of weights that stand for all of it, and their bytes
 _PREFIX = "local/"
 _SHIPPED = "smollm2"

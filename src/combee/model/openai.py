@@ -28,8 +28,6 @@ from combee.model.reply import read_reply
 from combee.model.reset import reset_seconds
 from combee.model.types import Request, Response
 
-__all__ = ["OpenAIModel"]
-
 _LOG = logging.getLogger("combee.model")
 _MOST_UNFIT = 8  # replies in a row that the endpoint threw away since they were not in the form
 # A prompt counts as cut where it is long, and fewer tokens than this were read: no tokenizer joins so many characters.

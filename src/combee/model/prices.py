@@ -17,8 +17,6 @@ from urllib.parse import urlsplit
 from combee.errors import UsageError
 from combee.model.types import Usage
 
-__all__ = ["Price", "find_price", "parse_price", "price_elsewhere", "price_hint"]
-
 Tiers = tuple[tuple[int, float], ...]
 
 

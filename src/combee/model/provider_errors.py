@@ -19,8 +19,6 @@ from combee.errors import CallErrorKind
 from combee.model.outcome import ErrorBody, Fault
 from combee.model.usage import find_usage
 
-__all__ = ["fault_of", "read_error", "retry_after_seconds", "seconds_in", "shorten"]
-
 _LONGEST = 1e9  # seconds; a larger number means the same
 _DEPTH = 8
 _MOST = 65_536  # characters of a body that are looked at

@@ -19,8 +19,6 @@ from combee.model.provider_errors import fault_of, shorten
 from combee.model.types import FinishReason, Response, Usage
 from combee.model.usage import find_usage
 
-__all__ = ["read_reply"]
-
 # What endpoints call the end of a reply, in lower case. Any other word means that the reply is not whole.
 _FINISH: dict[str, FinishReason] = {
     **dict.fromkeys(

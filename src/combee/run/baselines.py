@@ -16,8 +16,6 @@ from combee.kernel.playbook import Bullet, Playbook
 from combee.kernel.playbook.text import word_list
 from combee.lexical.lesson import read_lesson
 
-__all__ = ["Contradiction", "baselines", "contradictions"]
-
 _MOST = 5_000  # training questions that are looked through
 _ALIKE = 0.9  # share of common words from which two lessons speak of the same
 _NEGATIONS = frozenset({"no", "not", "never", "without", "none", "nor", "cannot", "不", "没", "未", "无"})

@@ -24,20 +24,6 @@ from combee.run.methods import is_new, prepare
 from combee.run.settings import Settings, read_settings
 from combee.run.spec import Prepared, connect, kept_spec, tasks_to_score
 
-__all__ = [
-    "Listener",
-    "Model",
-    "ModelChoice",
-    "ReadyRun",
-    "Row",
-    "ScoreFunction",
-    "Scoring",
-    "Tasks",
-    "again",
-    "begin",
-    "to_score",
-]
-
 Row = Mapping[str, Any] | tuple[str, Any] | Task
 """A task: a dict with question and answer, a pair of them, or a `Task`."""
 

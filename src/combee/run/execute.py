@@ -19,8 +19,6 @@ from combee.run.methods import RunDisplay, method_of
 from combee.run.spec import SPEC_KEY, Prepared
 from combee.run.spent import maybe_paid, spent
 
-__all__ = ["Finished", "Interrupted", "aexecute", "execute"]
-
 
 @dataclass(frozen=True, slots=True)
 class Finished:

@@ -13,19 +13,6 @@ from combee.kernel.journal.purchases import PURCHASES_NAME, left_open
 from combee.kernel.playbook import Playbook, from_json, load
 from combee.run.words import typed
 
-__all__ = [
-    "RUNS",
-    "all_runs",
-    "changed_at",
-    "check_traces",
-    "find_run",
-    "has_results",
-    "has_run",
-    "new_run",
-    "open_book",
-    "refuse_device",
-]
-
 RUNS = Path("runs")
 JOURNAL = "journal.sqlite"
 _LONGEST_NAME = 200

@@ -17,8 +17,6 @@ from combee.run.options import option_of, over_options
 from combee.run.settings import Settings, read_settings
 from combee.run.words import typed
 
-__all__ = ["PACE", "for_scoring", "how_to_go_on", "how_to_resume", "mended", "refuse_another_model"]
-
 # How fast a model is called, and with whose key: an answer does not depend on it.
 _FILES = {"ca_file", "client_cert"}
 _RATES = {"max_in_flight", "requests_per_minute", "tokens_per_minute", "timeout"}

@@ -22,22 +22,6 @@ from combee.run.plugins import METHODS, WORKERS, load, offered
 from combee.run.settings import Settings
 from combee.run.spec import Prepared, connect, load_tasks
 
-__all__ = [
-    "RECORDED",
-    "LearningMethod",
-    "RunDisplay",
-    "Say",
-    "carried",
-    "forecast",
-    "introduce",
-    "is_new",
-    "method_of",
-    "methods",
-    "prepare",
-    "prepare_tasks",
-    "run_loop",
-]
-
 Say = Callable[[str], None]
 """Takes a sentence for whoever waits."""
 

@@ -21,16 +21,6 @@ from combee.run.spec import kept_spec, load_tasks
 from combee.run.words import counted
 from combee.tasks import TaskSet
 
-__all__ = [
-    "RunRows",
-    "ScoredRow",
-    "read_rows",
-    "row_lines",
-    "rows_from_json",
-    "rows_of",
-    "rows_to_json",
-]
-
 _LONGEST = 140
 
 

@@ -37,8 +37,6 @@ from combee.run.settings_tables import (
 )
 from combee.tasks import DATA_VARIABLE
 
-__all__ = ["CONFIG_NAME", "Settings", "read_settings", "settings_of"]
-
 CONFIG_NAME = "combee.toml"
 
 

@@ -22,8 +22,6 @@ from combee.errors import DataError, UsageError, did_you_mean
 from combee.files import read_regular
 from combee.redaction import find_secrets
 
-__all__ = ["Layer", "Place", "checked", "layer_of_option", "layer_of_set", "leaves", "nested", "read_layer", "shown"]
-
 M = TypeVar("M", bound=BaseModel)
 Place = tuple[str | int, ...]
 """Keys and indexes that lead to a value: ("model", "curator", "name")."""

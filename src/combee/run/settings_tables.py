@@ -44,12 +44,6 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
 
-__all__ = [
-    "AgentTable", "BudgetTable", "Count", "ExistingPath", "GuardTable", "LearnTable", "LimitsTable", "ModelTable",
-    "PriceTable", "SettingsTable", "TaskFileTable", "TasksTable", "Text", "Words", "WorkersTable",
-    "as_whole", "model_table", "table_of",
-]  # fmt: skip
-
 
 def as_whole(value: object) -> object:
     """2e6 is a whole number to whoever writes it."""

@@ -47,20 +47,6 @@ from combee.tasks.scorers import PythonScorer, import_function
 if TYPE_CHECKING:
     from combee.model import Models
 
-__all__ = [
-    "SPEC_KEY",
-    "Agent",
-    "Prepared",
-    "connect",
-    "held_out",
-    "judge_of",
-    "kept_spec",
-    "load_file",
-    "load_tasks",
-    "make_agent",
-    "tasks_to_score",
-]
-
 SPEC_KEY = "spec"
 """Where the journal keeps the settings of its run."""
 

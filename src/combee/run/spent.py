@@ -12,8 +12,6 @@ from combee.run.words import counted
 if TYPE_CHECKING:
     from combee.model import Models
 
-__all__ = ["faults_of", "in_flight", "maybe_paid", "spent", "spent_lines", "taken_so_far"]
-
 _CANCELLED = "cancelled"
 _IN_WORDS = {"rate_limit": "rate limits (429)", "server": "server errors (5xx)", "connection": "broken connections"}
 

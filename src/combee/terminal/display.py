@@ -24,8 +24,6 @@ from combee.kernel.learn import (
 )
 from combee.run.words import counted, with_program
 
-__all__ = ["Display", "PlainDisplay", "RichDisplay", "make_display"]
-
 PLAIN_EVERY_SECONDS = 2.0
 MOST_REASONS = 8
 _A_MINUTE = 60.0

@@ -15,29 +15,6 @@ from combee.errors import UsageError
 from combee.run.estimates import Forecast
 from combee.run.words import with_program
 
-__all__ = [
-    "NumberType",
-    "PathType",
-    "budget_options",
-    "config_option",
-    "dry_run_option",
-    "endpoint_options",
-    "json_option",
-    "mend_options",
-    "model_options",
-    "options_of",
-    "patterns_of",
-    "price_option",
-    "print_forecast",
-    "print_json",
-    "quiet_option",
-    "rows_options",
-    "say_aside",
-    "set_option",
-    "setting",
-    "task_options",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
