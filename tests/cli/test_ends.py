@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals and cl
 COMBEE = [sys.executable, "-m", "combee"]
 FEW = ("learn", "tags", "--train", "20", "--val", "4", "--test", "2", "--batch", "10")
 KEYS = {"run", "reason", "detail", "bullets", "tokens", "steps", "unlearned", "validation", "calls", "batch", "model"}
-KEYS |= {"alerts", "unused"}
+KEYS |= {"alerts", "unused", "baselines", "contradictions", "rows"}
 
 
 @pytest.fixture(autouse=True)
@@ -56,19 +56,30 @@ def slow_mock() -> Iterator[tuple[subprocess.Popen[str], str]]:
             server.kill()
 
 
-def test_ctrl_c_with_json_prints_the_one_object_of_any_end_and_the_mock_ends_with_its_counts(
-    slow_mock: tuple[subprocess.Popen[str], str], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("end", "before"),
+    [
+        pytest.param(signal.SIGINT, [], id="ctrl-c"),
+        pytest.param(signal.SIGTERM, [], id="a supervisor"),
+        pytest.param(signal.SIGTERM, ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh"], id="in the background"),
+    ],
+)
+def test_a_stop_with_json_prints_the_one_object_of_any_end_and_the_mock_ends_with_its_counts(
+    slow_mock: tuple[subprocess.Popen[str], str],
+    capsys: pytest.CaptureFixture[str],
+    end: signal.Signals,
+    before: list[str],
 ) -> None:
     server, url = slow_mock
     arguments = ["learn", "tags", "--train", "200", "--val", "2", "--test", "2", "--batch", "5", "--name", "one"]
     model = ["--model", "m", "--base-url", url, "--json"]
     with subprocess.Popen(
-        [*COMBEE, *arguments, *model], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*before, *COMBEE, *arguments, *model], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as it:
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline and not _stepped(capsys):
             time.sleep(0.1)
-        it.send_signal(signal.SIGINT)
+        it.send_signal(end)
         out, err = it.communicate(timeout=60)
     assert it.returncode == 130
     told = json.loads(out)
@@ -90,7 +101,7 @@ def _stepped(capsys: pytest.CaptureFixture[str]) -> bool:
     if not Path("runs/one/journal.sqlite").exists() or run(["versions", "one", "--json"]) != 0:
         capsys.readouterr()
         return False
-    return len(json.loads(capsys.readouterr().out)) > 1
+    return len(json.loads(capsys.readouterr().out)) > 2  # the event of the last one may be under way
 
 
 def test_a_run_to_its_end_has_the_same_keys(capsys: pytest.CaptureFixture[str]) -> None:

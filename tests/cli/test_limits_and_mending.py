@@ -106,7 +106,20 @@ async def test_a_dry_run_on_traces_says_calls_tokens_and_money_by_phase(capsys: 
     turns: list[dict[str, Any]] = [{"role": "user", "content": "Do it"}, {"role": "assistant", "content": "Done"}]
     lines = [json.dumps({"messages": [*turns, {"role": "user", "content": f"Thanks {n}"}]}) for n in range(4)]
     write("chat.jsonl", "\n".join(lines))
-    command = ("learn", "--from", "chat.jsonl", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--price", "1/2")
+    command: tuple[str, ...] = (
+        "learn",
+        "--from",
+        "chat.jsonl",
+        "--model",
+        "m",
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        "--price",
+        "1/2",
+    )
+    assert await combee(*command, "--dry-run") == 0
+    assert "code found nothing" in capsys.readouterr().out
+    command = (*command, "--set", "tasks.shown=runs")
     assert await combee(*command, "--dry-run") == 0
     out = capsys.readouterr().out
     assert re.search(r"^reflection +4 +[\d,]+ +\$0\.\d+", out, re.MULTILINE)

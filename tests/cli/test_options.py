@@ -64,7 +64,7 @@ def test_every_option_over_a_setting_is_over_one_that_there_is() -> None:
         ("--format codex", "--format does nothing without traces (--from)."),
         ("--max-minutes 3", "--max-minutes does nothing without a model (--model NAME)."),
         ("--base-url http://127.0.0.1:9/v1", "--base-url does nothing without a model"),
-        ("--set model.name=x", "--set model.name=x does nothing without a model"),
+        ("--set model.timeout=9", "--set model.timeout=9 does nothing without a model"),
         (f"{MODEL} --forget 40", "--forget does nothing with a model."),
         (
             f"{MODEL} --metric-calls 5",

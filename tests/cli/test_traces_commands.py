@@ -73,7 +73,7 @@ def test_traces_says_what_is_there_and_writes_it_clean(call: Call, project: Path
     assert (again["formats"], again["redacted"]) == ({"combee": 3}, None)  # no --out: nobody looked for secrets
     assert call("traces", "traces", "--out", "raw.jsonl", "--no-redact")["redacted"] is None
     assert call("traces", "out/all.jsonl", "--out", "twice.jsonl")["redacted"] == {}
-    assert call("traces", "traces/notes.txt", code=1)["traces"] == 0
+    assert call("traces", "traces/notes.txt", code=2)["traces"] == 0
 
 
 def test_a_run_that_is_met_again_counts_once_wherever_it_is_counted(
@@ -88,7 +88,7 @@ def test_a_run_that_is_met_again_counts_once_wherever_it_is_counted(
 
 def test_a_folder_without_a_file_says_so(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "nothing" / "here").mkdir(parents=True)
-    assert run(["traces", "nothing"]) == 1
+    assert run(["traces", "nothing"]) == 2
     assert "not read   nothing: there is no file in it" in capsys.readouterr().out
 
 
@@ -153,7 +153,7 @@ def test_bad_input_to_learn_from_is_told(call: Call) -> None:
     )
     assert "There is no" in call("learn", "--from", "nowhere", code=2)["error"]["message"]
     assert "Both --from" in call("learn", "finer", "--from", "traces", code=2)["error"]["message"]
-    assert "No trace could be read" in call("learn", "--from", "traces/notes.txt", code=1)["error"]["message"]
+    assert "No trace could be read" in call("learn", "--from", "traces/notes.txt", code=2)["error"]["message"]
     assert "regular expression" in call("learn", "--from", "traces", "--redact", "x=(", code=2)["error"]["message"]
     both = call("learn", "--from", "traces", "--no-redact", "--redact", "x=y", code=2)
     assert "does nothing with --no-redact" in both["error"]["message"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from gepa.image import Image
 from benchmarks.scripted_models import ScriptedModel
 from combee.errors import BudgetError, CallError, CallErrorKind, RunError, UsageError
 from combee.gepa import CombeeReflection
+from combee.kernel.playbook import count_tokens
 from combee.model import Price, Request
 from tests.gepa.answers import Asked, fenced, records
 
@@ -336,3 +339,64 @@ def test_a_reflection_that_ended_early_and_is_tried_again_pays_no_call_twice() -
         left[0] = 100
         assert reflection.reflect(CANDIDATE, {"a": records(40)}, ["a"])[0].new_texts
     assert not set(paid) & set(lm.prompts[6:])
+
+
+FACTS = re.compile(r"part (XK-\d{4})")
+
+
+def capped(limit: int) -> Callable[[str], str]:
+    """A model that forgets nothing, behind an endpoint that cuts replies at so many characters, and says nothing."""
+
+    def answer(prompt: str) -> str:
+        facts = dict.fromkeys(FACTS.findall(prompt))
+        reply = "\n".join(["<new_text>", "Do the task.", *(f"- name part {fact}" for fact in facts), "</new_text>"])
+        return reply[:limit]
+
+    return answer
+
+
+@pytest.mark.parametrize("count", [600, 2000])
+def test_no_paid_lesson_is_lost_where_a_reply_cannot_hold_them_all(count: int) -> None:
+    cases = [{"Inputs": f"case {n}", "Feedback": f"It must name part XK-{n:04d}."} for n in range(count)]
+    with CombeeReflection(capped(4096)) as reflection:  # 240 facts fit into one reply
+        proposal, _ = reflection.reflect({"a": "Do the task."}, {"a": cases}, ["a"])
+    text, figures = proposal.new_texts["a"], proposal.metadata["combee:a"]
+    assert len(set(re.findall(r"XK-\d{4}", text))) == count
+    assert figures["coverage"] == 1.0
+    assert any("left out stand below" in note for note in figures["notes"])
+    assert text.count("Do the task.") == 1
+
+
+def test_a_text_has_a_largest_size_and_what_had_no_room_is_counted() -> None:
+    cases = [{"Inputs": f"case {n}", "Feedback": f"It must name part XK-{n:04d}."} for n in range(600)]
+    with CombeeReflection(capped(4096), token_budget=3000) as reflection:
+        proposal, _ = reflection.reflect({"a": "Do the task."}, {"a": cases}, ["a"])
+    text = proposal.new_texts["a"]
+    kept = len(set(re.findall(r"XK-\d{4}", text)))
+    assert count_tokens(text) <= 3000
+    assert any(f"{600 - kept} lines were left out" in note for note in proposal.metadata["combee:a"]["notes"])
+
+
+def test_the_papers_method_shows_what_its_calls_do() -> None:
+    cases = [{"Inputs": f"case {n}", "Feedback": f"It must name part XK-{n:04d}."} for n in range(400)]
+
+    def forgets(prompt: str) -> str:
+        facts = list(dict.fromkeys(FACTS.findall(prompt)))[:20]
+        return "\n".join(["<new_text>", *(f"- name part {fact}" for fact in facts), "</new_text>"])
+
+    with CombeeReflection(forgets, preset="paper") as paper, CombeeReflection(forgets) as ours:
+        job = ({"a": "Do the task."}, {"a": cases}, ["a"])
+        assert len(FACTS.findall(paper.reflect(*job)[0].new_texts["a"])) == 20
+        assert len(FACTS.findall(ours.reflect(*job)[0].new_texts["a"])) == 400
+
+
+def test_records_that_are_too_long_for_the_window_are_read_in_smaller_groups() -> None:
+    def answer(prompt: str) -> str:
+        if len(prompt) > 80_000:
+            raise ValueError("This model's maximum context length is 20000 tokens.")
+        return capped(10**6)(prompt)
+
+    cases = [{"Inputs": "x" * 20_000, "Feedback": f"It must name part XK-{n:04d}."} for n in range(60)]
+    with CombeeReflection(answer) as reflection:
+        proposal, _ = reflection.reflect({"a": "Do the task."}, {"a": cases}, ["a"])
+    assert len(set(re.findall(r"XK-\d{4}", proposal.new_texts["a"]))) == 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from gepa.api import optimize
 
 from benchmarks.gepa_student import GepaStudent
-from combee.errors import CallError, CallErrorKind, RunError
+from combee.errors import CallError, CallErrorKind, RunError, UsageError
 from combee.gepa import CombeeReflection, CombeeSampler, GepaRecorder, TaskAdapter, keep_state
 from combee.kernel.journal import Journal, MemoryScope, Scope
 from combee.kernel.learn import Rollout, Task
@@ -74,18 +75,6 @@ def test_all_failing_ends_the_run_with_the_reason(tasks: Sequence[Task], student
 
 
 def test_with_gepas_own_switch_errors_are_told_and_the_run_goes_on(tasks: Sequence[Task], student: GepaStudent) -> None:
-    failures = 2 * 23  # both tries of the first iteration fail as a whole: 12 records, split down to one
-
-    class Heals:
-        def __init__(self) -> None:
-            self.left = failures
-
-        def __call__(self, prompt: str) -> str:
-            self.left -= 1
-            if self.left >= 0:
-                raise ConnectionError("down")
-            return student(prompt)
-
     class Told:
         errors: list[str] = []  # noqa: RUF012 - one test
 
@@ -93,10 +82,57 @@ def test_with_gepas_own_switch_errors_are_told_and_the_run_goes_on(tasks: Sequen
             self.errors.append(str(event["exception"]))
 
     told = Told()
-    with TaskAdapter(exact, student) as adapter, CombeeReflection(Heals(), copies=1) as reflection:
+
+    def heals(prompt: str) -> str:
+        if not told.errors:
+            raise ConnectionError("down")
+        return student(prompt)
+
+    with TaskAdapter(exact, student) as adapter, CombeeReflection(heals, copies=1) as reflection:
         result = run(adapter, reflection, tasks, raise_on_exception=False, callbacks=[told])
     assert len(told.errors) == 1
     assert result.val_aggregate_scores[result.best_idx] == 1.0
+
+
+def test_a_dead_endpoint_is_asked_tens_of_times_not_hundreds(tasks: Sequence[Task], student: GepaStudent) -> None:
+    asked = 0
+
+    async def dead(prompt: str) -> str:
+        nonlocal asked
+        asked += 1
+        await asyncio.sleep(0.01)
+        raise ConnectionError("no route to host")
+
+    many = [Task(f"m{n}", task.question, task.target) for n, task in enumerate([*tasks] * 50)]
+    adapter, reflection = TaskAdapter(exact, student), CombeeReflection(dead)
+    with adapter, reflection, pytest.raises(RunError, match="no route to host"):
+        run(adapter, reflection, many, valset=list(tasks), reflection_minibatch_size=1200, max_metric_calls=10_000)
+    assert asked < 100
+
+
+def test_gepas_own_template_is_used_and_settings_that_reach_no_model_are_refused(
+    tasks: Sequence[Task], student: GepaStudent
+) -> None:
+    asked = Asked(student)
+    template = "Mine. The text:\n```\n<curr_param>\n```\nThe cases:\n<side_info>"
+    with TaskAdapter(exact, student) as adapter, CombeeReflection(asked) as reflection:
+        run(adapter, reflection, tasks, reflection_prompt_template=template, reflection_minibatch_size=8)
+    assert asked.prompts
+    assert all(prompt.startswith("Mine. The text:") for prompt in asked.prompts)
+    adapter, reflection = TaskAdapter(exact, student), CombeeReflection(student)
+    with adapter, reflection, pytest.raises(UsageError, match="reflection_lm_kwargs does nothing"):
+        run(adapter, reflection, tasks, reflection_lm_kwargs={"temperature": 0.1})
+
+
+@pytest.mark.parametrize(("name", "known"), [("openai/gpt-4o-mini", True), ("openai/a-model-nobody-sells", False)])
+def test_a_limit_in_money_needs_the_price_of_a_named_model(
+    name: str, known: bool, tasks: Sequence[Task], student: GepaStudent
+) -> None:
+    with CombeeReflection(name) as reflection, TaskAdapter(exact, student) as adapter:
+        assert reflection.supports_cost_tracking() is known
+        if not known:
+            with pytest.raises(ValueError, match="total_cost"):
+                run(adapter, reflection, tasks, max_reflection_cost=1.5)
 
 
 def test_a_limit_in_money_is_held_or_refused(tasks: Sequence[Task], student: GepaStudent) -> None:

@@ -169,7 +169,7 @@ GOOD = '{"question": "Q", "answer": "A"}'
         ("a.csv", 'question,answer\nQ,A\n"Q2,A\nQ3,A\n', 3, "not CSV"),
         ("a.csv", 'question,answer\nQ,A\n"Q2"x,A\n', 3, "not CSV"),
         ("a.csv", f"question,answer\nQ,{'A' * 140_000}\n", 2, "field limit"),
-        ("a.csv", "question,question,answer\nQ,Q,A\n", 1, "named twice"),
+        ("a.csv", "question,question,answer\nQ,Q,A\n", 1, "two columns have the name 'question'"),
         ("a.jsonl", f"{GOOD}\nab\0cd", 2, "NUL"),
         ("a.jsonl", GOOD.encode("utf-16-le"), 1, "UTF-16 without a mark"),
         ("a.jsonl", GOOD.encode("utf-16-be"), 1, "UTF-16 without a mark"),

@@ -43,8 +43,6 @@ from combee.terminal.options import (
     setting,
 )
 
-__all__ = ["calibrate_command", "plan_command"]
-
 FIXED_TOKENS = 1_500  # instructions and schema of a curator call, roughly
 REPLY_TOKENS = 60  # what one operation costs in a reply, roughly
 
@@ -152,12 +150,9 @@ def _size(result: Any) -> str:
 def _spec(options: Mapping[str, Any]) -> Settings:
     if options["model__name"] is not None and options["agent__forget"] is not None:
         raise UsageError("--forget belongs to the embedded curator, --model to an endpoint.", hint="Give one of them.")
-    file = read_settings(options["config_path"])
-    spec = over_options(file, options)
-    if options["agent__forget"] is not None:  # an option wins over the file
-        return spec.over({"agent": {"kind": "lexical"}})
-    named = file.origin("model") is not None and file.origin("agent", "kind") is None
-    return spec.over({"agent": {"kind": "ace"}}) if named else spec
+    spec = over_options(read_settings(options["config_path"]), options)
+    # an option wins over the file
+    return spec if options["agent__forget"] is None else spec.over({"agent": {"kind": "lexical"}})
 
 
 def _sizes(text: str) -> tuple[int, ...]:

@@ -17,8 +17,6 @@ from combee.run.settings import Settings, read_settings
 from combee.run.settings_tables import SettingsTable
 from combee.terminal.options import config_option, print_json
 
-__all__ = ["command"]
-
 
 @click.group(name="config")
 def command() -> None:

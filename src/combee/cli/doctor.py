@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import platform
 import sqlite3
 import sys
@@ -25,8 +26,6 @@ from combee.terminal.options import config_option, endpoint_options
 
 if TYPE_CHECKING:
     from combee.model import EndpointReport, LocalModel, OpenAIModel, Price, RoleModel
-
-__all__ = ["doctor_command"]
 
 _MARKS = {True: "ok ", None: "-- ", False: "NO "}
 EXTRAS = {"gepa": "gepa", "local": "xllamacpp", "mcp": "mcp", "ray": "ray", "swarm": "pydantic_ai"}
@@ -92,8 +91,12 @@ def _extras() -> list[Check]:
 
 def _models(options: Mapping[str, Any]) -> list[Check]:
     spec = over_options(read_settings(options["config_path"]), options)
-    if spec.origin("model") is None:
-        return [Check("endpoint", ok=True, found="none configured; the embedded agent needs none")]
+    if not spec.calls_models and spec.model_name is None:
+        place = (os.environ.get("OPENAI_BASE_URL") and "OPENAI_BASE_URL is set") or spec.origin("model")
+        if not place:
+            return [Check("endpoint", ok=True, found="none configured; the embedded agent needs none")]
+        fix = "Give --model NAME, or name = ... below [model] in combee.toml."
+        return [Check("endpoint", ok=False, found=f"{place}, but no model is named", fix=fix)]
     try:
         return run_sync(_reach(spec))
     except CombeeError as error:

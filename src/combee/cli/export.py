@@ -22,8 +22,6 @@ from combee.run.folders import find_run, open_book
 from combee.run.words import counted, typed
 from combee.terminal.options import PathType, print_json
 
-__all__ = ["Excerpt", "apply_command", "excerpt_options", "export_command", "mcp_command"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

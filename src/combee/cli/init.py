@@ -12,8 +12,6 @@ from combee.run.settings import CONFIG_NAME
 from combee.run.words import typed
 from combee.terminal.options import PathType, json_option, print_json
 
-__all__ = ["command"]
-
 
 @click.command(name="init")
 @click.argument("folder", type=PathType(), default=Path())
@@ -37,5 +35,5 @@ def command(folder: Path, as_json: bool) -> None:
     else:
         click.echo(
             f"Wrote {path}. Next: name your file in it as source (without one the built-in practice tasks are learned) "
-            f'and, for a language model, fill [model] and set kind = "ace" in [agent]; then: {typed("learn")}'
+            f"and, for a language model, fill [model]; then: {typed('learn')}"
         )

@@ -37,8 +37,6 @@ from combee.terminal.options import (
     setting,
 )
 
-__all__ = ["learn_command", "resume_command"]
-
 
 def _start(path: Path | None) -> str | None:
     """Return where the book to begin with lies. What is wrong with it is said here, of the name that was typed."""

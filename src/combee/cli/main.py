@@ -12,6 +12,7 @@ import importlib
 import io
 import json
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -27,9 +28,9 @@ from combee.run.plugins import offered
 from combee.run.words import with_program
 
 if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
+    from types import FrameType
 
-__all__ = ["COMMANDS", "cli", "drop_unwritten", "open_closed_streams", "run"]
+    from _typeshed import ReadableBuffer
 
 # name: (module below combee.cli and command in it, one line of help). `combee --help` loads no command for its line.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -39,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "learn": ("learn:learn_command", "Learn a playbook from tasks, or from recorded traces."),
     "resume": ("learn:resume_command", "Go on with a run that was stopped; stored results are not bought again."),
     "eval": ("evaluate:eval_command", "Score a playbook on held-out tasks."),
+    "compare": ("runs:compare_command", "Runs or evals side by side: which rows flipped, and what each took."),
     "runs": ("runs:runs_command", "List runs and how they ended."),
     "show": ("versions:show_command", "Show a run's playbook."),
     "diff": ("versions:diff_command", "Compare two playbooks or versions."),
@@ -113,10 +115,19 @@ def run(arguments: Sequence[str] | None = None) -> int:
     if arguments is not None:
         return _run(list(arguments))
     open_closed_streams()
+    signal.signal(signal.SIGTERM, _as_ctrl_c)
     try:
         return _run(sys.argv[1:])
     finally:
         drop_unwritten()
+
+
+def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
+    """Stop a command that a supervisor ends as Ctrl-C does: with the summary, every answer kept, and how it goes on."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):  # Ctrl-C is ignored, as in the background of a script
+        raise KeyboardInterrupt
+    handler(signal.SIGINT, frame)
 
 
 def _run(arguments: list[str]) -> int:

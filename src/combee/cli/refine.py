@@ -33,8 +33,6 @@ from combee.terminal.options import (
     say_aside,
 )
 
-__all__ = ["command"]
-
 LABEL = "refined"
 
 

@@ -26,8 +26,6 @@ from combee.run.spec import SPEC_KEY
 from combee.run.words import counted, typed
 from combee.terminal.options import PathType, json_option, print_json
 
-__all__ = ["forget_command", "why_command"]
-
 _LONGEST = 100
 
 

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from combee.errors import BudgetError, CallError, RunError, StorageError
 from combee.gepa.asking import Asker
-from combee.gepa.methods import DeltaMethod, RewriteMethod
+from combee.gepa.methods import DeltaMethod, RewriteDraft, RewriteMethod
 from combee.gepa.options import ReflectionOptions
 from combee.gepa.records import IMAGE, Record, prepare, share_of
 from combee.kernel.aggregate import Method, Plan, Scan, plan, scan
@@ -160,7 +160,13 @@ def _unseen(work: ComponentWork) -> list[str]:
 
 async def _rewrite(work: ComponentWork, asker: Asker, options: ReflectionOptions, judge: Judge) -> Learned[Any]:
     template = options.template_of(work.component)
-    method = RewriteMethod(work.text, asker, template=template, combine_template=options.combine_template)
+    method = RewriteMethod(
+        work.text,
+        asker,
+        template=template,
+        combine_template=options.combine_template,
+        room=None if options.preset == "paper" else options.token_budget,
+    )
     n = len(work.records)
     shape = _plan(work, options, copies=options.copies_of(n), chances=options.second_chances or 0, by_model=True)
     found = await _scan(work, method, shape, work.scope, asker.seed)
@@ -178,8 +184,18 @@ async def _rewrite(work: ComponentWork, asker: Asker, options: ReflectionOptions
         seconds=0.0,
         prompt=method.prompts.get(root) or next(reversed(method.prompts.values()), ""),
         raw=draft.raw,
+        notes=_beside(draft, options),
         judged=(judged,),
     )
+
+
+def _beside(draft: RewriteDraft, options: ReflectionOptions) -> tuple[str, ...]:
+    notes = []
+    if draft.beside:
+        notes.append(f"{draft.beside} lines that combining calls left out stand below what they wrote")
+    if draft.left_out:
+        notes.append(f"{draft.left_out} lines were left out: the text has {options.token_budget} tokens (token_budget)")
+    return tuple(notes)
 
 
 async def _delta(

@@ -5,18 +5,34 @@ Functions that block run in threads, a bounded number at once. Every call is boo
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from typing import Any, cast
 
 from combee.errors import CallError, CallErrorKind, CombeeError, UsageError
 from combee.kernel.playbook import narrow_length
-from combee.model import CallRow, ChatModel, Fault, Ledger, Price, Request, Response, StoppedError, Timing, Usage
+from combee.model import (
+    CallRow,
+    ChatModel,
+    Fault,
+    Ledger,
+    Price,
+    Request,
+    Response,
+    StoppedError,
+    Timing,
+    Usage,
+)
 from combee.model.asking import request_hash
 from combee.model.ledger import prompt_characters
+from combee.model.prices import price_at_provider
+from combee.model.provider_errors import fault_of
 from combee.model.reply import read_reply
 
 __all__ = ["Booked", "FunctionModel", "LanguageModel", "as_model"]
@@ -24,6 +40,8 @@ __all__ = ["Booked", "FunctionModel", "LanguageModel", "as_model"]
 LanguageModel = ChatModel | Callable[[str], str] | Callable[[str], Awaitable[str]] | str
 
 _STOP_AFTER = 20
+_FIRST = 64  # calls under way at most until one was answered: a dead endpoint is not asked hundreds of times
+_AFTER_STOP = 4  # the same after a stop, and failures that stop again
 # Failures that say something of this one call, not of the endpoint.
 _OF_THE_CALL = frozenset(
     {CallErrorKind.SCHEMA, CallErrorKind.LENGTH, CallErrorKind.CONTENT_FILTER, CallErrorKind.CONTEXT_TOO_LONG}
@@ -51,9 +69,19 @@ class FunctionModel:
         return self._name
 
     @property
+    def price(self) -> Price | None:
+        """The price of its tokens, where one is known."""
+        return self._price
+
+    @property
     def knows_cost(self) -> bool:
-        """Whether what was spent can be known: from a price, or because the function counts it itself."""
-        return self._price is not None or hasattr(self.function, "total_cost")
+        """Whether what was spent can be known: from a price, or because the function counts it itself.
+
+        gepa's `LM` counts too, but a model that litellm has no price of adds nothing.
+        """
+        if self._price is not None or not hasattr(self.function, "total_cost"):
+            return self._price is not None
+        return not type(self.function).__module__.startswith("gepa.") or _litellm_knows(self._name)
 
     async def complete(self, request: Request) -> Response:
         """Return a usable reply.
@@ -61,8 +89,6 @@ class FunctionModel:
         Raises:
             CallError: The function raised, or gave nothing usable.
         """
-        import asyncio
-
         prompt = "\n\n".join(message.content for message in request.messages)
         began = time.monotonic()
         started = began
@@ -82,7 +108,7 @@ class FunctionModel:
             raise
         except Exception as error:  # a foreign function may raise anything; it costs its call alone
             message = f"the language model raised {type(error).__name__}: {error}"
-            raise CallError(message, kind=CallErrorKind.AGENT) from error
+            raise CallError(message, kind=_kind_of(error)) from error
         ended = time.monotonic()
         return self._read(said, request, Timing(started - began, ended - started))
 
@@ -111,6 +137,20 @@ class FunctionModel:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
+def _litellm_knows(name: str) -> bool:
+    try:
+        prices = import_module("litellm").model_cost
+    except ImportError:
+        return False
+    return name in prices or name.partition("/")[2] in prices
+
+
+def _kind_of(error: Exception) -> CallErrorKind:
+    """Return what a foreign error says of its call; of the rest only that the call failed."""
+    kind = fault_of(400, {}, {"error": {"message": str(error)}}).kind
+    return kind if kind in _OF_THE_CALL else CallErrorKind.AGENT
+
+
 def as_model(
     given: object, *, concurrency: int, price: Price | None = None, settings: Mapping[str, Any] | None = None
 ) -> ChatModel:
@@ -122,6 +162,7 @@ def as_model(
     if isinstance(given, str):
         from gepa.lm import LM
 
+        price = price or price_at_provider(given)
         return FunctionModel(LM(given, **dict(settings or {})), name=given, concurrency=concurrency, price=price)
     if isinstance(given, ChatModel):
         return given
@@ -134,7 +175,7 @@ def as_model(
 
 
 class Booked:
-    """A model whose calls are booked, and which stops asking after 20 failed calls in a row.
+    """A model whose calls are booked, and which stops asking after 20 failed calls in a row (4 after a stop).
 
     Where the model books its calls itself (an engine's ledger), that book is used and nothing is booked twice. With
     `remember` replies are kept until `forget`, so that a reflection that ended early and is tried again pays no call
@@ -148,6 +189,11 @@ class Booked:
         self.ledger = kept or Ledger()
         self._books = kept is None
         self._failed = 0
+        self._why = ""
+        self._answered = False
+        self._most, self._stop_at = _FIRST, _STOP_AFTER
+        self._under_way = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._memory: dict[tuple[str, str, str], Response] | None = {} if remember else None
 
     @property
@@ -162,7 +208,9 @@ class Booked:
         return found
 
     def hope(self) -> None:
-        """Ask again after a stop: a new reflection begins."""
+        """Ask again after a stop, carefully: a new reflection begins."""
+        if self._failed >= self._stop_at:
+            self._answered, self._most, self._stop_at = False, _AFTER_STOP, _AFTER_STOP
         self._failed = 0
 
     def forget(self) -> None:
@@ -174,31 +222,53 @@ class Booked:
         """Return the inner model's reply.
 
         Raises:
-            StoppedError: The last 20 calls failed.
+            StoppedError: Too many calls in a row failed.
         """
         memory = self._memory
         key = ("", "", "") if memory is None else (request.role, request.item, request_hash(request, self.model))
         if memory is not None and key in memory:
             return memory[key]
-        if self._failed >= _STOP_AFTER:
-            raise StoppedError(
-                f"stopped: {self._failed} calls of the reflection model in a row failed",
-                kind=CallErrorKind.AGENT,
-                hint="Look at what the model says to one call; nothing paid for is lost.",
-            )
+        await self._turn()
         began = time.monotonic()
+        self._under_way += 1
         try:
             response = await self.model.complete(request)
         except CallError as error:
-            self._failed += error.kind not in _OF_THE_CALL
+            about_call = error.kind in _OF_THE_CALL
+            self._failed += not about_call
+            self._answered |= about_call
+            self._why = error.message
             self._book(request, None, str(error.kind), Timing(0.0, time.monotonic() - began))
             raise
-        self._failed = 0
+        else:
+            self._answered = True
+            self._failed, self._stop_at = 0, _STOP_AFTER
+        finally:
+            self._under_way -= 1
+            while self._waiting and (self._answered or self._under_way < self._most or self._failed >= self._stop_at):
+                waiting = self._waiting.popleft()
+                if not waiting.done():
+                    waiting.set_result(None)
+                    if not self._answered and self._failed < self._stop_at:
+                        break
         timing = response.timing if response.timing.wire else Timing(0.0, time.monotonic() - began)
         self._book(request, response, "ok", timing)
         if memory is not None:
             memory[key] = response
         return response
+
+    async def _turn(self) -> None:
+        """Wait until an endpoint that never answered has few calls under way. Raises `StoppedError` after a stop."""
+        while not self._answered and self._failed < self._stop_at and self._under_way >= self._most:
+            waiting = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            await waiting
+        if self._failed >= self._stop_at:
+            raise StoppedError(
+                f"stopped: {self._failed} calls of the reflection model in a row failed, the last one: {self._why}",
+                kind=CallErrorKind.AGENT,
+                hint="Look at what the model says to one call; nothing paid for is lost.",
+            )
 
     def _book(self, request: Request, response: Response | None, outcome: str, timing: Timing) -> None:
         if self._books:

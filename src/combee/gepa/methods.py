@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from combee.errors import CallError, CallErrorKind
 from combee.gepa.asking import Asker, combine_prompt, delta_prompt, rewrite_prompt
 from combee.gepa.records import Record, share_of
 from combee.kernel.journal import JSON, hash_json
@@ -22,6 +23,7 @@ from combee.kernel.playbook import (
     Delta,
     Playbook,
     Remove,
+    count_tokens,
     digest,
     distinct_terms,
     from_text,
@@ -144,6 +146,11 @@ def _with_keys(raw: object, items: Sequence[Record]) -> object:
     return {**rest, "sources": keys} if keys else rest
 
 
+TOO_MUCH = frozenset({CallErrorKind.LENGTH, CallErrorKind.SCHEMA, CallErrorKind.EMPTY, CallErrorKind.CONTEXT_TOO_LONG})
+"""Faults of a call that was given too much, or had too much to write."""
+_MARKED = re.compile(r"[0-9_/]")
+"""In numbers and names: a line without one of its own says something else."""
+
 COVERED = 0.5
 """Share of a record's own terms that must stand in a text for the record to count as covered."""
 
@@ -155,6 +162,10 @@ class RewriteDraft:
     text: str
     keys: frozenset[str]
     raw: str
+    beside: int = 0
+    """Lines that combining calls left out, and that stand below what they wrote."""
+    left_out: int = 0
+    """Lines for which the text had no room."""
     _terms: list[frozenset[str]] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -166,12 +177,25 @@ class RewriteDraft:
 
 
 class RewriteMethod:
-    """Records to a new text (`combee.kernel.aggregate.Method`)."""
+    """Records to a new text (`combee.kernel.aggregate.Method`).
+
+    What a combining call leaves out of the texts that it is given is kept below what it wrote, up to `room` tokens of
+    the whole: each line was paid for. None (the paper's method): the call's text stands as it is.
+    """
 
     combine_calls_model = True
 
-    def __init__(self, current: str, asker: Asker, *, template: str | None, combine_template: str | None) -> None:
+    def __init__(
+        self,
+        current: str,
+        asker: Asker,
+        *,
+        template: str | None,
+        combine_template: str | None,
+        room: int | None,
+    ) -> None:
         self.current = current
+        self._room = room
         self.prompts: dict[str, str] = {}
         self._asker = asker
         self._templates = (template, combine_template)
@@ -200,9 +224,40 @@ class RewriteMethod:
         return await self._ask(prompt, "reflection/map", node, frozenset(item.key for item in items))
 
     async def combine(self, deltas: Sequence[RewriteDraft], node: str) -> RewriteDraft:
-        """Ask for one text of several. Raises `CallError` as `leaf` does."""
+        """Ask for one text of several; where no reply can hold them, they are put together by code.
+
+        Raises:
+            CallError: The call failed for a reason that says nothing of these texts.
+        """
+        keys = frozenset[str]().union(*(draft.keys for draft in deltas))
         prompt = combine_prompt(self.current, [draft.text for draft in deltas], self._templates[1])
-        return await self._ask(prompt, "reflection/combine", node, frozenset().union(*(draft.keys for draft in deltas)))
+        try:
+            draft = await self._ask(prompt, "reflection/combine", node, keys)
+        except CallError as error:
+            if self._room is None or error.kind not in TOO_MUCH:
+                raise
+            longest = max(deltas, key=lambda one: len(one.text))
+            draft = RewriteDraft(longest.text, keys, longest.raw)
+        return draft if self._room is None else self._with_lost(draft, deltas, self._room)
+
+    def _with_lost(self, draft: RewriteDraft, deltas: Sequence[RewriteDraft], room: int) -> RewriteDraft:
+        """Return a draft with the new lines of others whose terms it lacks."""
+        present, known = set(draft.terms), {*self.current.split("\n"), *draft.text.split("\n")}
+        lines: list[str] = []
+        size, left_out = count_tokens(draft.text), sum(one.left_out for one in deltas)
+        for line in dict.fromkeys(line for one in deltas for line in one.text.split("\n") if line not in known):
+            terms = distinct_terms(line)
+            missing = terms - present
+            if not missing or (share_of(terms, present) >= COVERED and not any(map(_MARKED.search, missing))):
+                continue
+            present |= terms
+            size += count_tokens(line) + 1
+            if size <= room:
+                lines.append(line)
+            else:
+                left_out += 1
+        text = "\n".join([draft.text, *lines])
+        return RewriteDraft(text, draft.keys, draft.raw, sum(one.beside for one in deltas) + len(lines), left_out)
 
     async def _ask(self, prompt: str, role: str, node: str, keys: frozenset[str]) -> RewriteDraft:
         self.prompts[node] = prompt
@@ -228,11 +283,16 @@ class RewriteMethod:
 
     def encode(self, delta: RewriteDraft) -> JSON:
         """Return the draft as JSON."""
-        return {"text": delta.text, "keys": [*sorted(delta.keys)], "raw": delta.raw}
+        beside: dict[str, JSON] = {"beside": delta.beside, "left_out": delta.left_out}
+        return {"text": delta.text, "keys": [*sorted(delta.keys)], "raw": delta.raw, **beside}
 
     def decode(self, value: JSON) -> RewriteDraft:
         """Return the draft that `encode` wrote."""
         fields = cast("dict[str, JSON]", value)
         return RewriteDraft(
-            str(fields["text"]), frozenset(map(str, cast("list[JSON]", fields["keys"]))), str(fields["raw"])
+            str(fields["text"]),
+            frozenset(map(str, cast("list[JSON]", fields["keys"]))),
+            str(fields["raw"]),
+            cast("int", fields.get("beside", 0)),
+            cast("int", fields.get("left_out", 0)),
         )

@@ -40,7 +40,7 @@ class ReflectionOptions:
     playbooks: Literal["auto"] | Collection[str] = "auto"
     """Components that are playbooks and get operations instead of a rewrite; "auto": those in ACE text."""
     token_budget: int = 80_000
-    """Tokens a playbook may have."""
+    """Tokens that a playbook, or a text of combined ones, may have."""
     near: float | None = 0.9
     """Similarity from which a new bullet is folded into an old one; None: only equal ones."""
     prompt_template: str | Mapping[str, str] | None = None

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from combee.kernel.playbook import count_tokens, distinct_terms
@@ -111,7 +111,7 @@ async def prepare(records: Sequence[Record]) -> None:
         await records[0].feedback.prepare()
 
 
-def share_of(terms: frozenset[str], found: frozenset[str]) -> float:
+def share_of(terms: frozenset[str], found: Set[str]) -> float:
     """Return the share of the terms that are found; 1 where there are none."""
     return len(terms & found) / len(terms) if terms else 1.0
 

@@ -20,13 +20,14 @@ from typing import Any, NoReturn, cast
 
 from gepa.proposer.reflective_mutation.reflection_lm import ReflectionProposal
 
-from combee.errors import RunError
+from combee.errors import RunError, UsageError
 from combee.gepa.background import Background, Closing
 from combee.gepa.component import AttemptScope, ComponentWork, Learned, learn_component
 from combee.gepa.language import Booked, FunctionModel, LanguageModel, as_model
 from combee.gepa.methods import is_playbook
 from combee.gepa.options import ReflectionOptions
 from combee.gepa.records import IMAGE, read_records
+from combee.gepa.stock import arguments_of_optimize
 from combee.kernel.guard import GuardLimits
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.learn import Judge
@@ -95,6 +96,7 @@ class CombeeReflection(Closing):
         self._failed: set[str] = set()
         self._books = Books()
         self._spent_before = 0.0
+        self._arguments_taken = False
 
     def _as_booked(self, ledger: Ledger | None) -> Booked:
         said = self.options
@@ -115,8 +117,9 @@ class CombeeReflection(Closing):
         """
         if not self.supports_cost_tracking():
             raise AttributeError("the price of the reflection model is not known; give price=Price(input, output)")
-        function = getattr(self._model.model, "function", None)
-        if self.options.price is None and hasattr(function, "total_cost"):
+        model = self._model.model
+        function = getattr(model, "function", None)
+        if getattr(model, "price", None) is None and hasattr(function, "total_cost"):
             return self._spent_before + float(cast("Any", function).total_cost)
         ours = (totals.cost for role, totals in self.ledger.by_role.items() if role.startswith("reflection"))
         return self._spent_before + sum(ours)
@@ -152,6 +155,7 @@ class CombeeReflection(Closing):
         """
         self._model.hope()
         try:
+            self._take_arguments()
             works = self._works(jobs)
             found = self._background.run(self._learn([work for parts in works for work in parts]))
         except Exception as error:  # noqa: BLE001 - gepa would swallow it, whatever it is
@@ -169,6 +173,25 @@ class CombeeReflection(Closing):
         self._model.forget()
         self._note(works, by_job)
         return [(proposal_of(parts, self._model), self) for parts in by_job]
+
+    def _take_arguments(self) -> None:
+        """Take what `gepa.optimize` was given for its own reflection, once.
+
+        Raises:
+            UsageError: Settings for a model that was named, where none is.
+        """
+        if self._arguments_taken:
+            return
+        given = arguments_of_optimize()
+        settings = given.get("reflection_lm_kwargs")
+        if settings and not isinstance(self._given, str):
+            hint = "Set what you need where you make the model; or give its name, as gepa knows it."
+            raise UsageError("reflection_lm_kwargs does nothing beside a model that is no name.", hint=hint)
+        self.bind_lm_kwargs(settings or None)
+        self.bind_reflection_prompt_template(given.get("reflection_prompt_template"))
+        if given.get("reflection_lm") is not None:
+            self._say("reflection_lm is not asked: the reflection strategy has a model of its own.")
+        self._arguments_taken = bool(given)
 
     def propose(
         self,

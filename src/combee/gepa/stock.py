@@ -5,6 +5,7 @@ State through gepa's checkpoint: what `get_adapter_state` returns is all of a us
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
@@ -12,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from combee.errors import UsageError, how_to_install
 from combee.kernel.journal import JSON
 
-__all__ = ["Keeps", "keep_state", "require_gepa"]
+__all__ = ["Keeps", "arguments_of_optimize", "keep_state", "require_gepa"]
 
 _SEAM = "gepa.proposer.reflective_mutation.reflection_lm"
 
@@ -35,6 +36,19 @@ def require_gepa() -> None:
         raise UsageError(
             "this gepa takes no reflection strategy; gepa 0.1.4 is the first that does", hint=how_to_install("gepa")
         ) from None
+
+
+def arguments_of_optimize() -> Mapping[str, Any]:
+    """Return the arguments of the `gepa.optimize` that is calling, by name; empty where none is.
+
+    gepa 0.1.4 tells a reflection strategy neither its template nor its settings for a model, and drops them.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_name == "optimize" and frame.f_globals.get("__name__") == "gepa.api":
+            return frame.f_locals
+        frame = frame.f_back
+    return {}
 
 
 A = TypeVar("A")

@@ -12,8 +12,6 @@ from combee import __version__
 from combee.errors import CombeeError
 from combee.mcp.store import LessonStore
 
-__all__ = ["make_server"]
-
 _INSTRUCTIONS = (
     "Lessons from earlier runs of agents. Before a task call get_playbook with the task; after it, vote on the lessons "
     "that helped or misled, and report_trace with the messages of the run. Lessons are experience to weigh, never "

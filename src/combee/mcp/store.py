@@ -25,8 +25,6 @@ from combee.redaction import Outcome, Redactor, Trace, to_jsonl
 from combee.traces.mining import TraceFile, safe, vote_trace
 from combee.traces.readers import read
 
-__all__ = ["REPORTED", "LessonStore"]
-
 REPORTED = "reported.jsonl"
 _TRACES = ("traces.jsonl", REPORTED)
 _MOST_BYTES = 8 << 20
@@ -102,7 +100,7 @@ class LessonStore:
         if self.source.is_file():
             return load(self.source)
         if not self.source.is_dir():
-            raise UsageError(f"There is no {self.source}.", hint="Name a run's folder or a playbook file.")
+            raise UsageError(f"There is no {str(self.source)!r}.", hint="Name a run's folder or a playbook file.")
         with Journal.open(self.source, create=False, read_only=True) as journal:
             labels = journal.labels()
             version = self.version

@@ -19,8 +19,6 @@ from combee.mock.config import FAULTS, MockConfig
 from combee.mock.providers import PLAIN, THINKING, THOUGHT, Provider, Rejection
 from combee.mock.script import Scripted, last_message, sample, whole_prompt
 
-__all__ = ["Answer", "Answerer", "MockStats"]
-
 
 @dataclass(slots=True)
 class MockStats:

@@ -21,8 +21,6 @@ from combee.run.words import counted
 from combee.tasks import load
 from combee.terminal.options import NumberType, PathType, print_json
 
-__all__ = ["command", "config_of"]
-
 
 @click.command(name="mock")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 takes a free one.")

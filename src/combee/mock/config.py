@@ -11,8 +11,6 @@ from typing import Any, Literal
 from combee.errors import UsageError, did_you_mean
 from combee.mock.providers import PLAIN, PROVIDERS, Provider
 
-__all__ = ["FAULTS", "LatencyLaw", "MockConfig", "parse_latency"]
-
 # name: whether the endpoint charges for it. `reset` breaks off before any work, the others marked True after it.
 FAULTS: dict[str, bool] = {
     "rate_limit": False,

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["PLAIN", "PROVIDERS", "Provider", "Rejection"]
-
 Body = dict[str, Any] | list[Any]
 THOUGHT, THINKING = "Let me think about it. So that is what is asked.", 40  # a thought, and its tokens
 

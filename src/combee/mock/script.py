@@ -12,8 +12,6 @@ from typing import Any
 from combee.errors import DataError
 from combee.files import read_regular
 
-__all__ = ["Rules", "Scripted", "last_message", "sample", "whole_prompt"]
-
 Scripted = Callable[[Mapping[str, Any]], str]
 """A function from the request body to the text of the reply."""
 

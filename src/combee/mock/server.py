@@ -21,8 +21,6 @@ from combee.mock.providers import Rejection
 from combee.mock.script import Scripted
 from combee.model.http import raise_file_limit
 
-__all__ = ["MockServer", "serve"]
-
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 411: "Length Required"}
 _LARGEST = 64 * 1024 * 1024
 _VERSION = "api-version=2024-10-21"

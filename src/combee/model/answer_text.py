@@ -12,8 +12,6 @@ from typing import Any
 
 from combee.errors import CallError, CallErrorKind
 
-__all__ = ["is_error_text", "is_refusal", "strip_thinking", "why_refused", "why_unusable"]
-
 _NAME = r"(?:\w+[:_])?(?:think(?:ing)?|thoughts?|reasoning|scratchpad|inner_monologue|cot)"
 _TAG = (
     rf"<{_NAME}(?:\s[^<>]*)?>|\[THINK(?:ING)?\]|◁think▷|<unused94>|"

@@ -19,8 +19,6 @@ from combee.model.settings import CallOptions
 from combee.model.structured import complete_json, find_json
 from combee.model.types import ChatModel, Message, Request, Response, Timing, Usage
 
-__all__ = ["as_text", "ask", "ask_and_keep", "model_print", "request_hash", "response_from_json", "response_to_json"]
-
 
 def model_print(model: ChatModel) -> list[JSON]:
     """Return what of a model decides its replies."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Bucket"]
-
 
 class Bucket:
     """A token bucket that may go into debt for one request larger than itself."""

@@ -18,8 +18,6 @@ from combee.errors import BudgetError, UsageError
 from combee.kernel.journal import current_purchase
 from combee.model.types import Usage
 
-__all__ = ["Budget", "Reservation", "RoleBudget"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reservation:

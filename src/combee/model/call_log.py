@@ -18,8 +18,6 @@ from combee.model.dialect import Capabilities
 if TYPE_CHECKING:
     from combee.model.openai import OpenAIModel
 
-__all__ = ["CallLog", "Spent"]
-
 ENDPOINTS = "endpoints"
 STARTS = "starts"  # of each process of the run: when it began, Unix seconds, and how many calls were booked by then
 _SUMS = ("cost", "calls", "tokens")

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from combee.model.endpoint import Endpoint
     from combee.model.openai import OpenAIModel
 
-__all__ = ["Client", "Clients", "Models", "RoleModel", "open_model", "open_models", "place_of"]
-
 HERE = "this process"
 
 

@@ -17,18 +17,6 @@ from combee.errors import CallErrorKind
 from combee.model.outcome import ErrorBody, Fault
 from combee.model.types import Message, Request
 
-__all__ = [
-    "Capabilities",
-    "adapt",
-    "ask_in_words",
-    "in_another_form",
-    "next_form",
-    "plain",
-    "to_bytes",
-    "what_changed",
-    "write_body",
-]
-
 _CONTROLS = bytes(range(32)) + b"\x7f"
 _CONTROL = re.compile(b"[\x00-\x1f\x7f]")
 StructuredBy = Literal["json_schema", "json_object", "words"]

@@ -19,8 +19,6 @@ from combee.model.outcome import Fault
 from combee.model.structured import find_json
 from combee.model.types import ChatModel, Message, Request, Response
 
-__all__ = ["EndpointCheck", "EndpointReport", "check_endpoint", "check_local"]
-
 _SCHEMA = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "people": {"type": "integer"}},

@@ -33,8 +33,6 @@ from combee.model.secret import Scrubber, Secret, key_from
 if TYPE_CHECKING:
     from yarl import URL
 
-__all__ = ["Endpoint", "HttpReply", "Timeouts"]
-
 _LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 - a name to recognise, nothing is bound
 
 _PUBLIC = re.compile(r"(?i)accept.*|user-agent|x-title|(http-)?referer|.*version|.*organization|.*project|.*-beta")
@@ -132,6 +130,13 @@ class Endpoint:
         hint = "the variable that holds the key with --api-key-env, or api_key_env in combee.toml."
         return Fault(CallErrorKind.AUTH, said, f"{'Set it, or name' if variable else 'Name'} {hint}", status=status)
 
+    def what_to_check(self) -> str:
+        """Return the hint where nothing answers at the path: most base URLs end with /v1, and some end otherwise."""
+        if not self._path:
+            return f"Most base URLs end with a path: try {self.base_url}/v1."
+        usual = "" if "/v1" in self._path else " Most end with /v1."
+        return f"Check the base URL: {self.base_url}/chat/completions was called.{usual}"
+
     async def aclose(self) -> None:
         """Close the connections that this event loop opened."""
         pool = self._pools.pop(asyncio.get_running_loop(), None)
@@ -203,7 +208,7 @@ class Endpoint:
                 return Fault(broken, said, "Check the base URL and the network (proxy, firewall).", paid="no")
             case "files":
                 said = f"no connection to {host}: {said}"
-                return Fault(broken, said, "Lower --concurrency, or raise the limit (ulimit -n).", paid="no")
+                return Fault(broken, said, "Lower the setting concurrency, or raise the limit (ulimit -n).", paid="no")
             case "tls":
                 said = f"TLS to {host} failed: {said}"
                 return Fault(broken, said, _CERTIFICATES, fatal=True, paid="no")

@@ -23,8 +23,6 @@ from combee.model.outcome import LONG_WAIT, RULES, Fault, Paid, StoppedError, sp
 from combee.model.prices import Price
 from combee.model.types import Request, Response, Timing, Usage
 
-__all__ = ["Engine", "RetryPolicy"]
-
 _LOG = logging.getLogger("combee.model")
 _PATIENCE = 900.0  # seconds in which every call was refused, without a word of how long, that stop the run
 _UNREACHED_RETRIES = 2  # of a call to an endpoint where nothing ever answered: it may just be starting

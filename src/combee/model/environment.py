@@ -17,8 +17,6 @@ from urllib.parse import quote, unquote, urlsplit
 from combee.errors import UsageError
 from combee.model.secret import Secret
 
-__all__ = ["ProxySetting", "authority_of", "basic_login", "host_name", "proxy_for", "target_of", "tls_context"]
-
 _HOST = re.compile(r"[0-9a-z._-]+")
 _BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _PORTS = {"http": 80, "https": 443, "socks4": 1080, "socks4a": 1080, "socks5": 1080, "socks5h": 1080, "socks": 1080}

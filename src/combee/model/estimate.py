@@ -17,19 +17,6 @@ from combee.model.budget import Budget
 from combee.model.prices import Price, price_hint
 from combee.model.settings import LIMITS, ModelSettings
 
-__all__ = [
-    "ANSWER",
-    "ASSUMED",
-    "SECONDS",
-    "Estimate",
-    "Phase",
-    "PhaseEstimate",
-    "Workload",
-    "estimate_learning",
-    "estimate_phases",
-    "refuse_too_small",
-]
-
 ANSWER, REFLECTION, LESSON, ENTRY = 300, 450, 90, 50
 SECONDS = 10.0
 SECOND_CHANCE = 1 / 3

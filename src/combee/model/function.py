@@ -12,8 +12,6 @@ from combee.model.outcome import Fault
 from combee.model.prices import Price
 from combee.model.types import Request, Response
 
-__all__ = ["CallableModel"]
-
 
 class CallableModel:
     """Any async function from a request to text as a model, under the engine's limits, retries and ledger.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 if sys.platform != "win32":
     import resource  # now: when there is no file left, it could not be read any more
 
-__all__ = ["HttpError", "HttpReply", "Pool", "Timeouts", "raise_file_limit"]
-
 LARGEST = 1 << 26  # bytes of a reply, as sent and unpacked; an endless one is not to fill the memory
 _LONGEST_FIELD = 1 << 16  # bytes of one header field: gateways send long ones
 _MOST_FIELDS = 1_000

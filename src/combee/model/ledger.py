@@ -17,8 +17,6 @@ from combee.kernel.playbook.counting import narrow_length
 from combee.model.outcome import Paid
 from combee.model.types import Request, Usage
 
-__all__ = ["LOST", "CallRow", "Ledger", "Totals", "prompt_characters", "usage_to_json"]
-
 LOST = "lost_at_a_kill"
 """The outcome of a call that was under way when an earlier process was killed."""
 

@@ -24,8 +24,6 @@ from dataclasses import dataclass, field
 from combee.errors import UsageError
 from combee.model.bucket import Bucket
 
-__all__ = ["Limiter", "LimiterState", "Ticket"]
-
 _CREEP, _CLIMB = 0.02, 0.5  # growth of the limit a latency: around the ceiling, and above it at most
 _LATENCY = 0.2  # seconds that a latency counts at least there: quick calls are no reason to double sooner
 _ROUND = 16  # and replies, around the ceiling: at tiny limits it would be a sawtooth of refusals

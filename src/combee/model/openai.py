@@ -28,8 +28,6 @@ from combee.model.reply import read_reply
 from combee.model.reset import reset_seconds
 from combee.model.types import Request, Response
 
-__all__ = ["OpenAIModel"]
-
 _LOG = logging.getLogger("combee.model")
 _MOST_UNFIT = 8  # replies in a row that the endpoint threw away since they were not in the form
 # A prompt counts as cut where it is long, and fewer tokens than this were read: no tokenizer joins so many characters.
@@ -191,6 +189,8 @@ class OpenAIModel:
         if fault.status == 401 and not self.endpoint.has_key:
             return self.endpoint.without_key(fault.status)
         fault = replace(fault, message=self.endpoint.scrub(fault.message))
+        if fault.kind is CallErrorKind.BAD_REQUEST and fault.status in {404, 405}:
+            fault = replace(fault, hint=self.endpoint.what_to_check())
         left = adapt(request, can, fault, sent)
         if left is None and fault.kind is CallErrorKind.BAD_REQUEST and not self._worked:
             return self._try_plain(fault, can)

@@ -13,8 +13,6 @@ from typing import Literal
 from combee.errors import CallError, CallErrorKind, RunError
 from combee.model.types import Request, Usage
 
-__all__ = ["LONG_WAIT", "RULES", "ErrorBody", "Fault", "Paid", "Rule", "StoppedError", "spelled"]
-
 Paid = Literal["yes", "no", "unknown"]
 
 

@@ -17,8 +17,6 @@ from urllib.parse import urlsplit
 from combee.errors import UsageError
 from combee.model.types import Usage
 
-__all__ = ["Price", "find_price", "parse_price", "price_elsewhere", "price_hint"]
-
 Tiers = tuple[tuple[int, float], ...]
 
 
@@ -85,22 +83,25 @@ _LIST = "genai-prices"
 _HALF_HOURS = 48  # of a day; list prices change on the half hour
 
 
-def _listed(model: str, url: str | None) -> Iterator[Any]:
+def _listed(model: str, url: str | None, provider: str | None = None) -> Iterator[Any]:
     """Yield what the list says of now and, where it may change, of each half hour of the coming day."""
     import genai_prices
 
     usage, now = genai_prices.Usage(input_tokens=1, output_tokens=1), datetime.now(UTC)
     for number in range(_HALF_HOURS + 1):
         at = now + timedelta(minutes=30 * number)
-        found = genai_prices.calc_price(usage, model, provider_api_url=url, genai_request_timestamp=at)
+        if provider is None:
+            found = genai_prices.calc_price(usage, model, provider_api_url=url, genai_request_timestamp=at)
+        else:
+            found = genai_prices.calc_price(usage, model, provider_id=provider, genai_request_timestamp=at)
         yield found
         if not isinstance(found.model.prices, list):
             break
 
 
-def _lookup(model: str, url: str | None) -> Price | None:
+def _lookup(model: str, url: str | None, provider: str | None = None) -> Price | None:
     try:
-        listed = list(_listed(model, url))
+        listed = list(_listed(model, url, provider))
     except (LookupError, ValueError):
         return None
     found = listed[0]
@@ -159,6 +160,22 @@ def price_elsewhere(model: str) -> str:
     if known is None:
         return ""
     return f"At its own provider ({known.source}) it costs {known.prompt:g}/{known.completion:g}."
+
+
+_NAMED_BY_LITELLM = {
+    "bedrock": "aws",
+    "fireworks_ai": "fireworks",
+    "gemini": "google",
+    "together_ai": "together",
+    "vertex_ai": "google",
+    "xai": "x-ai",
+}
+
+
+def price_at_provider(name: str) -> Price | None:
+    """Return the list price of `PROVIDER/MODEL`, as litellm names models; None where the list does not have it."""
+    provider, _, model = name.partition("/") if "/" in name else ("openai", "", name)
+    return _lookup(model, None, _NAMED_BY_LITELLM.get(provider, provider))
 
 
 def find_price(model: str, base_url: str) -> Price | None:

@@ -19,8 +19,6 @@ from combee.errors import CallErrorKind
 from combee.model.outcome import ErrorBody, Fault
 from combee.model.usage import find_usage
 
-__all__ = ["fault_of", "read_error", "retry_after_seconds", "seconds_in", "shorten"]
-
 _LONGEST = 1e9  # seconds; a larger number means the same
 _DEPTH = 8
 _MOST = 65_536  # characters of a body that are looked at
@@ -387,6 +385,6 @@ def _refused(status: int, words: str) -> tuple[CallErrorKind, str, str | None]:
     if "parameter" not in words and _NO_MODEL.search(words):
         return _NO_SUCH_MODEL
     if status in {404, 405} or 300 <= status < 400:
-        hint = "Check the base URL: it usually ends with /v1, and chat/completions is added to it."
+        hint = "Check the base URL: chat/completions is added to it."
         return _KIND.BAD_REQUEST, f"HTTP {status}: there is no chat endpoint at this URL", hint
     return _KIND.BAD_REQUEST, f"HTTP {status}, the endpoint refused the request", None

@@ -19,8 +19,6 @@ from combee.model.provider_errors import fault_of, shorten
 from combee.model.types import FinishReason, Response, Usage
 from combee.model.usage import find_usage
 
-__all__ = ["read_reply"]
-
 # What endpoints call the end of a reply, in lower case. Any other word means that the reply is not whole.
 _FINISH: dict[str, FinishReason] = {
     **dict.fromkeys(
@@ -114,7 +112,7 @@ def _not_json(body: bytes) -> Fault:
         return Fault(
             CallErrorKind.NOT_JSON,
             "the endpoint answered with a web page instead of JSON",
-            hint="Check the base URL: it usually ends with /v1. A proxy in between may also send such pages.",
+            hint="Check the base URL; a proxy in between may also send such pages.",
             paid="no",
         )
     if start.startswith((b"{", b"[")):

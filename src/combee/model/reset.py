@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-__all__ = ["reset_seconds"]
-
 _LONGEST = 600.0  # seconds; for what lies further off single calls ask from time to time
 _FIELD = re.compile(r"(?:x-|anthropic-)?rate-?limit-(?:(\w+)-)?(remaining|reset)(?:-after)?(?:-(\w+))?")
 _SPAN = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")

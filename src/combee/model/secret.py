@@ -11,8 +11,6 @@ from urllib.parse import quote
 
 from combee.errors import UsageError
 
-__all__ = ["Scrubber", "Secret", "key_from"]
-
 # Keys of other shapes that a proxy may quote: what follows "Bearer", and the usual prefixes.
 _KEY_LIKE = re.compile(r"(?i)\bbearer\s+[^\s\"',;]+|\b(?:sk|pk|gsk|xai|key)-[A-Za-z0-9_\-]{12,}")
 _MASK = "***"

@@ -13,8 +13,6 @@ from combee.model.local import FREE, is_local
 from combee.model.prices import Price, find_price
 from combee.redaction import find_secrets
 
-__all__ = ["LIMITS", "LOCAL_CONTEXT", "LOCAL_OUTPUT", "ROLES", "CallOptions", "ModelSettings", "refuse_secret"]
-
 ROLES = ("generator", "reflector", "curator")
 LIMITS = ("max_cost", "max_calls", "max_tokens", "max_minutes")
 LOCAL_CONTEXT = 4096  # tokens of the window that a local model is opened with

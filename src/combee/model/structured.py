@@ -21,8 +21,6 @@ from combee.model.provider_errors import shorten
 from combee.model.tolerant import Allowance, read_value
 from combee.model.types import ChatModel, Message, Request
 
-__all__ = ["Found", "complete_json", "find_json", "parse_json"]
-
 _DECODER = json.JSONDecoder(strict=False)  # raw line breaks in strings are read as they stand
 _TYPES: dict[str, type | tuple[type, ...]] = {"array": list, "object": dict}
 # LaTeX whose first letters are JSON escapes: "\beta" reads as backspace + "eta".

@@ -12,8 +12,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Allowance", "Read", "read_value"]
-
 _SPACE = re.compile(r"(?:[\s\ufeff\u00a0]+|//[^\n]*|/\*.*?(?:\*/|\Z)|#[^\n]*)+", re.DOTALL)
 _PLAIN = {'"': re.compile(r'[^"\\]+'), "'": re.compile(r"[^'\\]+"), "\u201d": re.compile("[^\u201d\\\\]+")}
 _NUMBER = re.compile(r"[-+]?(?:\d[\d_]*)?\.?\d+(?:[eE][-+]?\d+)?\.?")

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
-__all__ = ["ChatModel", "FinishReason", "Message", "Request", "Response", "Timing", "Usage"]
-
 FinishReason = Literal["stop", "length", "content_filter", "tool_calls", "unknown"]
 
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from combee.model.types import Usage
 
-__all__ = ["find_usage", "read_usage"]
-
 _PROMPT = ("prompt_tokens", "input_tokens", "promptTokenCount", "prompt_token_count", "prompt_eval_count")
 _COMPLETION = ("completion_tokens", "output_tokens", "candidatesTokenCount", "candidates_token_count", "eval_count")
 _TOTAL = ("total_tokens", "totalTokenCount", "total_token_count")

@@ -14,8 +14,6 @@ from combee.kernel.learn.trace import Step, ToolCall, Trace
 from combee.kernel.playbook import narrow_length
 from combee.redaction.readings import scrub
 
-__all__ = ["clean", "clean_text", "count_tokens", "failed"]
-
 _DATA_URI = re.compile(
     r"data:([a-zA-Z]{1,20}/[a-zA-Z0-9.+-]{1,60})(?:;[a-zA-Z0-9=.+-]{1,60}){0,4};base64,([A-Za-z0-9+/=_-]*)"
 )

@@ -18,8 +18,6 @@ from combee.redaction.options import BUNDLES, OPERANDS, OPTIONS, SINKS, SOURCES,
 from combee.redaction.spans import Span, hits, is_given
 from combee.redaction.words import Word, unquoted, words
 
-__all__ = ["command_passwords"]
-
 _DEEPEST = 3
 _MOST_READER = 12  # words of a command that say whether it reads a password
 _PIPE = re.compile(r"[ \t]{0,8}\|(?!\|)&?[ \t]{0,8}")

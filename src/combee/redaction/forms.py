@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 from combee.redaction.options import Form
 
-__all__ = ["FORMS", "NAMES_OF_HEADERS"]
-
 Place = tuple[int, int]
 
 NAMES_OF_HEADERS = (

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from combee.redaction.forms import NAMES_OF_HEADERS
 from combee.redaction.spans import Span, hits
 
-__all__ = ["bearer_tokens", "header_values"]
-
 _TOKEN = r"[A-Za-z0-9._~+/=-]"  # noqa: S105 - a pattern, not a password
 _QUOTE = r"\\{0,4}[\"']"
 _BEARER = re.compile(rf"bearer[ \t:=]{{1,4}}({_TOKEN}{{12,4000}})(?![A-Za-z0-9])", re.IGNORECASE)

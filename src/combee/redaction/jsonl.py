@@ -14,8 +14,6 @@ from typing import cast, get_args
 from combee.errors import DataError
 from combee.kernel.learn.trace import Outcome, Role, Step, ToolCall, Trace
 
-__all__ = ["FORMAT_VERSION", "from_jsonl", "to_jsonl", "trace_from_data", "trace_to_data"]
-
 FORMAT_VERSION = 1
 _ROLES = frozenset(get_args(Role))
 

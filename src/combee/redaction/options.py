@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["BUNDLES", "OPERANDS", "OPTIONS", "SINKS", "SOURCES", "STARTERS", "Form", "Operand", "Option", "Sink"]
-
 Form = Literal[
     "value",
     "pair",

@@ -12,8 +12,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["KINDS", "KNOWN_SENTENCES", "flattened", "names_a_place", "orders"]
-
 KINDS = {
     "run": "orders to run something",
     "fetch": "fetches from an address outside",

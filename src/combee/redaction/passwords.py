@@ -13,8 +13,6 @@ from combee.redaction.prose import NO_SECRETS, looks_secret, said
 from combee.redaction.spans import Span, hits, is_given
 from combee.redaction.words import unquoted, word_end
 
-__all__ = ["passwords"]
-
 _MOST = 2000
 _STEMS = ("pass", "pwd", "pw=", "secret", "cred", "token", "key", "auth")  # one is in each name
 _QUOTE = r"\\{0,4}[\"']"

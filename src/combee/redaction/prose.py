@@ -10,8 +10,6 @@ from collections.abc import Iterator
 
 from combee.redaction.spans import hits
 
-__all__ = ["NO_SECRETS", "looks_secret", "said"]
-
 _TELLING = re.compile(r"[0-9]|[!@#$%^&*](?=.)")
 _CODE_VALUE = re.compile(
     r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\.?|(?:u?int|float|sha|utf|md|base|bytes|char)-?\d+\w*|v\d+(?:\.\d+)+"

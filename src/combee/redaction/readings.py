@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from combee.redaction.spans import Span
 
-__all__ = ["Reading", "decoded", "joined", "scrub"]
-
 # After a lone escape only the letters that terminals know go: another may be the first letter of a secret.
 _ESCAPE = re.compile(
     r"\x1b(?:\][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)|[PX^_][^\x1b\n]{0,2048}\x1b\\|\[[0-?]*[ -/]*[@-~]?|[()][B0]|\]"

@@ -16,8 +16,6 @@ from combee.redaction.readings import Break, Reading, decoded, joined, scrub
 from combee.redaction.secrets import ACROSS_LINES, FINDERS
 from combee.redaction.spans import MARK, Finder, Span
 
-__all__ = ["Redacted", "Redactor", "find_secrets", "redact", "redact_trace"]
-
 _MOST_PASSES = 10
 
 

@@ -16,8 +16,6 @@ from combee.redaction.passwords import passwords
 from combee.redaction.settings import set_passwords
 from combee.redaction.spans import Finder, Span, hits, is_given
 
-__all__ = ["ACROSS_LINES", "FINDERS"]
-
 
 def _opens(text: str, at: int) -> bool:
     r"""Whether no word runs into position `at`; an escaped line break (`\n`) and the mark of a diff are none."""

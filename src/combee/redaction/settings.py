@@ -10,8 +10,6 @@ from collections.abc import Iterator
 
 from combee.redaction.spans import Span, hits, is_given
 
-__all__ = ["set_passwords"]
-
 _Q = r"\\{0,4}[\"']"
 _IN_QUOTES = rf"{_Q}(?P<value>[^\s\"'\\]{{1,200}})\\{{0,4}}[\"']"
 _BARE = r"(?P<value>[^\s\"'\\;,)]{1,200})"

@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["MARK", "Finder", "Span", "hits", "is_given"]
-
 MARK = "[redacted:"
 # A variable, a placeholder, a mask: names a password, holds none.
 _NOT_GIVEN = re.compile(

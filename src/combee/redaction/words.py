@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["HERE", "Word", "unquoted", "word_end", "words"]
-
 HERE = "<<<"
 _MOST_QUOTED = 4000
 _BLANK = re.compile(r"(?:[ \t]|\\\r?\n|\\{3,8}n|(?:\d|&)?(?:>{1,2}|<)(?:&\d)?(?![<\w(])|\d?>{1,2}(?=[\w./]))+")

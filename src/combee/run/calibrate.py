@@ -21,19 +21,6 @@ from combee.kernel.aggregate.tree import ScanJournal, StopScanError
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.runner import LocalRunner, Runner
 
-__all__ = [
-    "SIZES",
-    "Calibration",
-    "CalibrationPrice",
-    "Measured",
-    "RetentionFit",
-    "calibrate",
-    "calibration_price",
-    "fit_counts",
-    "fit_retention",
-    "recommend",
-]
-
 T = TypeVar("T")
 D = TypeVar("D")
 

@@ -20,8 +20,6 @@ from combee.kernel.learn.roles import Reflection
 if TYPE_CHECKING:
     from combee.run.settings import Settings
 
-__all__ = ["CALIBRATIONS", "keep_calibration", "known_calibrations", "model_of", "planted", "with_calibration"]
-
 CALIBRATIONS = "combee-calibration.json"
 
 _SUBJECTS = ("invoice", "shipment", "refund", "ledger entry", "purchase order", "claim", "lease", "dividend")

@@ -17,25 +17,12 @@ from combee.kernel.learn import Evaluation, Event, Score, Task
 from combee.kernel.playbook import Playbook, load
 from combee.model.prices import parse_price
 from combee.run.estimates import check_scoring
+from combee.run.execute import Finished, aexecute, execute
 from combee.run.folders import find_run, has_run, new_run, open_book
 from combee.run.functions import name_of
 from combee.run.methods import is_new, prepare
 from combee.run.settings import Settings, read_settings
 from combee.run.spec import Prepared, connect, kept_spec, tasks_to_score
-
-__all__ = [
-    "Listener",
-    "Model",
-    "ModelChoice",
-    "ReadyRun",
-    "Row",
-    "ScoreFunction",
-    "Scoring",
-    "Tasks",
-    "again",
-    "begin",
-    "to_score",
-]
 
 Row = Mapping[str, Any] | tuple[str, Any] | Task
 """A task: a dict with question and answer, a pair of them, or a `Task`."""
@@ -125,6 +112,14 @@ class ReadyRun:
     folder: Path
     listener: Listener
     notes: tuple[str, ...]
+
+    def run(self) -> Finished:
+        """Learn; see `execute`."""
+        return execute(self.prepared, self.folder, self.listener, in_python=True)
+
+    async def arun(self) -> Finished:
+        """Learn in the event loop that runs."""
+        return await aexecute(self.prepared, self.folder, self.listener)
 
 
 def _base(given: Mapping[str, Any]) -> Settings:

@@ -22,18 +22,6 @@ from combee.tasks import TaskSet
 if TYPE_CHECKING:
     from combee.model import Estimate, ModelSettings, Phase, Workload
 
-__all__ = [
-    "Forecast",
-    "check_budget",
-    "check_scoring",
-    "check_smallest_step",
-    "forecast_run",
-    "forecast_scoring",
-    "refuse_beyond",
-    "work_of",
-    "work_on",
-]
-
 _ROLE = {"rollout": "generator", "reflection": "reflector", "aggregation": "curator", "top call": "curator"}
 _SMALLER_BATCH = "Raise the limit, or take a smaller batch; a run that cannot finish a step learns nothing."
 _RAISE = "Raise the limit: without all of its calls the command has no result."

@@ -14,13 +14,10 @@ from combee.kernel.learn import FinishReason, LearnResult
 from combee.kernel.playbook import Playbook, from_json, load, save, tokens
 from combee.run.findings import Findings, findings_of
 from combee.run.folders import JOURNAL, has_results
-from combee.run.mending import how_to_go_on
+from combee.run.mending import how_to_go_on, how_to_resume
 from combee.run.methods import RunDisplay, method_of
 from combee.run.spec import SPEC_KEY, Prepared
 from combee.run.spent import maybe_paid, spent
-from combee.run.words import typed
-
-__all__ = ["Finished", "Interrupted", "aexecute", "execute"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +44,31 @@ class Interrupted(KeyboardInterrupt):
         """How it goes on."""
 
 
-def execute(prepared: Prepared, folder: Path, display: RunDisplay) -> Finished:
+def execute(prepared: Prepared, folder: Path, display: RunDisplay, *, in_python: bool = False) -> Finished:
     """Learn in `folder`; the same call on a folder that holds a part of the run goes on with it.
+
+    What is said of going on is for a shell, or, `in_python`, for a program.
 
     Raises:
         Interrupted: The user stopped it.
         RunError: It failed; its hint says how it goes on.
     """
-    with _opened(prepared, folder, display) as (journal, start):
+    with _opened(prepared, folder, display, in_python) as (journal, start):
         result = method_of(prepared.spec).learn(prepared, start, journal, display)
         return _finished(prepared, folder, journal, result)
 
 
 async def aexecute(prepared: Prepared, folder: Path, display: RunDisplay) -> Finished:
-    """Learn as `execute`, in the event loop that runs: the user's own functions are called in it."""
-    with _opened(prepared, folder, display) as (journal, start):
+    """Learn as `execute` in a program, in the event loop that runs: the user's own functions are called in it."""
+    with _opened(prepared, folder, display, True) as (journal, start):
         result = await method_of(prepared.spec).alearn(prepared, start, journal, display)
         return _finished(prepared, folder, journal, result)
 
 
 @contextmanager
-def _opened(prepared: Prepared, folder: Path, display: RunDisplay) -> Iterator[tuple[Journal, Playbook | None]]:
+def _opened(
+    prepared: Prepared, folder: Path, display: RunDisplay, in_python: bool
+) -> Iterator[tuple[Journal, Playbook | None]]:
     """Open the run; yield its journal and the book that it begins with. A failure gets told how the run goes on."""
     named = _named_start(prepared, folder)
     models = prepared.agent.models
@@ -83,10 +84,11 @@ def _opened(prepared: Prepared, folder: Path, display: RunDisplay) -> Iterator[t
                 journal.set_meta(SPEC_KEY, began_with)
             raise
         except KeyboardInterrupt as stop:
-            hint = f"every answer is kept.{maybe_paid(models)} Go on with: {typed('resume', folder)}"
+            how = how_to_resume(prepared.spec, folder, in_python=in_python)
+            hint = f"every answer is kept.{maybe_paid(models)} Go on with: {how}"
             raise Interrupted(_stopped(journal, folder, prepared), hint) from stop
         except RunError as error:
-            told = how_to_go_on(error, prepared.spec, folder, kept=has_results(journal))
+            told = how_to_go_on(error, prepared.spec, folder, kept=has_results(journal), in_python=in_python)
             if lost := maybe_paid(models):
                 told += f"\n {lost}"  # a line of its own: the command before it is there to be pasted
             error.hint = f"{error.hint}\n  {told}" if error.hint else told

@@ -11,8 +11,6 @@ from typing import cast
 from combee.kernel.journal import JSON, Journal
 from combee.run.words import counted
 
-__all__ = ["Alert", "Findings", "findings_of", "unused_of"]
-
 _PLACE = re.compile(r"^operation \d+:? ")
 _NUMBER = re.compile(r"^\d+(?= operations? named no source)")
 

@@ -13,19 +13,6 @@ from combee.kernel.journal.purchases import PURCHASES_NAME, left_open
 from combee.kernel.playbook import Playbook, from_json, load
 from combee.run.words import typed
 
-__all__ = [
-    "RUNS",
-    "all_runs",
-    "changed_at",
-    "check_traces",
-    "find_run",
-    "has_results",
-    "has_run",
-    "new_run",
-    "open_book",
-    "refuse_device",
-]
-
 RUNS = Path("runs")
 JOURNAL = "journal.sqlite"
 _LONGEST_NAME = 200
@@ -59,7 +46,7 @@ def new_run(name: str | None, out: Path | None, prefix: str) -> Path:
             hint=f"Go on with `{typed('resume', folder)}`, or choose another name.",
         )
     if is_file:
-        raise UsageError(f"{folder} is a file.", hint="Choose another folder with --out.")
+        raise UsageError(f"{folder} is a file.", hint="Choose another folder.")
     if (folder / JOURNAL).exists():
         _clear(folder)
     return folder
@@ -148,7 +135,7 @@ def check_traces(path: Path) -> None:
     """Refuse what cannot hold traces, by the name that was typed."""
     refuse_device(path)
     if not os.path.lexists(path):
-        raise UsageError(f"There is no {path}.", hint="Give a file or a folder of traces.")
+        raise UsageError(f"There is no file or folder {str(path)!r}.", hint="Name a file or a folder of recorded runs.")
 
 
 def all_runs(root: Path = RUNS) -> list[Path]:

@@ -17,8 +17,6 @@ from combee.kernel.journal import Scope
 from combee.kernel.learn import Rollout, Task
 from combee.kernel.playbook import Playbook
 
-__all__ = ["AgentFunction", "Answer", "FunctionAgent", "name_of"]
-
 Answer = str | tuple[str, Iterable[str]]
 """The answer, or the answer and the ids of the bullets that were used: those get votes."""
 

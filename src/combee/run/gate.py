@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from combee.errors import UsageError
 from combee.kernel.guard import Rows, Trial, compare
 
-__all__ = ["Gate", "GateLimits", "Metrics", "gate"]
-
 
 @dataclass(frozen=True, slots=True)
 class Metrics:

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from combee.errors import RunError
 
-__all__ = ["git", "git_or_none"]
-
 _PLAIN = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 _TIMEOUT = 60.0  # seconds
 

@@ -25,8 +25,6 @@ from combee.kernel.playbook import (
     replay,
 )
 
-__all__ = ["Forgotten", "History", "Link", "Origin", "Touch", "Why", "read_history"]
-
 
 @dataclass(frozen=True, slots=True)
 class Link:

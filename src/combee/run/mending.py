@@ -17,8 +17,6 @@ from combee.run.options import option_of, over_options
 from combee.run.settings import Settings, read_settings
 from combee.run.words import typed
 
-__all__ = ["PACE", "for_scoring", "how_to_go_on", "mended", "refuse_another_model"]
-
 # How fast a model is called, and with whose key: an answer does not depend on it.
 _FILES = {"ca_file", "client_cert"}
 _RATES = {"max_in_flight", "requests_per_minute", "tokens_per_minute", "timeout"}
@@ -58,8 +56,20 @@ def _mendable(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     return own | {role: _mendable(old.get(role, {}), new[role]) for role in ROLES if role in new}
 
 
-def how_to_go_on(error: RunError, spec: Settings, folder: Path, *, kept: bool) -> str:
+def how_to_resume(spec: Settings, folder: Path, *, in_python: bool) -> str:
+    """Return the command, or the call of a program, that goes on with a run."""
+    if not in_python:
+        return typed("resume", folder)
+    own = {"agent": spec.agent.function, "scorer": spec.tasks.scorer}
+    given = [f"{name}=..." for name, function in own.items() if spec.function(function) is not None]
+    return f"combee.resume({', '.join([repr(str(folder)), *given])})"
+
+
+def how_to_go_on(error: RunError, spec: Settings, folder: Path, *, kept: bool, in_python: bool = False) -> str:
     """Return what to type after a failure, with the option that puts right what it names; `kept`: there are results."""
+    if in_python:
+        done, call = "What is done is kept. " if kept else "", how_to_resume(spec, folder, in_python=True)
+        return f"{done}Once that is mended: {call}, or the same combee.learn(...) with folder={str(folder)!r}."
     kind = getattr(error, "kind", None)
     plain = typed("resume", folder)
     anew = "" if kept else "\n  Nothing was bought yet: the command that began it may also be given anew, put right."

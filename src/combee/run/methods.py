@@ -22,22 +22,6 @@ from combee.run.plugins import METHODS, WORKERS, load, offered
 from combee.run.settings import Settings
 from combee.run.spec import Prepared, connect, load_tasks
 
-__all__ = [
-    "RECORDED",
-    "LearningMethod",
-    "RunDisplay",
-    "Say",
-    "carried",
-    "forecast",
-    "introduce",
-    "is_new",
-    "method_of",
-    "methods",
-    "prepare",
-    "prepare_tasks",
-    "run_loop",
-]
-
 Say = Callable[[str], None]
 """Takes a sentence for whoever waits."""
 
@@ -71,7 +55,8 @@ class LearningMethod:
     def unused(self, spec: Settings) -> dict[str, str]:
         """Return settings that do nothing in such a run, as TABLE.KEY, each with why: "with aggregate naive"."""
         config, found = spec.learn_config(), {"agent.metric_calls": "with the method ace"}
-        without_model = "without a model (--model NAME)"
+        set_so = spec.agent.kind == "lexical" and spec.model_name is not None
+        without_model = 'with kind = "lexical" in [agent]' if set_so else "without a model (--model NAME)"
         if spec.calls_models:
             found |= dict.fromkeys(("agent.forget", "agent.output_limit"), "with a model")
         else:
@@ -146,7 +131,7 @@ def prepare_tasks(spec: Settings) -> Prepared:
     prepared = connect(spec, tasks)
     if prepared.config.guard_validate:
         if not tasks.val:
-            raise UsageError("guard_validate needs validation tasks.", hint="Give --val, or a folder with a val file.")
+            raise UsageError("guard_validate needs validation tasks.", hint="Ask for some: val, or a val file.")
         prepared.judge.validate = prepared.validate
     return prepared
 
@@ -218,9 +203,12 @@ def _refuse_unused(spec: Settings, method: LearningMethod, say: Say) -> None:
         # A baseline that is tried by an option leaves the file as it is; a file that says both is a mistake.
         both = layer is spec.layer_of("learn", "aggregate") and place[0] == "learn"
         if layer.text is None or (both and place[1] in UNUSED[spec.learn_config().aggregate]):
-            name = layer.origin if layer.origin.startswith("--") else f"{key} ({spec.origin(*place)})"
-            raise UsageError(f"{name} does nothing {why}.", hint="Leave it out, or change the other setting.")
-        if place[0] not in {"model", "budget"}:  # a file may describe a model that this run does without
+            typed = layer.origin.startswith("--")
+            name = layer.origin if typed else f"{key} ({spec.origin(*place)})"
+            reason = why if typed else why.partition(" (--")[0]  # a program or a file gives no options
+            raise UsageError(f"{name} does nothing {reason}.", hint="Leave it out, or change the other setting.")
+        # A file may describe a model that this run does without; one that it forgets to name is said.
+        if place[0] not in {"model", "budget"} or (place[0] == "model" and spec.agent.kind is None):
             say(f"note: {key} ({spec.origin(*place)}) does nothing {why}")
 
 
@@ -259,3 +247,8 @@ def introduce(prepared: Prepared, say: Say) -> None:
         say("note: nothing was named to learn from: built-in practice tasks are used (your own: `combee learn FILE`)")
     for note in (prepared.tasks.about, *prepared.tasks.notes):
         say(f"note: {note}")
+    if prepared.agent.name == "lexical" and not prepared.tasks.labelled:
+        say(
+            "warning: the answers of this file are numbers or texts of their own. The embedded agent only gives labels "
+            "that come again, so expect it to learn nothing; a language model can: --model NAME."
+        )

@@ -13,8 +13,6 @@ from contextlib import suppress
 
 from combee.kernel.guard import Notified
 
-__all__ = ["notify"]
-
 
 def notify(
     command: str | Sequence[str], payload: Mapping[str, object], *, timeout: float = 10.0, shell: bool = False

@@ -13,8 +13,6 @@ from combee.model.settings import ROLES
 from combee.run.settings import Settings
 from combee.run.settings_sources import Layer, layer_of_option
 
-__all__ = ["option_of", "over_options", "price_advice", "refuse_unknown_prices"]
-
 _OPTIONS = {"model__name": "--model", "tasks__traces": "--from", "agent__kind": "--agent"}
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from combee.errors import UsageError
 
-__all__ = ["COMMANDS", "METHODS", "READERS", "WORKERS", "first_line", "load", "offered"]
-
 COMMANDS = "combee.commands"
 """Commands below `combee`: a `click.Command`. Its line in `combee --help` is the first line of its module."""
 

@@ -37,8 +37,6 @@ from combee.run.settings_tables import (
 )
 from combee.tasks import DATA_VARIABLE
 
-__all__ = ["CONFIG_NAME", "Settings", "read_settings", "settings_of"]
-
 CONFIG_NAME = "combee.toml"
 
 
@@ -150,8 +148,10 @@ class Settings(SettingsTable):
 
     @property
     def calls_models(self) -> bool:
-        """Whether models do the work of the roles."""
-        return self.agent.kind == "ace"
+        """Whether models do the work of the roles: where one is named, unless `agent.kind` says otherwise."""
+        table = self.given().get("model", {})
+        names_one = any((one or {}).get("name") for one in (table, *(table.get(role) for role in ROLES)))
+        return self.agent.kind == "ace" or (self.agent.kind is None and names_one)
 
     def learn_config(self) -> LearnConfig:
         """Return how the run learns, as the loop takes it."""
@@ -178,7 +178,7 @@ def settings_of(table: Mapping[str, Any], prices: Mapping[str, PriceTable]) -> M
     given = {key: value for key, value in table.items() if value is not None}
     name = given.get("name")
     if not name:
-        hint = f"Give --model NAME, or name = ... under [model] in {CONFIG_NAME}."
+        hint = f"Give --model NAME, in Python model=..., or name = ... under [model] in {CONFIG_NAME}."
         raise UsageError("No model is named.", hint=hint)
     if is_local(name):
         given = {"max_output_tokens": LOCAL_OUTPUT, "context_tokens": LOCAL_CONTEXT} | given

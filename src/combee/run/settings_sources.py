@@ -22,8 +22,6 @@ from combee.errors import DataError, UsageError, did_you_mean
 from combee.files import read_regular
 from combee.redaction import find_secrets
 
-__all__ = ["Layer", "Place", "checked", "layer_of_option", "layer_of_set", "leaves", "nested", "read_layer", "shown"]
-
 M = TypeVar("M", bound=BaseModel)
 Place = tuple[str | int, ...]
 """Keys and indexes that lead to a value: ("model", "curator", "name")."""
@@ -216,7 +214,8 @@ def _said(place: Place, error: Mapping[str, Any], data: object, schema: Mapping[
     value = _at(data, place)
     hint = f"It must be {words}."
     if isinstance(value, str):
-        near = did_you_mean(value, map(str, node.get("enum", ())))
+        options = [one for part in node.get("anyOf", (node,)) for one in part.get("enum", ())]
+        near = did_you_mean(value, map(str, options))
         if near.startswith("Did"):
             hint = near
         elif error["type"] == "string_pattern_mismatch":

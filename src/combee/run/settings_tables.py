@@ -44,12 +44,6 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
 
-__all__ = [
-    "AgentTable", "BudgetTable", "Count", "ExistingPath", "GuardTable", "LearnTable", "LimitsTable", "ModelTable",
-    "PriceTable", "SettingsTable", "TaskFileTable", "TasksTable", "Text", "Words", "WorkersTable",
-    "as_whole", "model_table", "table_of",
-]  # fmt: skip
-
 
 def as_whole(value: object) -> object:
     """2e6 is a whole number to whoever writes it."""
@@ -201,8 +195,8 @@ class TasksTable(TaskFileTable):
 class AgentTable(SettingsTable):
     """Who works on the tasks, and how it learns."""
 
-    kind: Literal["lexical", "ace"] = "lexical"
-    """lexical: embedded, no model, no key. ace: the models of [model]."""
+    kind: Literal["lexical", "ace"] | None = None
+    """lexical: embedded, no model, no key. ace: the models of [model]. [ace where a model is named, else lexical]"""
     method: Text = "ace"
     """How the playbook is learned: ace, gepa, or a method that an installed package adds."""
     function: Text | None = None

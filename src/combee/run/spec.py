@@ -47,20 +47,6 @@ from combee.tasks.scorers import PythonScorer, import_function
 if TYPE_CHECKING:
     from combee.model import Models
 
-__all__ = [
-    "SPEC_KEY",
-    "Agent",
-    "Prepared",
-    "connect",
-    "held_out",
-    "judge_of",
-    "kept_spec",
-    "load_file",
-    "load_tasks",
-    "make_agent",
-    "tasks_to_score",
-]
-
 SPEC_KEY = "spec"
 """Where the journal keeps the settings of its run."""
 
@@ -144,8 +130,22 @@ def load_file(
 
 def _scorer(spec: Settings) -> Scorer | None:
     """Return the scorer that a program gave as a function."""
-    function = spec.function(spec.tasks.scorer)
-    return None if function is None else PythonScorer(str(spec.tasks.scorer), function)
+    name = spec.tasks.scorer
+    function = spec.function(name)
+    if function is not None:
+        return PythonScorer(str(name), function)
+    _refuse_lost(name, "scorer")
+    return None
+
+
+def _refuse_lost(name: str | None, what: str) -> None:
+    """Refuse a function of a program that has ended, or that another process cannot import by its name."""
+    if name is not None and (name.startswith("__main__:") or "<" in name):
+        raise UsageError(
+            f"The {what} of this run, {name}, is a function inside a program: it cannot be imported from elsewhere.",
+            hint=f"Give it in that program: combee.resume(FOLDER, {what}=...) or combee.evaluate(FOLDER, {what}=...); "
+            "a function of a module can be imported.",
+        )
 
 
 def tasks_to_score(spec: Settings, split: str | None = None, *, seen: str | None = None) -> tuple[TaskSet, str]:
@@ -165,7 +165,7 @@ def tasks_to_score(spec: Settings, split: str | None = None, *, seen: str | None
     found = load_tasks(spec, whole=whole)
     chosen = split or "test"
     if not any(task.target is not None for task in getattr(found, chosen)):
-        raise UsageError(f"{found.name} has no {chosen} tasks with an answer.", hint="Choose another --split.")
+        raise UsageError(f"{found.name} has no {chosen} tasks with an answer.", hint="Choose another split.")
     return found, "all" if whole else chosen
 
 
@@ -246,7 +246,10 @@ def make_agent(spec: Settings) -> Agent:
     agent, name = _ace(spec) if spec.calls_models else _lexical(spec), spec.agent.function
     if name is None:
         return agent
-    function = spec.function(name) or import_function(name, "agent")
+    function = spec.function(name)
+    if function is None:
+        _refuse_lost(name, "agent")
+        function = import_function(name, "agent")
     return dataclasses.replace(agent, generator=FunctionAgent(name, function, spec.learn_config().concurrency))
 
 
@@ -296,6 +299,8 @@ def kept_spec(journal: Journal, folder: Path) -> Settings:
         begun = journal.meta("learn")
         config = begun.get("config") if isinstance(begun, dict) else None
         guard = config.get("guard") if isinstance(config, dict) else None
+        if begun is not None and spec.agent.kind is None and spec.calls_models and journal.meta("prompts") is None:
+            spec = spec.over({"agent": {"kind": "lexical"}})  # of a version in which a named model was not enough
         return spec if guard in {None, spec.learn_config().guard} else spec.over({"learn": {"guard": guard}})
     except UsageError as error:
         hint = f"{error}\n  Put back a copy, or start anew."

@@ -12,8 +12,6 @@ from combee.run.words import counted
 if TYPE_CHECKING:
     from combee.model import Models
 
-__all__ = ["faults_of", "in_flight", "maybe_paid", "spent", "spent_lines"]
-
 _CANCELLED = "cancelled"
 _IN_WORDS = {"rate_limit": "rate limits (429)", "server": "server errors (5xx)", "connection": "broken connections"}
 
@@ -48,6 +46,15 @@ def spent_lines(models: Models | None) -> list[str]:
     if lost := total.outcomes.get(LOST, 0):
         lines.append(f"lost       {counted(lost, 'call')} of these went with a kill, and may have been paid for")
     return lines
+
+
+def taken_so_far(models: Models | None) -> str:
+    """Return what models took of money or tokens, and how many calls gave nothing, for a line of progress."""
+    if models is None:
+        return ""
+    total, failed = models.ledger.total, sum(faults_of(models).values())
+    spend = f"${total.cost:.4f}" if total.cost and not total.unpriced else counted(total.tokens, "token")
+    return f"{spend} · {counted(failed, 'call')} gave nothing" if failed else spend
 
 
 def in_flight(models: Models | None) -> int:

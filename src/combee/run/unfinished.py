@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from combee.model import Models
     from combee.run.spec import Prepared
 
-__all__ = ["UNFINISHED", "Answers", "kept_until_the_end", "scores_kept", "told_what_is_kept"]
-
 UNFINISHED = Path("combee-unfinished")
 
 

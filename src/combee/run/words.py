@@ -9,8 +9,6 @@ import shutil
 import sys
 from pathlib import Path
 
-__all__ = ["counted", "program", "typed", "with_program"]
-
 _NAMED = re.compile(r"`combee(?= [a-z])")
 
 

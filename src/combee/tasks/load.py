@@ -17,7 +17,7 @@ from combee.tasks.files import Parts, check_fractions, check_sizes, read_parts
 from combee.tasks.model import Fields, Fractions, Sizes, TaskSet
 from combee.tasks.rows import is_folder
 from combee.tasks.scorers import scorer as scorer_of
-from combee.tasks.shape import SCORERS, tags_offered
+from combee.tasks.shape import SCORERS, rows_of, tags_offered
 
 DATA_VARIABLE = "COMBEE_DATA"
 """Environment variable: the folder that holds finer/ and formula/."""
@@ -106,7 +106,7 @@ def _task_set(name: str | None, path: Path, parts: Parts, judge: Scorer | None) 
         choices=tags_offered(rows),
         about=_ABOUT[name]
         if name
-        else f"{len(rows)} rows of {path.name}: {len(train)} train, {len(val)} val, {len(test)} test",
+        else f"{rows_of(len(rows))} of {path.name}: {len(train)} train, {len(val)} val, {len(test)} test",
         notes=parts.notes,
     )
 

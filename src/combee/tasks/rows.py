@@ -183,7 +183,8 @@ def _header(path: Path, line: int, cells: list[str]) -> list[str]:
     names = [cell.strip() for cell in cells]
     twice = sorted({name for name in names if name and names.count(name) > 1})
     if twice:
-        raise DataError(f"column {twice[0]!r} is named twice", path=path, line=line, hint="Rename one of them.")
+        hint = "Give one of them another name in this line."
+        raise DataError(f"two columns have the name {twice[0]!r}", path=path, line=line, hint=hint)
     return [name or f"column {place}" for place, name in enumerate(names, 1)]
 
 

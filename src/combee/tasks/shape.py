@@ -57,13 +57,18 @@ def find_fields(table: Table, fields: Fields) -> Fields:
     """Return the names of the columns; the id may stay None.
 
     Raises:
-        UsageError: a named column is not there, none has a usual name, or several have.
+        UsageError: a named column is not there or is the answer too, none has a usual name, or several have.
     """
-    return Fields(
-        question=_column(table, fields.question, QUESTIONS, "--question"),
+    found = Fields(
+        question=_column(table, fields.question, QUESTIONS, "--question", taken=fields.answer),
         answer=_column(table, fields.answer, ANSWERS, "--answer", taken=fields.question),
         id=_id_column(table, fields.id),
     )
+    if found.answer in {found.question, found.id}:  # an agent would be shown what it is to find
+        other = "question" if found.answer == found.question else "id"
+        hint = f"Name another column for one of them; there are: {', '.join(table.columns)}"
+        raise UsageError(f"{table.path}: {found.answer!r} is named as both {other} and answer", hint=hint)
+    return found
 
 
 def items_of(table: Table, fields: Fields) -> tuple[Item, ...]:

@@ -15,28 +15,6 @@ from combee.errors import UsageError
 from combee.run.estimates import Forecast
 from combee.run.words import with_program
 
-__all__ = [
-    "NumberType",
-    "PathType",
-    "budget_options",
-    "config_option",
-    "dry_run_option",
-    "endpoint_options",
-    "json_option",
-    "mend_options",
-    "model_options",
-    "options_of",
-    "patterns_of",
-    "price_option",
-    "print_forecast",
-    "print_json",
-    "quiet_option",
-    "say_aside",
-    "set_option",
-    "setting",
-    "task_options",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -107,6 +85,10 @@ set_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 quiet_option = click.option("--quiet", is_flag=True, help="No progress.")
+rows_options = options_of(
+    click.option("--rows", type=click.IntRange(0), default=5, show_default=True, help="Rows to show, failures first."),
+    click.option("--find", metavar="TEXT", help="Show only rows that hold this text."),
+)
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")
 
 endpoint_options = options_of(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from combee.errors import RunError
+from combee.errors import UsageError
 from combee.kernel.journal import JSON
 from combee.redaction import Redactor, Trace
 from combee.run.folders import check_traces
@@ -68,10 +68,10 @@ def command(
     }
     if as_json:
         print_json(facts)
-        return 0 if result.report.traces else 1
+        return 0 if result.report.traces else UsageError.exit_code
     click.echo(_text(facts))
     if not result.report.traces:
-        raise RunError(f"No trace could be read from {path}.", hint="See what was not read, or name a --format.")
+        raise UsageError(f"No trace could be read from {path}.", hint="See what was not read, or name a --format.")
     return 0
 
 

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import cast
 
-from combee.errors import CombeeError, RunError, UsageError
+from combee.errors import CombeeError, UsageError
 from combee.kernel.journal import JSON
 from combee.kernel.learn import RecordedTraces, TraceReflector
 from combee.redaction import Redactor, Trace, count_tokens
@@ -66,6 +66,10 @@ class LearnFromTraces(LearningMethod):
         sizes = [size for trace in result.once() if (size := _size(trace, spec))]
         if not result.report.traces:
             raise _nothing(spec, result.report)
+        if not sizes:  # a model that is shown what code found is asked nothing where that is nothing
+            line = f"{counted(result.report.traces, 'trace')}: code found nothing in them that a lesson is made of."
+            hint = "No model is called. --set tasks.shown=runs lets it read whole runs."
+            return Forecast((line, hint), {"traces": 0, "trace_tokens": 0, "formats": dict(result.report.formats)})
         found = forecast_run(spec, work_of(spec, sizes), answering=False)
         head = f"{counted(len(sizes), 'trace')}, about {sum(sizes):,} tokens as a reflector reads them."
         more = {"traces": len(sizes), "trace_tokens": sum(sizes), "formats": dict(result.report.formats)}
@@ -75,8 +79,7 @@ class LearnFromTraces(LearningMethod):
         """Read and keep the traces of a new run; connect the parts.
 
         Raises:
-            UsageError: Something cannot be used.
-            RunError: Not one trace could be read.
+            UsageError: Something cannot be used, or not one trace could be read.
         """
         agent = make_agent(spec)  # what is wrong with the settings is said before anything is read or written
         facts: dict[str, JSON] = {}
@@ -108,16 +111,16 @@ def _place(spec: Settings) -> Path:
 
 def _size(trace: Trace, spec: Settings) -> int:
     """Return how many tokens of a trace a model is shown; 0 where it is not asked about it."""
-    if spec.tasks.shown == "runs" or spec.agent.kind == "lexical":
+    if spec.tasks.shown == "runs" or not spec.calls_models:
         return min(count_tokens(trace), _MOST_READ)
     users = users_of(trace) if spec.tasks.users == "auto" else spec.tasks.users
     evidence = evidence_of(trace, findings(trace, users)[0], users)
     return 0 if evidence is None else count_tokens(evidence)
 
 
-def _nothing(spec: Settings, report: Report) -> RunError:
+def _nothing(spec: Settings, report: Report) -> UsageError:
     reasons = "\n  ".join(map(str, report.skipped[:_SHOWN]))
-    return RunError(f"No trace could be read from {spec.tasks.traces}.", hint=reasons or None)
+    return UsageError(f"No trace could be read from {spec.tasks.traces}.", hint=reasons or None)
 
 
 def _keep(spec: Settings, folder: Path, say: Say) -> tuple[Settings, dict[str, JSON]]:
