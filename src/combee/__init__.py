@@ -40,6 +40,7 @@ __all__ = [
     "Result",
     "RunError",
     "Score",
+    "ScoredRow",
     "Scores",
     "Task",
     "UsageError",

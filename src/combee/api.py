@@ -18,10 +18,12 @@ from combee.kernel.learn import Evaluation, Event, StepFinished
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import run_sync
 from combee.report.interval import interval
+from combee.run.baselines import baselines
 from combee.run.calls import Model, ModelChoice, ScoreFunction, Scoring, Tasks, again, begin, to_score
 from combee.run.execute import Finished
 from combee.run.folders import open_book
 from combee.run.functions import AgentFunction
+from combee.run.rows import ScoredRow, read_rows, rows_of
 from combee.run.settings import Settings
 from combee.run.spent import spent
 from combee.run.unfinished import scores_kept
@@ -30,6 +32,7 @@ __all__ = [
     "AgentFunction",
     "Model",
     "Result",
+    "ScoredRow",
     "Scores",
     "aevaluate",
     "alearn",
@@ -59,6 +62,8 @@ class Result:
         calls: Calls of models in this process.
         tokens: Prompt and reply tokens of these calls.
         cost: US dollars of these calls; None where a price is not known, 0.0 without a model.
+        rows: The validation answers of `playbook`, failures first: question, answer, what is right, bullets.
+        training: The answers to the training tasks, each before it was learned from.
     """
 
     playbook: Playbook
@@ -74,6 +79,8 @@ class Result:
     calls: int
     tokens: int
     cost: float | None
+    rows: tuple[ScoredRow, ...] = field(repr=False)
+    training: tuple[ScoredRow, ...] = field(repr=False)
     _settings: Settings = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -96,6 +103,8 @@ class Scores:
         split: Which tasks: "train", "val", "test", or "all" of a file.
         errors: Why a task could not be scored, by its id. With any of them the score is not to be compared.
         cost: US dollars of the calls in this process; None where a price is not known, 0.0 without a model.
+        rows: Each answer with the playbook as a `ScoredRow`, failures first.
+        baselines: What needs no agent, where answers are labels: "majority" and "nearest" training row.
     """
 
     score: float | None
@@ -106,6 +115,8 @@ class Scores:
     split: str
     errors: Mapping[str, str]
     cost: float | None
+    rows: tuple[ScoredRow, ...] = field(repr=False)
+    baselines: Mapping[str, float]
 
 
 P = ParamSpec("P")
@@ -369,6 +380,7 @@ def _result(done: Finished, notes: tuple[str, ...]) -> Result:
     with suppress(CombeeError):  # a page that cannot be written takes nothing from a run that is done
         write_report(done.folder)
     result, taken = done.result, spent(done.prepared.agent.models) or {"calls": 0, "tokens": 0, "cost": 0.0}
+    rows = read_rows(done.folder)
     complete = [one.hits / one.total for one in result.validations if one.total and not one.errors]
     return Result(
         playbook=result.best,
@@ -384,6 +396,8 @@ def _result(done: Finished, notes: tuple[str, ...]) -> Result:
         calls=cast("int", taken["calls"]),
         tokens=cast("int", taken["tokens"]),
         cost=cast("float | None", taken["cost"]),
+        rows=rows.validation,
+        training=rows.training,
         _settings=done.prepared.spec,
     )
 
@@ -410,4 +424,6 @@ def _scores(scoring: Scoring, found: Evaluation, without: Evaluation) -> Scores:
         split=scoring.split,
         errors=found.errors,
         cost=cast("float | None", taken["cost"]),
+        rows=rows_of(scoring.tasks, found, scoring.book, scoring.prepared.config.view_tokens),
+        baselines=baselines(scoring.prepared.tasks.train, scoring.tasks, scoring.prepared.tasks.scorer),
     )

@@ -39,9 +39,9 @@ def test_each_reason_of_a_failure_is_said_once_and_not_without_end(capsys: pytes
     assert len(capsys.readouterr().err.splitlines()) == MOST_REASONS - 1
 
 
-def test_progress_counts_calls_that_gave_nothing(
+def test_progress_says_the_spend_and_the_calls_that_gave_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("combee.terminal.display.PLAIN_EVERY_SECONDS", 0.0)
-    PlainDisplay(lambda: 3).observe(Validated(0, 1, 1, 2, 0, "v", best=False))
-    assert capsys.readouterr().err == "0/0 samples · validation 0.500 · 3 calls gave nothing\n"
+    PlainDisplay(lambda: "$0.0120 · 3 calls gave nothing").observe(Validated(0, 1, 1, 2, 0, "v", best=False))
+    assert capsys.readouterr().err == "0/0 samples · validation 0.500 · $0.0120 · 3 calls gave nothing\n"

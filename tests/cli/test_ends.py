@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals and cl
 COMBEE = [sys.executable, "-m", "combee"]
 FEW = ("learn", "tags", "--train", "20", "--val", "4", "--test", "2", "--batch", "10")
 KEYS = {"run", "reason", "detail", "bullets", "tokens", "steps", "unlearned", "validation", "calls", "batch", "model"}
-KEYS |= {"alerts", "unused"}
+KEYS |= {"alerts", "unused", "baselines", "contradictions", "rows"}
 
 
 @pytest.fixture(autouse=True)

@@ -102,7 +102,7 @@ def result_of(printed: str) -> dict[str, Any]:
     return {
         name: value
         for name, value in json.loads(printed).items()
-        if name not in {"model", "model_calls"} or isinstance(value, str)
+        if name not in {"model", "model_calls", "seconds"} or isinstance(value, str)
     }
 
 

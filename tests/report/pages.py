@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from html.parser import HTMLParser
 
+from combee.report.page import SCRIPT
+
 HOSTILE = "</script></p><script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;<!-- ]]> 🐝 \u202e"
-VOID = {"meta", "link", "br", "hr", "col", "wbr"}
+VOID = {"meta", "link", "br", "hr", "col", "wbr", "input"}
 
 
 class Page(HTMLParser):
@@ -41,7 +46,7 @@ class Page(HTMLParser):
         assert self.stack.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if self.stack and self.stack[-1] != "style":
+        if self.stack and self.stack[-1] not in {"style", "script"}:
             self.texts.append(data)
 
     def _seen(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -58,10 +63,15 @@ class Page(HTMLParser):
 
 
 def read_page(text: str) -> Page:
-    """Return a page that is well formed, self-contained, and holds nothing that runs."""
+    """Return a page that is well formed, self-contained, and runs nothing but our script, which a policy names."""
     assert text.startswith("<!DOCTYPE html>")
+    policy = re.search(r"script-src (?:'|&#39;)sha256-([^'&]+)", text)
+    assert policy is not None
+    assert base64.b64decode(policy[1]) == hashlib.sha256(SCRIPT.encode()).digest()
     page = Page(text)
-    assert not {"script", "iframe", "object", "embed", "img", "form"} & set(page.tags)
+    assert page.tags.count("script") == 1
+    assert text.endswith(f"<script>{SCRIPT}</script>\n</body>\n</html>\n")
+    assert not {"iframe", "object", "embed", "img", "form"} & set(page.tags)
     assert not [name for name, _ in page.attributes if name.startswith("on")]
     assert all(link == "data:," or link.removeprefix("#") in page.ids for link in page.links)
     style = text.split("<style>", maxsplit=1)[1].split("</style>", maxsplit=1)[0]

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import (
     Evaluation,
+    Generator,
     LearnConfig,
     LearnResult,
     LiveTasks,
     Observer,
     Reflection,
+    Reflector,
     Rollout,
     Score,
     Scorer,
@@ -44,6 +46,8 @@ class Setup:
     forget: float | None = None
     output_limit: int | None = None
     seed: int = 0
+    agent: tuple[Generator, Reflector] | None = None
+    """What answers and reflects; None: the embedded agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class WayResult:
 class _Listening:
     """A reflector that remembers which lessons it handed on."""
 
-    inner: LexicalReflector
+    inner: Reflector
     lessons: set[str] = field(default_factory=set)
 
     async def reflect(
@@ -96,8 +100,8 @@ async def compare(
         seed=setup.seed,
         concurrency=batch,
     )
-    generator = LexicalGenerator()
-    reflector = _Listening(LexicalReflector())
+    generator, inner = setup.agent or (LexicalGenerator(), LexicalReflector())
+    reflector = _Listening(inner)
     curator = LexicalCurator(forget=setup.forget, output_limit=setup.output_limit, seed=setup.seed)
     begun = time.perf_counter()
     result = await learn(

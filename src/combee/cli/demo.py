@@ -6,16 +6,27 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from combee.bench import Setup, WayResult, compare, sequential
+from combee.bench.small import Arm, arms, ask_endpoint, ask_local
+from combee.bench.tickets import ticket_set
+from combee.errors import UsageError
 from combee.files import place_for
+from combee.kernel.journal import JSON
 from combee.kernel.runner import run_sync
+from combee.model import open_models
+from combee.model.local import is_local
 from combee.report import MethodTable, write_comparison
+from combee.report.interval import interval
+from combee.run.options import over_options, refuse_unknown_prices
+from combee.run.settings import read_settings
+from combee.run.spent import spent
 from combee.run.words import typed
 from combee.tasks import TaskSet, load
-from combee.terminal.options import PathType, print_json
+from combee.terminal.options import PathType, budget_options, price_option, print_json, setting
 
 WAYS = ("sequential", "naive", "paper", "combee")
 FORGET = 40.0
@@ -55,13 +66,30 @@ PARTS = (
 @click.option("--data-dir", help="Folder that holds finer/ and formula/. [$COMBEE_DATA]")
 @click.option("--batch", type=click.IntRange(2), default=125, show_default=True, help="Samples a step.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides data and shuffles.")
+@setting("--model", "model.name", "Let a real model answer: local/smollm2, or one of an endpoint.", metavar="NAME")
+@setting("--base-url", "model.base_url", "Its endpoint, like https://api.deepseek.com/v1. [$OPENAI_BASE_URL]")
+@setting("--api-key-env", "model.api_key_env", "NAME of the variable with the key.", metavar="VARIABLE")
+@price_option
+@budget_options
+@click.option("--view", type=click.IntRange(1, 3), default=1, show_default=True, help="With --model: bullets in view.")
 @click.option("--report", type=PathType(), help="Also write the tables and plots as an HTML page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-def command(*, source: str, data_dir: str | None, batch: int, seed: int, report: Path | None, as_json: bool) -> None:
-    """Compare four ways to turn the same reflections into a playbook. Needs no key, no model and no network."""
+def command(
+    *, source: str, data_dir: str | None, batch: int, seed: int, report: Path | None, as_json: bool, **options: Any
+) -> None:
+    """Compare four ways to turn the same reflections into a playbook. Needs no key, no model and no network.
+
+    With --model a real language model answers support tickets whose rules it cannot know, with the bullets that fit
+    each ticket best; --tasks and --data-dir are not used then.
+    """
     begun = time.perf_counter()
     if report is not None:
         place_for(report)
+    if options["model__name"] is not None:
+        if report is not None:
+            raise UsageError("--report does not go with --model.", hint="Use --json for the figures.")
+        _with_model(options, batch=batch, seed=seed, as_json=as_json)
+        return
     tasks = load(source, data_dir=data_dir, seed=seed)
     if not as_json:
         click.echo(f"{tasks.name}: {len(tasks.train)} training tasks, {len(tasks.test)} held out; batch {batch}.")
@@ -80,6 +108,79 @@ def command(*, source: str, data_dir: str | None, batch: int, seed: int, report:
         print_json({part.title: [_plain(row) for row in rows] for part, rows in tables})
     else:
         click.echo(f"{time.perf_counter() - begun:.1f} s of work. Next: {typed('learn', 'YOUR_FILE.jsonl')}")
+
+
+def _with_model(options: dict[str, Any], *, batch: int, seed: int, as_json: bool) -> None:
+    tasks, name = ticket_set(seed=seed), options["model__name"]
+    labels = tasks.choices or ()
+    if not as_json:
+        click.echo(f"{name}: {tasks.about}")
+        shown = "bullet" if options["view"] == 1 else f"{options['view']} bullets"
+        click.echo(f"{_VIEWS.format(bullets=shown)}\n")
+        click.echo(_ARM_HEAD)
+    found: list[Arm] = []
+
+    async def work() -> dict[str, JSON] | None:
+        models = None
+        if is_local(name):
+            complete, close = ask_local(name, labels)
+        else:
+            spec = over_options(read_settings(None), options)
+            refuse_unknown_prices(spec)
+            models = open_models(spec.models(), budget=spec.budget.given(), seed=seed)
+            complete, close = ask_endpoint(models.by_role["generator"], labels), models.aclose
+        try:
+            async for arm in arms(tasks, complete, batch=batch, count=options["view"], concurrency=batch, seed=seed):
+                found.append(arm)
+                if not as_json:
+                    click.echo(_arm_line(arm))
+        finally:
+            await close()
+        return spent(models)
+
+    begun = time.perf_counter()
+    taken = run_sync(work())
+    seconds = time.perf_counter() - begun
+    if as_json:
+        print_json({"model": name, "about": tasks.about, "arms": [_arm_to_json(arm) for arm in found], "spent": taken})
+        return
+    money = f" {taken['calls']} calls, {taken['tokens']} tokens." if taken else ""
+    click.echo(f"\n{seconds:.0f} s of work.{money} Equal prompts are asked once, in whichever way they come first.")
+
+
+_VIEWS = (
+    "Each ticket is answered with the playbook's best {bullets} for it in view; a wrong answer becomes a lesson.\n"
+    "Simulated forgetting in aggregation, the same for all: a call over m reflections keeps a lesson with probability "
+    "exp(-m/40). The answers are the model's own."
+)
+_ARM_HEAD = (
+    "  way            kept / lessons   right bullet first   in first three   accuracy   95 % interval    seconds"
+)
+
+
+def _arm_line(arm: Arm) -> str:
+    low, high = interval([(score.hits, score.total) for score in arm.evaluation.scores.values()])
+    kept = f"{arm.kept} / {arm.lessons}" if arm.lessons else "-"
+    first, three = ("-" if share is None else f"{share:.3f}" for share in (arm.first, arm.in_three))
+    return (
+        f"  {arm.name:<12}   {kept:>14}   {first:>18}   {three:>14}   {arm.evaluation.accuracy or 0.0:8.3f}"
+        f"   {low:.3f} to {high:.3f}   {arm.seconds:8.1f}"
+    )
+
+
+def _arm_to_json(arm: Arm) -> dict[str, JSON]:
+    low, high = interval([(score.hits, score.total) for score in arm.evaluation.scores.values()])
+    return {
+        "arm": arm.name,
+        "accuracy": arm.evaluation.accuracy,
+        "interval": [low, high],
+        "errors": len(arm.evaluation.errors),
+        "lessons": arm.lessons,
+        "kept": arm.kept,
+        "right_first": arm.first,
+        "right_in_three": arm.in_three,
+        "seconds": round(arm.seconds, 1),
+    }
 
 
 def _row(tasks: TaskSet, part: Part, way: str, *, batch: int, seed: int) -> WayResult:

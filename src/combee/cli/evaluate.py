@@ -6,13 +6,16 @@ is not judged: that fails too, but by another word, for it says nothing of the p
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from combee.errors import RunError, UsageError, did_you_mean
+from combee.errors import CombeeError, RunError, UsageError, did_you_mean
 from combee.kernel.guard import LeakIndex, Trial, compare
 from combee.kernel.journal import JSON, Journal, Scope
 from combee.kernel.learn import Evaluation, Task
@@ -20,11 +23,14 @@ from combee.kernel.playbook import Playbook, digest, from_json, tokens
 from combee.kernel.runner import run_sync
 from combee.redaction import find_secrets
 from combee.report.interval import interval, share_text
+from combee.run.baselines import baselines
+from combee.run.calls import Scoring
 from combee.run.estimates import check_scoring, forecast_scoring
 from combee.run.folders import all_runs, find_run, open_book
 from combee.run.gate import Gate, GateLimits, Metrics, gate
 from combee.run.mending import for_scoring, mended
 from combee.run.options import over_options
+from combee.run.rows import ScoredRow, row_lines, rows_of, rows_to_json
 from combee.run.settings import Settings, read_settings
 from combee.run.spec import Prepared, connect, held_out, kept_spec, load_tasks, tasks_to_score
 from combee.run.spent import spent, spent_lines
@@ -38,6 +44,7 @@ from combee.terminal.options import (
     mend_options,
     print_forecast,
     print_json,
+    rows_options,
     say_aside,
     task_options,
 )
@@ -54,13 +61,15 @@ if TYPE_CHECKING:
 @click.option("--version", default="best", show_default=True, help="A label (best, last, stable) or a digest.")
 @mend_options
 @budget_options
+@rows_options
 @dry_run_option
 @json_option
 def eval_command(what: str | None, source: str | None, split: str | None, version: str, **options: Any) -> int:
     """Score the playbook of WHAT (a run or a file) on SOURCE (default: the run's own tasks), learning nothing.
 
-    Every task is answered twice: with the playbook and without one. Limits count this command, not the run; without an
-    option they are those below [budget] in combee.toml.
+    Shows the rows that failed; --json has all of them, for `combee compare`. Every task is answered twice: with the
+    playbook and without one. Limits count this command, not the run; without an option they are those below [budget] in
+    combee.toml.
     """
     if what is not None and source is None and Path(what).suffix in {".jsonl", ".csv"}:
         raise UsageError(
@@ -85,10 +94,13 @@ def eval_command(what: str | None, source: str | None, split: str | None, versio
         finally:
             await prepared.agent.aclose()
 
+    begun = time.perf_counter()
     with scores_kept("eval", prepared, tasks, book, say=say_aside) as answers:
         with_book, without = run_sync(both(answers.scope))
         answers.complete = with_book.complete and without.complete
-        _print(name, split, prepared, with_book, without, as_json=options["as_json"])
+        shown = Scoring(book, tasks, split, prepared)
+        seconds, train = time.perf_counter() - begun, found.train or _trained_on(what, source)
+        _print(name, shown, (with_book, without), options, train=train, seconds=seconds)
     if not with_book.scores and options["as_json"]:
         return RunError.exit_code  # one object, which holds the errors
     if not with_book.scores:
@@ -114,9 +126,33 @@ def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> tupl
     return mended(spec, {**options, "config_path": None}), None
 
 
-def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without: Evaluation, *, as_json: bool) -> None:
-    rows = [(score.hits, score.total) for score in found.scores.values()]
-    if as_json:
+def _trained_on(what: str | None, source: str | None) -> tuple[Task, ...]:
+    """Return the training tasks of the run that is scored on another file; none where it has none to be read."""
+    if source is None or what is None or Path(what).is_file():
+        return ()
+    with suppress(CombeeError):
+        folder = find_run(what.rsplit("@", 1)[0])
+        with Journal.open(folder, create=False, read_only=True) as journal:
+            return load_tasks(kept_spec(journal, folder)).train
+    return ()
+
+
+def _print(
+    name: str,
+    scored: Scoring,
+    both: tuple[Evaluation, Evaluation],
+    options: dict[str, Any],
+    *,
+    train: tuple[Task, ...],
+    seconds: float,
+) -> None:
+    found, without = both
+    prepared, split = scored.prepared, scored.split
+    parts = [(score.hits, score.total) for score in found.scores.values()]
+    beside = baselines(train, scored.tasks, prepared.tasks.scorer)
+    rows = rows_of(scored.tasks, found, scored.book, prepared.config.view_tokens)
+    if options["as_json"]:
+        plain = rows_of(scored.tasks, without, Playbook())
         data = {
             "playbook": name,
             "tasks": prepared.tasks.name,
@@ -125,21 +161,28 @@ def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without
             "hits": found.hits,
             "total": found.total,
             "without_playbook": without.accuracy,
-            "interval": list(interval(rows)) if rows else None,
+            "baselines": beside,
+            "interval": list(interval(parts)) if parts else None,
             "errors": found.errors,
             "about": prepared.tasks.about,
+            "bullets": len(scored.book),
+            "seconds": round(seconds, 3),
             "model": spent(prepared.agent.models),
+            "rows": rows_to_json(rows),
+            "rows_without_playbook": rows_to_json(plain),
         }
         print_json(data)
         return
     if found.total:
-        click.echo(f"{prepared.tasks.name}, {split}: {found.accuracy:.3f} ({share_text(rows)}) with {name}")
+        click.echo(f"{prepared.tasks.name}, {split}: {found.accuracy:.3f} ({share_text(parts)}) with {name}")
     if without.accuracy is not None:
         click.echo(f"without a playbook: {without.accuracy:.3f}")
+    if beside:
+        click.echo(f"without an agent: {_beside(beside)}")
     for line in spent_lines(prepared.agent.models):
         click.echo(line)
-    for task, error in list(found.errors.items())[:5]:
-        click.echo(with_program(f"not scored: {task}: {error}"), err=True)
+    for line in row_lines(rows, options["rows"], find=options["find"], more="--rows N shows more, --json all"):
+        click.echo(with_program(line))
     if found.errors:
         click.echo(
             f"{counted(len(found.errors), 'task')} could not be scored: do not compare this score with others.",
@@ -148,6 +191,13 @@ def _print(name: str, split: str, prepared: Prepared, found: Evaluation, without
     click.echo(f"note: {prepared.tasks.about}", err=True)
 
 
+def _beside(found: Mapping[str, float]) -> str:
+    """Return in words what a score can be set beside that takes no agent at all."""
+    words = {"majority": "always the commonest answer", "nearest": "the answer of the most similar training row"}
+    return ", ".join(f"{words[name]} {share:.3f}" for name, share in found.items())
+
+
+_LOST_ROWS = 10  # rows that a gate shows
 _WEAK = 0.2  # a smallest drop found above this is said beside the word `passed`
 
 
@@ -166,6 +216,7 @@ class _Scored:
 
     metrics: Metrics
     error: str | None
+    rows: tuple[ScoredRow, ...] = ()
 
 
 @click.command(name="gate")
@@ -214,8 +265,8 @@ def gate_command(run: str | None, *, baseline: str, version: str, split: str, as
         _print_gate(
             verdict,
             outcome,
-            (new, new_scored.metrics),
-            (old, old_scored.metrics),
+            (new, new_scored),
+            (old, old_scored),
             split,
             as_json=as_json,
             models=prepared.agent.models,
@@ -231,8 +282,8 @@ def _same(new: _Side, old: _Side, index: LeakIndex | None, split: str, *, as_jso
     _print_gate(
         "FAILED" if bad else "passed (the same playbook)",
         outcome,
-        (new, Metrics()),
-        (old, Metrics()),
+        (new, _Scored(Metrics(), None)),
+        (old, _Scored(Metrics(), None)),
         split,
         as_json=as_json,
     )
@@ -304,7 +355,8 @@ async def _measured(prepared: Prepared, tasks: tuple[Task, ...], side: _Side, sc
         tokens=tokens(side.book),
         violations=_violations(side.book, index),
     )
-    return _Scored(metrics, next(iter(found.errors.values()), None))
+    rows = rows_of(tasks, found, side.book, prepared.config.view_tokens)
+    return _Scored(metrics, next(iter(found.errors.values()), None), rows)
 
 
 def _violations(book: Playbook, index: LeakIndex | None) -> int:
@@ -314,8 +366,8 @@ def _violations(book: Playbook, index: LeakIndex | None) -> int:
 def _print_gate(
     verdict: str,
     outcome: Gate,
-    new: tuple[_Side, Metrics],
-    old: tuple[_Side, Metrics],
+    new: tuple[_Side, _Scored],
+    old: tuple[_Side, _Scored],
     split: str,
     *,
     as_json: bool,
@@ -329,8 +381,8 @@ def _print_gate(
             "reasons": list(outcome.reasons),
             "notes": list(outcome.notes),
             "split": split,
-            "run": {"name": new[0].name, "accuracy": new[1].accuracy, "errors": new[1].errors},
-            "baseline": {"name": old[0].name, "accuracy": old[1].accuracy, "errors": old[1].errors},
+            "run": _side_to_json(*new),
+            "baseline": _side_to_json(*old),
             "model": spent(models),
         }
         print_json(data)
@@ -340,8 +392,21 @@ def _print_gate(
         click.echo(with_program(f"! {reason}"))
     for note in outcome.notes:
         click.echo(f"  {note}")
-    for side, metrics in (new, old):
-        if metrics.rows:
-            click.echo(f"  {metrics.accuracy:.3f} ({share_text(list(metrics.rows.values()))}) with {side.name}")
+    for side, scored in (new, old):
+        if scored.metrics.rows:
+            rows = list(scored.metrics.rows.values())
+            click.echo(f"  {scored.metrics.accuracy:.3f} ({share_text(rows)}) with {side.name}")
+    before = {row.task for row in old[1].rows if row.passed}
+    lost = [row for row in new[1].rows if not row.passed and row.task in before]
+    if lost:
+        click.echo(f"  {counted(len(lost), 'row')} right with the baseline, not with the run:")
+        for line in row_lines(lost, _LOST_ROWS, more="--json has all"):
+            click.echo(with_program(f"  {line}"))
     for line in spent_lines(models):
         click.echo(line)
+
+
+def _side_to_json(side: _Side, scored: _Scored) -> dict[str, JSON]:
+    metrics = scored.metrics
+    rows = cast("JSON", rows_to_json(scored.rows))
+    return {"name": side.name, "accuracy": metrics.accuracy, "errors": metrics.errors, "rows": rows}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import cast
@@ -17,24 +18,29 @@ from combee.kernel.pace import explain
 from combee.kernel.playbook import Bullet, Playbook, tokens
 from combee.model.settings import ROLES
 from combee.report import REPORT_NAME, write_report
+from combee.run.baselines import baselines, contradictions
 from combee.run.execute import Finished, Interrupted, execute
+from combee.run.folders import open_book
+from combee.run.rows import read_rows, row_lines, rows_to_json
 from combee.run.spec import Prepared
-from combee.run.spent import faults_of, spent, spent_lines
+from combee.run.spent import spent, spent_lines, taken_so_far
 from combee.run.words import counted, typed
 from combee.terminal.display import make_display
 from combee.terminal.options import print_json
+
+_ROWS = 3  # wrong validation rows that the end of a run shows
 
 
 def finish(prepared: Prepared, folder: Path, *, quiet: bool, as_json: bool) -> Finished:
     """Execute a run with live progress, and write its report. One that the user stops says so and ends the command."""
     models = prepared.agent.models
-    display = make_display(quiet=quiet or as_json, faults=lambda: sum(faults_of(models).values()))
+    display = make_display(quiet=quiet or as_json, beside=lambda: taken_so_far(models))
     try:
         with display:
             done = execute(prepared, folder, display)
     except Interrupted as stop:
         if as_json:
-            print_json(stop.summary)
+            print_json({**stop.summary, **_seen(prepared, folder)})
         click.echo(f"Stopped; {stop.hint}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from stop
     _write_report(folder)
@@ -58,37 +64,17 @@ def _batch(result: LearnResult) -> JSON:
 
 def print_finished(done: Finished, *, as_json: bool) -> None:
     """Say what a run gave, for a person or as JSON."""
-    result = done.result
-    validation = result.validations[-1] if result.validations else None
     if as_json:
-        summary: dict[str, JSON] = {
-            "run": str(done.folder),
-            "reason": result.reason.value,
-            "detail": result.detail,
-            "bullets": len(result.best),
-            "tokens": tokens(result.best),
-            "steps": len(result.steps),
-            "unlearned": cast("JSON", list(result.unlearned)),
-            "validation": None if validation is None else {"hits": validation.hits, "total": validation.total},
-            "calls": {"bought": done.bought, "reused": done.reused, "bought_again": done.bought_again},
-            "batch": _batch(result),
-            "model": spent(done.prepared.agent.models),
-            **done.findings.to_json(),
-        }
-        if not done.prepared.tasks.train:  # nothing that could be scored says how good it is
-            summary["top"] = _top(result.best)
-        click.echo(json.dumps(summary | dict(done.prepared.facts), ensure_ascii=False))
+        click.echo(json.dumps(_summary(done) | dict(done.prepared.facts), ensure_ascii=False))
         return
+    result = done.result
     lines = [f"{result.reason.value}: {result.detail}"]
     lines.append(f"playbook   {_size(result.best)} → {done.folder / 'playbook.md'}")
     if result.last.bullets != result.best.bullets:
         lines.append(
             f"           best by validation; the last version has {_size(result.last)} ({done.folder.name}@last)"
         )
-    if validation is not None and validation.total:
-        best = max((v.hits / v.total for v in result.validations if v.total and not v.errors), default=None)
-        shown = f"{validation.hits / validation.total:.3f} at the end"
-        lines.append(f"validation {shown}" + ("" if best is None else f", best {best:.3f}"))
+    lines += _validation_lines(done)
     if shares := _training(result):
         each = " (one figure an epoch)" if len(shares) > 1 else ""
         lines.append(f"training   {' → '.join(shares)} before learning from each sample{each}")
@@ -100,11 +86,72 @@ def print_finished(done: Finished, *, as_json: bool) -> None:
     if result.unlearned:
         lines.append(f"not worked {counted(len(result.unlearned), 'sample')} failed for outside reasons")
     lines += done.findings.lines()
+    if pairs := contradictions(result.best):
+        lines.append(f"contradict {counted(len(pairs), 'pair')} of bullets cannot both be right, such as {pairs[0]}")
     lines.append(f"report     {done.folder / REPORT_NAME}")
     lines.append(f"next       {_next(done)}")
     if not done.prepared.tasks.train:
         lines += _top_lines(result.best)
     click.echo("\n".join(lines))
+
+
+def _summary(done: Finished) -> dict[str, JSON]:
+    result = done.result
+    validation = result.validations[-1] if result.validations else None
+    summary: dict[str, JSON] = {
+        "run": str(done.folder),
+        "reason": result.reason.value,
+        "detail": result.detail,
+        "bullets": len(result.best),
+        "tokens": tokens(result.best),
+        "steps": len(result.steps),
+        "unlearned": cast("JSON", list(result.unlearned)),
+        "validation": None if validation is None else {"hits": validation.hits, "total": validation.total},
+        "calls": {"bought": done.bought, "reused": done.reused, "bought_again": done.bought_again},
+        "batch": _batch(result),
+        "model": spent(done.prepared.agent.models),
+        **done.findings.to_json(),
+    }
+    if not done.prepared.tasks.train:  # nothing that could be scored says how good it is
+        summary["top"] = _top(result.best)
+    return summary | _seen(done.prepared, done.folder)
+
+
+def _seen(prepared: Prepared, folder: Path) -> dict[str, JSON]:
+    """Return each answer as far as the run went, what it has to beat, and bullets that contradict each other."""
+    if not prepared.tasks.train:
+        return {}
+    rows, book = read_rows(folder), Playbook()
+    with suppress(CombeeError):  # a run that was stopped before its first version
+        book, _ = open_book(str(folder))
+    return {
+        "baselines": cast("JSON", _baselines(prepared)),
+        "contradictions": [cast("JSON", asdict(one)) for one in contradictions(book)],
+        "rows": {
+            "validation": cast("JSON", rows_to_json(rows.validation)),
+            "training": cast("JSON", rows_to_json(rows.training)),
+        },
+    }
+
+
+def _validation_lines(done: Finished) -> list[str]:
+    """Return the validation score, what it has to beat, and a few rows that are wrong."""
+    result, names = done.result, {"majority": "always the commonest answer", "nearest": "the most similar training row"}
+    validation = result.validations[-1] if result.validations else None
+    if validation is None or not validation.total:
+        return []
+    best = max((v.hits / v.total for v in result.validations if v.total and not v.errors), default=None)
+    shown = f"{validation.hits / validation.total:.3f} at the end"
+    lines = [f"validation {shown}" + ("" if best is None else f", best {best:.3f}")]
+    beside = [f"{names[name]} {share:.3f}" for name, share in _baselines(done.prepared).items()]
+    lines += [f"           without learning: {', '.join(beside)}"] if beside else []
+    rows = row_lines(read_rows(done.folder).validation, _ROWS, more="all stand in the report and in --json")
+    return [*lines, *(f"           {line}" for line in rows)]
+
+
+def _baselines(prepared: Prepared) -> dict[str, float]:
+    tasks = prepared.tasks
+    return baselines(tasks.train, tasks.val, tasks.scorer)
 
 
 def _by_support(book: Playbook) -> list[Bullet]:

@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "learn": ("learn:learn_command", "Learn a playbook from tasks, or from recorded traces."),
     "resume": ("learn:resume_command", "Go on with a run that was stopped; stored results are not bought again."),
     "eval": ("evaluate:eval_command", "Score a playbook on held-out tasks."),
+    "compare": ("runs:compare_command", "Runs or evals side by side: which rows flipped, and what each took."),
     "runs": ("runs:runs_command", "List runs and how they ended."),
     "show": ("versions:show_command", "Show a run's playbook."),
     "diff": ("versions:diff_command", "Compare two playbooks or versions."),

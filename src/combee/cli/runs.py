@@ -1,4 +1,7 @@
-"""`combee runs`: what was run here and how it ended. `combee report`: one HTML file about a run, finished or not."""
+"""`combee runs`: what was run here and how it ended. `combee report`: one HTML file about a run, finished or not.
+
+`combee compare`: runs, or files of `combee eval --json`, side by side.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,13 @@ from typing import cast
 import click
 
 from combee.errors import CombeeError, UsageError
+from combee.files import place_for, write_whole
 from combee.kernel.journal import JSON, Journal
 from combee.report import write_report
+from combee.report.side_by_side import HEADS, flipped, paired, read_side, side_to_json, sides_page, table_cells
 from combee.run.folders import RUNS, all_runs, changed_at, find_run
-from combee.run.words import typed
+from combee.run.rows import rows_to_json
+from combee.run.words import counted, typed
 from combee.terminal.options import PathType, print_json
 
 
@@ -68,3 +74,39 @@ def report_command(run: str | None, out: Path | None, as_json: bool) -> None:
     """Write the report of RUN (default: the latest), also while it goes on. It opens without any network."""
     written = write_report(find_run(run), out)
     click.echo(json.dumps({"written": str(written)}, ensure_ascii=False) if as_json else written)
+
+
+@click.command(name="compare")
+@click.argument("sides", nargs=-1, required=True)
+@click.option("--out", type=PathType(), help="Also write an HTML page with plots.")
+@click.option("--rows", type=click.IntRange(0), default=10, show_default=True, help="Flipped rows to show.")
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
+def compare_command(sides: tuple[str, ...], out: Path | None, rows: int, as_json: bool) -> None:
+    """Compare SIDES (runs, or files of `combee eval --json`) row by row; the others are measured against the first.
+
+    Of a run these are the validation rows of its best version, or else its training rows before learning.
+    """
+    if len(sides) < 2:
+        raise UsageError("There is nothing to compare with.", hint=f"Write: {typed('compare', *sides, 'ANOTHER')}")
+    found = [read_side(name) for name in sides]
+    odd = flipped(found)
+    if out is not None:
+        write_whole(place_for(out), sides_page(found))
+    if as_json:
+        flips = [{"task": group[0].task, "rows": rows_to_json(group)} for group in odd]
+        print_json({"sides": [side_to_json(side, found[0]) for side in found], "flipped": flips})
+        return
+    cells = [HEADS, *table_cells(found)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(HEADS))]
+    for row in cells:
+        aligned = (text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True))
+        click.echo("  ".join((row[0].ljust(widths[0]), *aligned)).rstrip())
+    common = paired(found[0], found[-1])
+    if common is None:
+        click.echo("They have no row in common.")
+    click.echo(f"{counted(len(odd), 'row')} flipped{':' if odd and rows else '.'}")
+    for group in odd[:rows]:
+        marks = " ".join("right" if one.passed else "wrong" for one in group)
+        click.echo(f"  {marks}  {group[0].task}: {' '.join(group[0].question.split())[-100:]}")
+    if out is not None:
+        click.echo(f"page: {out}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import cast
 
 import click
@@ -68,11 +69,26 @@ def _rows(journal: Journal) -> list[dict[str, JSON]]:
 @click.command(name="show")
 @click.argument("what", required=False)
 @click.option("--version", default="best", show_default=True, help="A label (best, last, stable) or a digest.")
+@click.option("--web", is_flag=True, help="Serve the run's report on 127.0.0.1 while it goes on; Ctrl-C ends it.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="For --web. [any that is free]")
 @click.option("--json", "as_json", is_flag=True, help="The lossless JSON form.")
-def show_command(what: str | None, version: str, as_json: bool) -> None:
+def show_command(what: str | None, version: str, *, web: bool, port: int, as_json: bool) -> None:
     """Show the playbook of WHAT: a run (default: the latest), RUN@VERSION, or a playbook file."""
+    if web:
+        _serve(what, port)
+        return
     book, _ = open_book(what, version)
     click.echo(to_json(book) if as_json else to_text(book).rstrip("\n"))
+
+
+def _serve(what: str | None, port: int) -> None:
+    from combee.report.live import live_server  # slow to load
+
+    folder = find_run(what)
+    with live_server(folder, port) as server:
+        click.echo(f"{folder}: http://127.0.0.1:{server.server_address[1]}/  (Ctrl-C ends it)")
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
 
 
 @click.command(name="diff")

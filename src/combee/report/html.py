@@ -30,7 +30,7 @@ __all__ = [
 
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
-_VOID = frozenset({"meta", "link", "br", "hr", "col", "wbr"})
+_VOID = frozenset({"meta", "link", "br", "hr", "col", "wbr", "input"})
 _EMPTY_SVG = frozenset({"rect", "line", "circle", "path", "polyline", "polygon"})
 
 
@@ -186,6 +186,14 @@ PAGE = (
     "ol.book{list-style:none;margin:0;padding:0}ol.book li{padding:8px 0;border-bottom:1px solid var(--grid)}"
     "ol.book p{max-width:none;white-space:pre-wrap;margin:0}"
     ".meta{color:var(--dim);font-size:12.5px}.up{color:var(--good)}.down{color:var(--bad)}.bad{color:var(--bad)}"
+    ".filter{display:flex;flex-wrap:wrap;gap:6px 14px;align-items:center}.filter[hidden],[hidden]{display:none}"
+    "input[type=search]{font:inherit;color:inherit;background:var(--card);border:1px solid var(--line);"
+    "border-radius:8px;padding:4px 10px;width:min(100%,320px)}:target{background:var(--soft)}"
+    ".tall{max-height:75vh;overflow:auto}.long td{overflow-wrap:anywhere}.long td:nth-child(2){min-width:6em}"
+    ".long td>div{max-width:26em}.long td>span,.long td>a{min-width:0}td details{border:0;padding:0;margin:0}"
+    "td details[open]>summary{display:none}.long .scroll{max-height:70vh;overflow:auto}"
+    ".long th{position:sticky;top:0;background:var(--card)}"
+    "ol.book details{border:0;padding:0;margin:0;background:none}ol.book summary{padding:2px 0}"
     "ul{padding-left:20px;margin:6px 0}li{overflow-wrap:anywhere}"
     "footer{margin-top:40px;color:var(--dim);font-size:13px}"
     "@media (max-width:520px){main{padding:16px 12px 48px}h1{font-size:21px}body{font-size:14.5px}"

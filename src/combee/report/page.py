@@ -1,7 +1,12 @@
-"""The frame of every page: one file, no script, nothing from the network (and a policy that says so)."""
+"""The frame of every page: one file, nothing from the network, one script of our own (and a policy that says so).
+
+The script searches rows and bullets, and keeps the head of a live page fresh; nothing on a page needs it to be read.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +15,48 @@ from combee import __version__
 from combee.report.html import PAGE, Html, Piece, el, join
 from combee.report.svg import Plot
 
-__all__ = ["Section", "facts", "figures", "page", "when"]
+__all__ = ["SCRIPT", "Section", "facts", "figures", "page", "when"]
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+SCRIPT = """\
+for (const box of document.querySelectorAll(".filter")) {
+  const of = document.getElementById(box.dataset.of), [search, tick] = box.querySelectorAll("input");
+  const items = [...of.querySelectorAll("tbody tr, li")], count = box.querySelector("span");
+  const apply = () => {
+    const word = search.value.toLowerCase(), failures = tick && tick.checked;
+    let left = 0;
+    for (const item of items) {
+      item.hidden = !item.textContent.toLowerCase().includes(word) || (failures && !item.querySelector(".down"));
+      left += !item.hidden;
+    }
+    if (word || failures) for (const fold of of.querySelectorAll("details.section")) fold.open = true;
+    count.textContent = word || failures ? `${left} of ${items.length}` : "";
+  };
+  box.hidden = false;
+  search.oninput = apply;
+  if (tick) tick.onchange = apply;
+}
+const unfold = () => {
+  const place = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  for (let at = place; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+  if (place) place.scrollIntoView();
+};
+addEventListener("hashchange", unfold);
+unfold();
+const live = document.getElementById("live");
+if (live && live.dataset.at) setInterval(async () => {
+  const reply = await fetch(live.dataset.at).catch(() => null);
+  if (!reply || !reply.ok) return void (live.style.opacity = 0.5);
+  live.style.opacity = 1;
+  live.innerHTML = await reply.text();
+  if (reply.headers.get("x-done")) location.reload();
+}, 2000);
+"""
+
+_HASH = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+_POLICY = (
+    f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_HASH}'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +68,16 @@ class Section:
     body: Sequence[Piece]
 
 
-def page(title: str, head: Sequence[Piece], sections: Sequence[Section]) -> str:
-    """Return the whole page."""
+def page(title: str, head: Sequence[Piece], sections: Sequence[Section], *, live: str | None = None) -> str:
+    """Return the whole page; `live` is the address that the script fetches the head from, of a run that goes on."""
     links = [el("a", section.title, href=f"#{section.anchor}") for section in sections]
     main = el(
         "main",
-        el("header", *head, el("nav", *links, aria_label="Sections") if links else None),
+        el(
+            "header",
+            el("div", *head, id="live", data_at=live),
+            el("nav", *links, aria_label="Sections") if links else None,
+        ),
         *(
             el("section", el("h2", section.title, id=section.anchor), *section.body, aria_labelledby=section.anchor)
             for section in sections
@@ -48,7 +96,8 @@ def page(title: str, head: Sequence[Piece], sections: Sequence[Section]) -> str:
         ],
         "\n",
     )
-    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{meta}\n</head>\n<body>\n{main}\n</body>\n</html>\n'
+    body = f"<body>\n{main}\n<script>{SCRIPT}</script>\n</body>"
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{meta}\n</head>\n{body}\n</html>\n'
 
 
 def facts(pairs: Sequence[tuple[str, Piece]]) -> Html:

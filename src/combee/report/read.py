@@ -39,6 +39,7 @@ from combee.kernel.playbook import Playbook, from_json
 from combee.model.ledger import CallRow, Totals
 from combee.model.types import Usage
 from combee.run.findings import unused_of
+from combee.run.rows import RunRows, read_rows
 
 __all__ = [
     "GepaCandidate",
@@ -189,8 +190,8 @@ class RunRecord:
     """One run as its journal has it now. `finished` is None for a run that goes on, or was killed.
 
     `failures`: why samples gave nothing, each by step and sample; `lessons`: the texts of what is not covered, by
-    reflection; `search`: None unless gepa looked for the book; `book`: the best version, or else the last, named by
-    `label`; `start`: the one that the run began with.
+    reflection, `said`: the whole text of those that bullets rest on; `search`: None unless gepa looked for the book;
+    `book`: the best version, or else the last, named by `label`; `start`: the one that the run began with.
     """
 
     name: str
@@ -220,6 +221,8 @@ class RunRecord:
     start: Playbook | None = None
     label: str = ""
     lessons: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    said: Mapping[str, str] = field(default_factory=dict)
+    rows: RunRows = field(default_factory=RunRows)
     unreadable: int = 0
 
     @property
@@ -236,7 +239,8 @@ def read_run(folder: Path) -> RunRecord:
         StorageError: The journal is damaged.
     """
     with Journal.open(folder, create=False, read_only=True) as journal:
-        return _read(journal, folder.resolve().name)
+        record = _read(journal, folder.resolve().name)
+    return dataclasses.replace(record, rows=read_rows(folder))
 
 
 def _read(journal: Journal, name: str) -> RunRecord:
@@ -250,6 +254,9 @@ def _read(journal: Journal, name: str) -> RunRecord:
     scans = tuple(events.scans)
     missing = {key for scan in {scan.step: scan for scan in scans}.values() for key in scan.uncovered}
     finished = events.all(RunFinished)
+    book = from_json(journal.text(labels[label])) if label else None
+    cited = {source for bullet in book or () for source in bullet.sources}
+    lessons, said = _reflections(journal, missing, cited)
     return RunRecord(
         name=name,
         spec=spec if isinstance(spec, dict) else {},
@@ -274,10 +281,11 @@ def _read(journal: Journal, name: str) -> RunRecord:
         ledger=ledger,
         versions=versions,
         labels=labels,
-        book=from_json(journal.text(labels[label])) if label else None,
+        book=book,
         start=from_json(journal.text(versions[0].digest)) if versions else None,
         label=label,
-        lessons=_lessons(journal, missing),
+        lessons=lessons,
+        said=said,
         unreadable=events.unreadable + odd,
     )
 
@@ -409,16 +417,20 @@ def _ledger(rows: Iterable[JSON]) -> tuple[dict[str, Totals], int]:
     return dict(sorted(found.items())), odd
 
 
-def _lessons(journal: Journal, missing: set[str]) -> dict[str, tuple[str, ...]]:
-    """Return what the missing reflections had to say; they are kept as results of their samples."""
-    if not missing:
-        return {}
-    found: dict[str, tuple[str, ...]] = {}
-    for address, value in journal.results("reflect"):
+def _reflections(
+    journal: Journal, missing: set[str], cited: set[str]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Return the lessons of the missing reflections, and the text of the cited ones: results of their samples."""
+    lessons, said = dict[str, tuple[str, ...]](), dict[str, str]()
+    for address, value in journal.results("reflect") if missing or cited else ():
         name = reflection_name(address.item, address.place.epoch)
-        if name in missing and isinstance(value, dict) and isinstance(value.get("lessons"), list):
-            found[name] = tuple(str(lesson) for lesson in cast("list[JSON]", value["lessons"]))
-    return found
+        if not isinstance(value, dict):
+            continue
+        if name in missing and isinstance(value.get("lessons"), list):
+            lessons[name] = tuple(str(lesson) for lesson in cast("list[JSON]", value["lessons"]))
+        if name in cited:
+            said[name] = str(value.get("text", ""))
+    return lessons, said
 
 
 @dataclass(frozen=True, slots=True)

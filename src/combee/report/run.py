@@ -14,20 +14,21 @@ from pathlib import Path
 from combee.files import write_whole
 from combee.kernel.journal import JSON, Version
 from combee.kernel.learn import LearnConfig, StepFinished
-from combee.kernel.playbook import Bullet, tokens
+from combee.kernel.playbook import tokens
+from combee.report.book import book_section, shown_bullets
 from combee.report.charts import batch_plot, lessons_plot, level_table, pace_plot, score_plot, size_plot, tree_plot
 from combee.report.gepa import search_section
 from combee.report.html import Html, Piece, cut, definitions, el, fold, scrolling, table
 from combee.report.interval import share_text, single
 from combee.report.page import Section, facts, figures, page, when
 from combee.report.read import RunRecord, ScanTree, losses, read_run
-from combee.report.svg import number
+from combee.report.rows import rows_section
 
 __all__ = [
     "REPORT_NAME",
-    "book_section",
     "calls_section",
     "guard_section",
+    "run_head",
     "run_page",
     "settings_section",
     "steps_section",
@@ -49,29 +50,31 @@ def write_report(folder: Path, out: Path | None = None) -> Path:
     return write_whole(out if out is not None else folder / REPORT_NAME, run_page(read_run(folder)))
 
 
-def run_page(record: RunRecord) -> str:
-    """Return the page of a run as HTML."""
+def run_page(record: RunRecord, *, live: str | None = None) -> str:
+    """Return the page of a run as HTML; `live` is where its script fetches the head from while the run goes on."""
     sections = [section for section in _sections(record) if section is not None]
-    return page(f"{record.name} · Combee run", _head(record), sections)
+    return page(f"{record.name} · Combee run", run_head(record), sections, live=live)
 
 
 def _sections(record: RunRecord) -> list[Section | None]:
     return [
+        book_section(record),
+        rows_section(record.rows, shown_bullets(record)),
         _progress(record),
         search_section(record.search) if record.search is not None else None,
-        _pace(record),
-        _trees(record),
-        _losses(record),
-        guard_section(record) if record.verdicts or record.refused or record.unused else None,
-        book_section(record),
-        steps_section(record) if record.steps else None,
         calls_section(record) if record.ledger else None,
+        guard_section(record) if record.verdicts or record.refused or record.unused else None,
+        _losses(record),
+        steps_section(record) if record.steps else None,
+        _pace(record),
         versions_section(record) if record.versions else None,
         settings_section(record),
+        _trees(record),
     ]
 
 
-def _head(record: RunRecord) -> list[Piece]:
+def run_head(record: RunRecord) -> list[Piece]:
+    """Return what stands above: how far the run is, when it was at work, and its figures."""
     state, detail = _state(record)
     good = {"completed": "good", "failed": "bad"}.get(state, "")
     parts: list[Piece] = [
@@ -111,7 +114,7 @@ def _facts(record: RunRecord) -> list[tuple[str, Piece]]:
     pairs: list[tuple[str, Piece]] = [
         ("steps done", f"{len(record.steps):,}"),
         ("bullets", f"{last.bullets if last else 0:,}"),
-        ("tokens", f"{last.tokens if last else 0:,}"),
+        ("tokens of the playbook", f"{last.tokens if last else 0:,}"),
     ]
     if complete:
         last_rows = single(validations[-1].hits, validations[-1].total)
@@ -123,9 +126,29 @@ def _facts(record: RunRecord) -> list[tuple[str, Piece]]:
         pairs.append((name, " → ".join(f"{share:.3f}" for share in ends)))
     if took_in:
         pairs.append(("reflections verified in deltas", f"{took_in - lost:,} of {took_in:,}"))
+    if record.ledger:
+        totals = record.ledger.values()
+        unpriced = "+?" if any(one.unpriced for one in totals) else ""
+        pairs.append(("US dollars in all", f"{sum(one.cost for one in totals):.4f}{unpriced}"))
+        calls, failed = sum(one.calls for one in totals), sum(one.calls - one.ok for one in totals)
+        gave = f"tokens in all ({calls:,} calls" + (f", {failed:,} gave nothing)" if failed else ")")
+        pairs.append((gave, f"{sum(one.tokens for one in totals):,}"))
+    if record.failures:
+        pairs.append(("attempts at samples that failed", f"{len(record.failures):,}"))
     if record.finished:
         pairs.append(("seconds of the last start", f"{record.finished.seconds:,.1f}"))
+    elif (left := _seconds_left(record)) is not None:
+        pairs.append(("minutes left, about", f"{left / 60:,.1f}"))
     return pairs
+
+
+def _seconds_left(record: RunRecord) -> float | None:
+    """Return about how long the rest takes, from the steps that were timed; None where that cannot be known."""
+    timed = [(step.batch, step.seconds) for step in record.steps if step.seconds]
+    if record.started is None or not timed:
+        return None
+    left = record.started.samples - sum(step.batch for step in record.steps)
+    return max(0, left) * sum(seconds for _, seconds in timed) / sum(batch for batch, _ in timed)
 
 
 def _by_epoch(steps: Sequence[StepFinished]) -> list[float]:
@@ -282,8 +305,6 @@ def _losses(record: RunRecord) -> Section | None:
 
 MOST_ROWS = 200
 MOST_REASONS = 6
-MOST_BOOK = 400_000  # characters of bullets on a page
-MOST_BULLET = 4_000  # characters of one bullet
 _LOGIN = re.compile(r"(?<=://)[^/@\s]+@")  # a name and password within an address
 
 
@@ -439,44 +460,3 @@ def versions_section(record: RunRecord) -> Section:
     if len(record.versions) > len(recent):
         body.append(el("p", f"{len(record.versions) - len(recent):,} earlier ones are left out here.", class_="dim"))
     return Section("versions", "Versions", body)
-
-
-def book_section(record: RunRecord) -> Section:
-    """The bullets by section, each with its counters."""
-    book = record.book
-    bullets = tuple(book) if book is not None else ()
-    shown: dict[str, list[Bullet]] = {}
-    room = MOST_BOOK
-    for bullet in bullets:
-        room -= min(len(bullet.text), MOST_BULLET)
-        if room < 0:
-            break
-        shown.setdefault(bullet.section, []).append(bullet)
-    count = sum(map(len, shown.values()))
-    body: list[Piece] = []
-    for name, part in shown.items():
-        items = el("ol", *map(_bullet, part), class_="book")
-        body.append(fold(f"{name} ({len(part):,})", items, opened=len(bullets) <= 40))
-    if not bullets:
-        body.append(el("p", "It is empty.", class_="dim"))
-    elif count < len(bullets):
-        note = f"{len(bullets) - count:,} more bullets: combee show {record.name}"
-        body.append(el("p", note, class_="dim"))
-    title = f"Playbook ({record.label}: {len(bullets):,} bullets)" if record.label else "Playbook"
-    return Section("playbook", title, body)
-
-
-def _bullet(bullet: Bullet) -> Html:
-    last = "never used" if bullet.last_used is None else f"last used in step {bullet.last_used}"
-    sources = f"{len(bullet.sources):,} source{'' if len(bullet.sources) == 1 else 's'}"
-    meta = el(
-        "span",
-        el("span", bullet.id, class_="key"),
-        " · ",
-        el("span", f"helpful {number(bullet.helpful)}", class_="up" if bullet.helpful else None),
-        " · ",
-        el("span", f"harmful {number(bullet.harmful)}", class_="down" if bullet.harmful else None),
-        f" · {sources} · {last}",
-        class_="meta",
-    )
-    return el("li", el("p", cut(bullet.text, MOST_BULLET), dir="auto"), meta)

@@ -55,7 +55,10 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line. `spread` holds (low, high) for each point, drawn as a band. `line` and `dots` say what is drawn."""
+    """One line. `spread` holds (low, high) for each point: a band, or whiskers where no `line` is drawn.
+
+    `line` and `dots` say what is drawn.
+    """
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -153,7 +156,13 @@ def _frame(x: str, y: str, horizontal: Axis, vertical: Axis, height: float) -> H
 def _series(one: Series, index: int, horizontal: Axis, vertical: Axis) -> Html:
     places = [(horizontal.at(x), vertical.at(y)) for x, y in one.points]
     parts: list[Html] = []
-    if one.spread and places:
+    if one.spread and places and not one.line:
+        ends = [(vertical.at(low), vertical.at(high)) for low, high in one.spread]
+        parts += [
+            el("line", x1=x, x2=x, y1=low, y2=high, class_="whisker")
+            for (x, _), (low, high) in zip(places, ends, strict=True)
+        ]
+    elif one.spread and places:
         upper = [f"{x:g} {vertical.at(high):g}" for (x, _), (_, high) in zip(places, one.spread, strict=True)]
         lower = [f"{x:g} {vertical.at(low):g}" for (x, _), (low, _) in zip(places, one.spread, strict=True)]
         parts.append(el("path", d=f"M{'L'.join([*upper, *reversed(lower)])}Z", class_="band"))

@@ -247,3 +247,8 @@ def introduce(prepared: Prepared, say: Say) -> None:
         say("note: nothing was named to learn from: built-in practice tasks are used (your own: `combee learn FILE`)")
     for note in (prepared.tasks.about, *prepared.tasks.notes):
         say(f"note: {note}")
+    if prepared.agent.name == "lexical" and not prepared.tasks.labelled:
+        say(
+            "warning: the answers of this file are numbers or texts of their own. The embedded agent only gives labels "
+            "that come again, so expect it to learn nothing; a language model can: --model NAME."
+        )

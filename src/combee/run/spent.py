@@ -48,6 +48,15 @@ def spent_lines(models: Models | None) -> list[str]:
     return lines
 
 
+def taken_so_far(models: Models | None) -> str:
+    """Return what models took of money or tokens, and how many calls gave nothing, for a line of progress."""
+    if models is None:
+        return ""
+    total, failed = models.ledger.total, sum(faults_of(models).values())
+    spend = f"${total.cost:.4f}" if total.cost and not total.unpriced else counted(total.tokens, "token")
+    return f"{spend} · {counted(failed, 'call')} gave nothing" if failed else spend
+
+
 def in_flight(models: Models | None) -> int:
     """Return how many calls were broken off here while the endpoint was at work on them: it may charge for them."""
     return 0 if models is None else models.ledger.total.outcomes.get(_CANCELLED, 0)

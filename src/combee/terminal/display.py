@@ -26,6 +26,7 @@ from combee.run.words import counted, with_program
 
 PLAIN_EVERY_SECONDS = 2.0
 MOST_REASONS = 8
+_A_MINUTE = 60.0
 _LOG = logging.getLogger("combee")
 
 
@@ -91,9 +92,13 @@ class Tally:
         if any(reason.startswith(cause) for reason in self._reasons):
             error.message = "stopped: no call can succeed, for the reason above"
 
+    @property
+    def failed(self) -> str:
+        """How many samples failed at their last try, in words; empty for none."""
+        return f"{len(self._failed)} failed" if self._failed else ""
+
     def __str__(self) -> str:
-        failed = f", {len(self._failed)} failed" if self._failed else ""
-        return f"{self.done}/{self.all} samples{failed}"
+        return ", ".join(filter(None, (f"{self.done}/{self.all} samples", self.failed)))
 
 
 class PlainDisplay(Display):
@@ -101,9 +106,9 @@ class PlainDisplay(Display):
 
     says_alerts = True
 
-    def __init__(self, faults: Callable[[], int] = lambda: 0) -> None:
-        self._faults = faults
-        self._last = time.monotonic()
+    def __init__(self, beside: Callable[[], str] = lambda: "") -> None:
+        self._beside = beside
+        self._begun = self._last = time.monotonic()
         self._tally = Tally()
 
     def observe(self, event: Event) -> None:
@@ -111,13 +116,19 @@ class PlainDisplay(Display):
         if isinstance(event, StepFinished | Validated):
             if time.monotonic() - self._last >= PLAIN_EVERY_SECONDS:
                 self._last = time.monotonic()
-                self._print(_with_faults(f"{self._tally} · {describe(event)}", self._faults()))
+                self._print(_joined(str(self._tally), self._left(), describe(event), self._beside()))
         elif said := self._tally.take(event):
             self._print(said)
 
     def shorten(self, error: CombeeError) -> None:
         """Take out what was said above."""
         self._tally.shorten(error)
+
+    def _left(self) -> str:
+        """Return about how long the rest takes, at the pace since the start of this process."""
+        took, done = time.monotonic() - self._begun, self._tally.done
+        seconds = took / done * (self._tally.all - done) if done else 0.0
+        return f"about {seconds / 60:.0f} min left" if seconds >= _A_MINUTE else ""
 
     def _print(self, line: str) -> None:
         sys.stderr.write(with_program(line) + "\n")
@@ -129,20 +140,28 @@ class RichDisplay(Display):
 
     says_alerts = True
 
-    def __init__(self, faults: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, beside: Callable[[], str] = lambda: "") -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
 
         self._progress = Progress(
             TextColumn("learning"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            TimeRemainingColumn(elapsed_when_finished=False),
             TextColumn("{task.description}"),
             console=Console(stderr=True),
             transient=True,
         )
-        self._faults = faults
+        self._beside, self._state = beside, ""
         self._tally = Tally()
         self._bar = self._progress.add_task("", total=None)
         self._progress.start()
@@ -150,10 +169,11 @@ class RichDisplay(Display):
     def observe(self, event: Event) -> None:
         """Move the bar or change the text beside it."""
         if isinstance(event, StepFinished | Validated):
-            self._progress.update(self._bar, description=_with_faults(describe(event), self._faults()))
+            self._state = describe(event)
         elif said := self._tally.take(event):
             self._progress.console.print(with_program(said), markup=False, highlight=False)
-        self._progress.update(self._bar, total=self._tally.all or None, completed=self._tally.done)
+        beside = _joined(self._tally.failed, self._beside(), self._state)
+        self._progress.update(self._bar, total=self._tally.all or None, completed=self._tally.done, description=beside)
 
     def shorten(self, error: CombeeError) -> None:
         """Take out what was said above."""
@@ -164,15 +184,15 @@ class RichDisplay(Display):
         self._progress.stop()
 
 
-def make_display(*, quiet: bool, faults: Callable[[], int] = lambda: 0) -> Display:
-    """Return the display that fits standard error; `faults` counts the calls so far that gave nothing."""
+def make_display(*, quiet: bool, beside: Callable[[], str] = lambda: "") -> Display:
+    """Return the display that fits standard error; `beside` says what models took and failed to give so far."""
     if quiet:
         return Display()
-    return RichDisplay(faults) if sys.stderr.isatty() else PlainDisplay(faults)
+    return RichDisplay(beside) if sys.stderr.isatty() else PlainDisplay(beside)
 
 
-def _with_faults(text: str, number: int) -> str:
-    return f"{text} · {counted(number, 'call')} gave nothing" if number else text
+def _joined(*parts: str) -> str:
+    return " · ".join(part for part in parts if part)
 
 
 def describe(event: StepFinished | Validated) -> str:

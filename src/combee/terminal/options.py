@@ -85,6 +85,10 @@ set_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 quiet_option = click.option("--quiet", is_flag=True, help="No progress.")
+rows_options = options_of(
+    click.option("--rows", type=click.IntRange(0), default=5, show_default=True, help="Rows to show, failures first."),
+    click.option("--find", metavar="TEXT", help="Show only rows that hold this text."),
+)
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what it would take, and call nothing.")
 
 endpoint_options = options_of(

@@ -7,7 +7,7 @@ never scored 0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeVar, cast
 
@@ -61,6 +61,13 @@ class SampleMap(Protocol[S_contra]):
         ...
 
 
+def in_view(playbook: Playbook, question: str, view_tokens: int | None) -> Playbook:
+    """Return what an agent gets to see: the whole book, or the part for the question in so many tokens."""
+    if view_tokens is None or tokens(playbook) <= view_tokens:
+        return playbook
+    return view(playbook, question, view_tokens)
+
+
 async def run_task(
     generator: Generator,
     task: Task,
@@ -72,9 +79,7 @@ async def run_task(
     view_tokens: int | None = None,
 ) -> Rollout:
     """Do one task, or take its result from the journal where the same task met the same playbook at this address."""
-    shown = playbook
-    if view_tokens is not None and tokens(playbook) > view_tokens:
-        shown = view(playbook, task.question, view_tokens)
+    shown = in_view(playbook, task.question, view_tokens)
     inputs: JSON = {"task": task.id, "question": task.question, "playbook": digest(shown)}
 
     async def work() -> JSON:
@@ -134,10 +139,11 @@ class RecordedTraces:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Scores by task id, and the errors of tasks that could not be scored."""
+    """Scores and rollouts by task id, and the errors of tasks that could not be scored."""
 
     scores: dict[str, Score]
     errors: dict[str, str]
+    rollouts: dict[str, Rollout] = field(default_factory=dict)
 
     @property
     def hits(self) -> int:
@@ -181,11 +187,13 @@ async def evaluate(
     runner = runner if runner is not None else LocalRunner()
     scores: dict[str, Score] = {}
     errors: dict[str, str] = {}
+    rollouts: dict[str, Rollout] = {}
     waiting = [task for task in tasks if task.target is not None]
     for attempt in range(attempts):
 
         async def one(task: Task, attempt: int = attempt) -> Score:
             rollout = await answering(task, playbook, scope, role="eval", attempt=attempt)
+            rollouts[task.id] = rollout
             return scorer(task, rollout.answer)
 
         results = await runner.run(one, waiting)
@@ -200,4 +208,4 @@ async def evaluate(
         if not failed:
             break
         waiting = failed
-    return Evaluation({task.id: scores[task.id] for task in tasks if task.id in scores}, errors)
+    return Evaluation({task.id: scores[task.id] for task in tasks if task.id in scores}, errors, rollouts)

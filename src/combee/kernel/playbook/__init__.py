@@ -34,7 +34,7 @@ from combee.kernel.playbook.parsing import Cited, find_ids, parse_operations
 from combee.kernel.playbook.sections import DEFAULT_SECTION, SECTIONS, canonical_section
 from combee.kernel.playbook.storage import check_place, digest, from_json, load, read, save, to_json
 from combee.kernel.playbook.text import count_lone_surrogates, distinct_terms, normalize, says, similarity, split_terms
-from combee.kernel.playbook.textform import from_text, to_text, tokens, view
+from combee.kernel.playbook.textform import by_relevance, from_text, to_text, tokens, view
 
 __all__ = [
     "DEFAULT_SECTION",
@@ -59,6 +59,7 @@ __all__ = [
     "Vote",
     "VoteKind",
     "apply",
+    "by_relevance",
     "canonical_section",
     "check_place",
     "count_lone_surrogates",

@@ -287,7 +287,7 @@ def view(book: Playbook, query: str, budget: int) -> Playbook:
     chosen: set[str] = set()
     sections: set[str] = set()
     spent = 0
-    for bullet in _by_relevance(book, query):
+    for bullet in by_relevance(book, query):
         cost = counter.units(bullet_line(bullet))
         if bullet.section not in sections:
             cost += counter.units(heading_line(bullet.section)) + (counter.units("\n") if sections else 0)
@@ -301,7 +301,8 @@ def view(book: Playbook, query: str, budget: int) -> Playbook:
     return replace(book, bullets=tuple(kept))
 
 
-def _by_relevance(book: Playbook, query: str) -> list[Bullet]:
+def by_relevance(book: Playbook, query: str) -> list[Bullet]:
+    """Return all bullets, those first that help most with `query`, as `view` takes them."""
     texts = [_words_of_a_bullet(bullet.text) for bullet in book.bullets]
     frequency = Counter(word for text in texts for word in text)
     asked = {word: log(1 + len(texts) / frequency[word]) for word in _words(query) if frequency[word]}
