@@ -74,13 +74,33 @@ def test_sessions_are_followed_and_sent_once_when_they_rest(start: Start, tmp_pa
     with subprocess.Popen(words, stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"}) as process:
         client.until((tmp_path / "sessions" / ".combee-sent.json").exists)
         (sessions / "new.jsonl").write_bytes(_claude_session())
-        receipt = client.settled("project/new.jsonl")
-        assert receipt["state"] == "learned"
+        (sessions / "rollout.jsonl").write_bytes(_codex_session())
+        for name in ("new", "rollout"):
+            receipt = client.settled(f"project/{name}.jsonl")
+            assert receipt["state"] == "learned"
         assert time.time() - begin < 60
         process.terminate()
     assert client.receipt("project/old.jsonl") == {}
     done = subprocess.run([*words, "--once"], capture_output=True, text=True, check=True)
     assert "new.jsonl" not in done.stdout
+
+
+def _codex_session() -> bytes:
+    """Return a session in the form that Codex writes."""
+
+    def item(**payload: Any) -> dict[str, Any]:
+        return {"timestamp": "2026-01-01T00:00:00Z", "type": "response_item", "payload": payload}
+
+    records = [{"timestamp": "t", "type": "session_meta", "payload": {"id": "s", "cli_version": "1"}}]
+    asked = [{"type": "input_text", "text": "Count the rows of data.json"}]
+    records.append(item(type="message", role="user", content=asked))
+    calls = (("jq length data.json", "bash: jq: command not found", 127), ("python3 -m json.tool data.json", "[1]", 0))
+    for number, (command, said, code) in enumerate(calls):
+        arguments = json.dumps({"command": ["bash", "-lc", command]})
+        output = json.dumps({"output": said, "metadata": {"exit_code": code}})
+        records.append(item(type="function_call", name="shell", arguments=arguments, call_id=f"c{number}"))
+        records.append(item(type="function_call_output", call_id=f"c{number}", output=output))
+    return "".join(json.dumps(each) + "\n" for each in records).encode()
 
 
 def _claude_session() -> bytes:

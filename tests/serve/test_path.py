@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from combee.redaction import Step, ToolCall, Trace, trace_id
 from tests.serve.conftest import Start, lines, mended_run, packed
 
 
@@ -92,3 +93,43 @@ def test_a_killed_service_loses_nothing_it_acknowledged_and_learns_nothing_twice
     book = _combee("show", str(client.folder / "tenants" / "default"), "--json")
     sources = [source for bullet in json.loads(book)["bullets"] for source in bullet["sources"]]
     assert sorted(sources) == sorted(f"{name}~0" for name in acknowledged)
+
+
+def test_a_generation_that_cannot_be_learned_is_given_up_with_a_reason_and_can_be_tried_again(start: Start) -> None:
+    client = start(attempts=1)
+    settings = client.folder / "combee.toml"
+    settings.write_text('[agent]\nkind = "nonsense"\n', encoding="utf-8")
+    trace = mended_run(1)
+    client("POST", "/v1/runs", lines(trace))
+    receipt = client.settled(trace.id)
+    assert receipt["state"] == "failed"
+    assert "nonsense" in receipt["why"]
+    assert [alert["kind"] for alert in client("GET", "/v1/status").json["alerts"]] == ["failed"]
+    settings.unlink()
+    assert client("POST", "/v1/retry").json == {"traces": 1}
+    assert client.settled(trace.id)["state"] == "learned"
+
+
+def test_what_three_runs_met_is_seen_across_generations_and_one_that_got_past_it_counts(start: Start) -> None:
+    """Each run is a generation of its own: that nobody got past a failure is said of all runs, not of one."""
+    client = start()
+
+    def run(number: int, program: str, *, there: bool = False) -> Trace:
+        said = "4.2" if there else f"bash: {program}: command not found"
+        steps = (
+            Step(0, "user", f"Convert chart {number}"),
+            Step(1, "assistant", "", (ToolCall("a", "bash", f"{program} --version"),)),
+            Step(2, "tool", said, answers="a", is_error=not there),
+            Step(3, "assistant", "I give up."),
+        )
+        return Trace(trace_id("chart", steps, None, str(number)), "Convert a chart", steps)
+
+    traces = [run(number, "plotconv") for number in range(3)]
+    traces += [run(10, "drawconv", there=True), *(run(number, "drawconv") for number in range(11, 14))]
+    for trace in traces:
+        client("POST", "/v1/runs", lines(trace))
+        client.settled(trace.id)
+    text = client("GET", "/v1/playbook").data.decode()
+    assert "`plotconv`" in text
+    assert "no run got past" in text or "in run after run" in text
+    assert not [line for line in text.splitlines() if "drawconv" in line and "no run" in line]

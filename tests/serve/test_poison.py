@@ -90,7 +90,7 @@ async def test_a_curator_that_collapses_and_erodes_the_book_is_alerted_and_not_s
     client.settled(good.id)
     before = client("GET", "/v1/playbook").data
     async with MockServer(reply=Forgetful()) as server:
-        settings = f'[agent]\nkind = "ace"\n[model]\nname = "m"\nbase_url = "{server.url}"\n'
+        settings = f'[agent]\nkind = "ace"\n[model]\nname = "m"\nbase_url = "{server.url}"\n[tasks]\nshown = "runs"\n'
         (folder / "combee.toml").write_text(settings, encoding="utf-8")
         steps = [(Step(0, "user", f"Open case {n}"), Step(1, "assistant", f"It is case {n}.")) for n in range(32)]
         traces = [Trace(trace_id("case", one, None, str(n)), "Open", one) for n, one in enumerate(steps)]

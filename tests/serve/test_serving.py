@@ -116,6 +116,12 @@ def test_many_first_requests_of_a_tenant_at_once_are_all_answered(start: Start) 
     assert client("GET", "/v1/status").json["backlog"]["waiting"] == 48
 
 
+def test_a_body_that_hangs_its_reader_costs_no_other(start: Start) -> None:
+    client = start(**{"max_seconds": 3, "wait": 600, "patterns.mine": "(x+x+)+y"})
+    assert client("POST", "/v1/runs", lines(mended_run(1, text="x" * 60))).status == 503
+    assert client("POST", "/v1/runs", lines(mended_run(2))).status == 202
+
+
 def test_what_is_too_large_or_too_much_is_refused_with_a_number(start: Start) -> None:
     client = start(max_body=2000, max_backlog=2, wait=600)
     assert client("POST", "/v1/runs", b"x" * 3000).status == 413

@@ -6,8 +6,10 @@ name one.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import logging
 import math
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -38,6 +40,8 @@ _HEADERS = (
 )
 _MOST_OUTCOMES = 10_000
 _SMALL_BODY = 1 << 20
+_SLOWEST = 120  # seconds that a body may take to come
+_log = logging.getLogger("combee.serve")
 Answer = Callable[[Request, Grant], Awaitable[Response]]
 
 
@@ -79,6 +83,7 @@ class Api:
             ("POST", "/v1/promote", "admin", self.promote),
             ("POST", "/v1/rollback", "admin", self.rollback),
             ("POST", "/v1/forget", "admin", self.forget),
+            ("POST", "/v1/retry", "admin", self.retry),
         )
         routes = [Route(path, self._guarded(scope, answer), methods=[method]) for method, path, scope, answer in table]
         pages = [Route("/", _page), Route("/page/{name}", _page)]
@@ -94,9 +99,11 @@ class Api:
             except BusyError as error:
                 return JSONResponse({"error": str(error)}, 429, {"Retry-After": str(error.after)})
             except StorageError as error:
-                return JSONResponse({"error": error.message}, 503, {"Retry-After": "10"})
+                _log.error("%s", error)
+                return JSONResponse({"error": "it could not be kept; the log says why"}, 503, {"Retry-After": "10"})
             except CombeeError as error:
-                return JSONResponse({"error": str(error)}, 400 if isinstance(error, UsageError) else 500)
+                said = str(error).replace(str(self.service.folder), "FOLDER")
+                return JSONResponse({"error": said}, 400 if isinstance(error, UsageError) else 500)
 
         return guarded
 
@@ -206,6 +213,10 @@ class Api:
             raise RefusedError("traces is a list of ids")
         return JSONResponse({"stable": await self.service.forget(grant.tenant, traces)})
 
+    async def retry(self, request: Request, grant: Grant) -> Response:
+        """Learn what was given up after all: what was in the way is mended now."""
+        return JSONResponse({"traces": await self.service.retry(grant.tenant)})
+
     async def health(self, request: Request) -> Response:
         """Say that the service works: its file can be written."""
         try:
@@ -221,10 +232,14 @@ class Api:
         if packing not in {"identity", "gzip"}:
             raise RefusedError("the content encoding is gzip or none", 415)
         data = bytearray()
-        async for chunk in request.stream():
-            data += chunk
-            if len(data) > most:
-                raise RefusedError(f"it is larger than {most} bytes", 413)
+        try:
+            async with asyncio.timeout(_SLOWEST):
+                async for chunk in request.stream():
+                    data += chunk
+                    if len(data) > most:
+                        raise RefusedError(f"it is larger than {most} bytes", 413)
+        except TimeoutError:
+            raise RefusedError(f"it did not come within {_SLOWEST} seconds", 408) from None
         return bytes(data), packing == "gzip"
 
     async def _object(self, request: Request) -> dict[str, Any]:

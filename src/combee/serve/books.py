@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import cast
 
 from combee.errors import LockedError, UsageError
+from combee.files import whole_file
 from combee.kernel.journal import JSON, Journal
 from combee.kernel.playbook import Playbook, digest, from_json, to_json, to_text, view
 from combee.run.history import read_history
@@ -33,6 +34,7 @@ STABLE, CANARY, LAST = "stable", "canary", "last"
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _EVENTS = frozenset({"Scan", "StepFinished", "GuardJudged"})
 _CACHED = 16
+_EARLIER_RUNS, _EARLIER_BYTES = 1000, 16 << 20
 _WAITS = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
@@ -213,6 +215,17 @@ class Book:
             receipts = _receipts(source, from_json(source.text(version)), version, verdicts)
         _append(run / KEPT, self.folder / KEPT, kept_at)
         return Folded(version, receipts, tuple(alerts))
+
+    def write_earlier(self, path: Path) -> None:
+        """Write the newest of the kept traces: a generation is compared with them, and does not learn them again."""
+        size = self.kept()
+        with whole_file(path) as out:
+            if not size:
+                return
+            with (self.folder / KEPT).open("rb") as file:
+                file.seek(max(0, size - _EARLIER_BYTES))
+                lines = file.readlines()[1 if size > _EARLIER_BYTES else 0 :]
+            out.writelines(lines[-_EARLIER_RUNS:])
 
     def kept(self) -> int:
         """Return the length in bytes of the traces that are kept."""

@@ -31,6 +31,8 @@ def command(folder: Path, as_json: bool, **options: Any) -> None:
     Settings are in FOLDER/serve.toml, those of learning in FOLDER/combee.toml.
     """
     try:
+        import opentelemetry.proto  # noqa: F401
+        import prometheus_client  # noqa: F401  # what is missing is said now, not at the first request
         import uvicorn
 
         from combee.serve.app import make_app

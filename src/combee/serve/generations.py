@@ -25,7 +25,7 @@ from combee.serve.books import CANARY, STABLE, Book, Folded
 from combee.serve.learner import LOCKED
 from combee.serve.service import Service
 from combee.serve.settings import LEARNING
-from combee.traces.method import KEPT
+from combee.traces.method import EARLIER, KEPT
 
 __all__ = ["Generations"]
 
@@ -116,7 +116,7 @@ class Generations:
         self.service.learned(generation.tenant, traces)
         _log.info("generation %d of %s: %d traces", generation.id, generation.tenant, traces)
         folder = generation.folder(book)
-        for path in (folder / "run" / KEPT, folder / "traces.jsonl"):
+        for path in (folder / "run" / KEPT, folder / "run" / EARLIER, folder / "traces.jsonl"):
             path.unlink(missing_ok=True)
 
     async def _restart(self, generation: _Generation, book: Book, start: str) -> None:
@@ -131,6 +131,9 @@ class Generations:
         start = folder / "start.json"
         if not start.exists():
             await asyncio.to_thread(book.playbook(generation.start).save, start)
+        (folder / "run").mkdir(exist_ok=True)
+        if not (folder / "run" / EARLIER).exists():
+            await asyncio.to_thread(book.write_earlier, folder / "run" / EARLIER)
         traces = folder / "traces.jsonl"
         if not traces.exists():
             await self._write_traces(generation.id, traces)
@@ -188,7 +191,7 @@ class Generations:
         """Try again later, each time after a longer while; then give the generation up, its traces kept."""
         attempts = generation.attempts + 1
         given_up = attempts >= self.service.settings.attempts
-        self._later[generation.id] = time.monotonic() + 5 * 2**attempts
+        self._later[generation.id] = 0.0 if given_up else time.monotonic() + 5 * 2**attempts
 
         def note(db: sqlite3.Connection) -> int:
             sql = "UPDATE generations SET attempts = ?, error = ?, state = CASE WHEN ? THEN 'failed' ELSE state END"
@@ -230,8 +233,8 @@ def _write_receipts(db: sqlite3.Connection, receipts: list[tuple[str, int]]) -> 
 
 def _note_folded(db: sqlite3.Connection, number: int, version: str, result: dict[str, Any]) -> None:
     db.execute(
-        "UPDATE generations SET state = 'folded', ended = ?, version = ?, result = ?, error = NULL WHERE id = ?",
-        (time.time(), version, json.dumps(result), number),
+        "UPDATE generations SET state = 'folded', version = ?, result = ?, error = NULL WHERE id = ?",
+        (version, json.dumps(result), number),
     )
 
 
@@ -245,7 +248,7 @@ def _settle_some(db: sqlite3.Connection, number: int) -> int:
 
 
 def _note_done(db: sqlite3.Connection, number: int) -> None:
-    db.execute("UPDATE generations SET state = 'done' WHERE id = ?", (number,))
+    db.execute("UPDATE generations SET state = 'done', ended = ? WHERE id = ?", (time.time(), number))
 
 
 async def _run_child(job: dict[str, Any]) -> tuple[int, str, str]:

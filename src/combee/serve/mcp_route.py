@@ -45,13 +45,15 @@ class McpRoute:
         self.service = service
         self._authorize = authorize
         self._managers: dict[Grant, StreamableHTTPSessionManager] = {}
+        self._beginning = asyncio.Lock()
         self._running: list[asyncio.Task[None]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         grant = await self._authorize(Request(scope, receive), "read")
-        if grant not in self._managers:
-            await self._begin(grant)
+        async with self._beginning:
+            if grant not in self._managers:
+                await self._begin(grant)
         await self._managers[grant].asgi_app(scope, receive, send)
 
     async def stop(self) -> None:

@@ -28,7 +28,7 @@ async def metrics_text(service: Service, tenant: str) -> bytes:
     gauges = {
         "combee_backlog_traces": ("Traces that wait or are being learned.", backlog.waiting + backlog.learning),
         "combee_backlog_oldest_seconds": ("Age of the oldest of them.", backlog.oldest),
-        "combee_arrival_traces_per_second": ("Traces that came, over the last minute.", backlog.arrival),
+        "combee_arrival_traces_per_second": ("Traces that came, over the last ten seconds.", backlog.arrival),
         "combee_consumption_traces_per_second": ("Traces that a generation learns.", backlog.consumption),
     }
     found: list[Metric] = []

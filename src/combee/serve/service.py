@@ -33,7 +33,7 @@ _log = logging.getLogger("combee.serve")
 
 _TOGETHER = 32  # bodies that go to a worker at a time
 _ROOTLESS = 900.0  # seconds after which a trace without its root counts as ended
-_RECENT = 60.0
+_RECENT = 10.0
 _HARMLESS = frozenset({"email", "home_path"})
 
 
@@ -283,6 +283,19 @@ class Service:
         await self.store.write(lambda db: db.execute(sql, (tenant, names)).rowcount)
         return made
 
+    async def retry(self, tenant: str) -> int:
+        """Queue what was given up again, in the generations that it was in; return how many traces that are."""
+
+        def change(db: sqlite3.Connection) -> int:
+            sql = "UPDATE generations SET state = 'sealed', attempts = 0 WHERE tenant = ? AND state = 'failed'"
+            db.execute(sql, (tenant,))
+            sql = "UPDATE traces SET state = 'queued', receipt = NULL WHERE tenant = ? AND state = 'failed'"
+            return db.execute(sql, (tenant,)).rowcount
+
+        traces = await self.store.write(change)
+        self._waiting[tenant] = self._waiting.get(tenant, 0) + traces
+        return traces
+
     async def _moved(self, tenant: str, move: Callable[..., str], *arguments: object) -> str:
         version = await asyncio.to_thread(move, *arguments)
         self._labels.pop(tenant, None)
@@ -357,20 +370,23 @@ class Service:
             tenant,
         )
         waiting, learning, oldest = found or (0, 0, None)
-        done = await self.store.one(
-            "SELECT sum(traces), sum(ended - started) FROM (SELECT traces, started, ended FROM generations"
-            " WHERE tenant = ? AND state = 'done' ORDER BY id DESC LIMIT 5)",
+        rows = await self.store.rows(
+            "SELECT traces, started, ended FROM generations WHERE tenant = ? AND state IN ('done', 'folded', 'sealed')"
+            " ORDER BY id DESC LIMIT 3",
             tenant,
         )
-        traces, seconds = done or (None, None)
-        consumption = traces / max(seconds, 1e-3) if traces else 0.0
+        ended = [(traces, end - start) for traces, start, end in rows if end]
+        consumption = sum(traces for traces, _ in ended) / max(1e-3, sum(took for _, took in ended)) if ended else 0.0
         arrival = self.arrival(tenant)
-        left, speed = waiting + learning, consumption - arrival
-        catch_up = 0.0 if not left else left / speed if speed > 0 else None
+        left = float(waiting + learning)
+        if learning and rows and rows[0][2] is None:  # what of the running generation is done by now, at this rate
+            left -= min(learning, (time.time() - rows[0][1]) * consumption)
+        speed = consumption - arrival
+        catch_up = 0.0 if not waiting + learning else left / speed if speed > 0 else None
         return Backlog(waiting, learning, time.time() - oldest if oldest else 0.0, arrival, consumption, catch_up)
 
     def arrival(self, tenant: str) -> float:
-        """Return the traces a second of the last minute."""
+        """Return the traces a second of the last ten seconds."""
         recent = self._arrived.get(tenant, deque())
         now = time.monotonic()
         while recent and recent[0][0] < now - _RECENT:
@@ -416,11 +432,14 @@ class Service:
             bodies = [body for body, _ in waiting]
             pool = self._pool
             try:
-                results = await loop.run_in_executor(pool, take_all, bodies, patterns, limits)
-            except BrokenProcessPool:  # a worker was killed, for its memory say
+                async with asyncio.timeout(self.settings.max_seconds):
+                    results = await loop.run_in_executor(pool, take_all, bodies, patterns, limits)
+            except (BrokenProcessPool, TimeoutError):  # a worker was killed, for its memory say, or hangs
                 if self._pool is pool:
+                    for child in multiprocessing.active_children():  # all of them are workers
+                        child.kill()
                     self._pool = self._workers()
-                results = [RefusedError("the worker that read it was killed; send it again", 503)] * len(bodies)
+                results = [RefusedError("reading it took too long or too much memory", 503)] * len(bodies)
             for (_, future), result in zip(waiting, results, strict=True):
                 if not future.done():
                     future.set_result(result)

@@ -5,6 +5,8 @@ How it learns (model, budget, guard) is said in `combee.toml` beside it, as for 
 
 from __future__ import annotations
 
+import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,14 @@ class ServeSettings(BaseModel):
 
     host: str = "127.0.0.1"
     port: int = Field(8765, ge=0, le=65535)
-    workers: int = Field(1, ge=1, le=64)
-    """Processes that read and redact what comes in."""
+    workers: int = Field(default_factory=lambda: max(1, min(4, (os.cpu_count() or 2) // 2)), ge=1, le=64)
+    """Processes that read and redact what comes in: half of the processors, up to four."""
     max_body: int = Field(32 << 20, ge=1024)
     """Of a request, as it is sent and unpacked."""
     max_depth: int = Field(100, ge=1)
     """Of nested JSON."""
+    max_seconds: float = Field(60, gt=0)
+    """Of reading one request, or some that came together."""
     max_rate: float = Field(0, ge=0)
     """Of requests of one token that write; 0: no limit."""
     max_backlog: int = Field(200_000, ge=1)
@@ -64,8 +68,6 @@ def read_serve_settings(folder: Path, **options: Any) -> ServeSettings:
     Raises:
         UsageError: A value cannot be used; the message names it.
     """
-    import tomllib
-
     path = folder / FILE
     try:
         values = tomllib.loads(read_regular(path).decode("utf-8")) if path.exists() else {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import cast
 
@@ -39,9 +40,11 @@ from combee.traces.mining import (
 )
 from combee.traces.readers import Report, read
 
-__all__ = ["KEPT", "LearnFromTraces", "notices", "shown_report"]
+__all__ = ["EARLIER", "KEPT", "LearnFromTraces", "notices", "shown_report"]
 
 KEPT = "traces.jsonl"
+EARLIER = "earlier.jsonl"
+"""Stored runs in a run's folder that are not learned from again, but count for what several runs met or got past."""
 _SHOWN = 10
 _MOST_READ = 8000  # tokens of one trace that a reflector is shown
 
@@ -157,7 +160,7 @@ def _prepared(spec: Settings, folder: Path, agent: Agent) -> tuple[Prepared, tup
     surveyed: Survey | None = None
     if agent.name == "lexical" or evidence:
         allowed = (sample for sample in stored.samples if judge.refusal(sample.labels) is None)
-        surveyed = survey(map(stored.load, allowed), users)
+        surveyed = survey(chain(_earlier(folder), map(stored.load, allowed)), users)
     if agent.name == "lexical":
         reflector = MiningReflector(surveyed)
         agent = dataclasses.replace(agent, curator=MiningCurator())
@@ -168,7 +171,13 @@ def _prepared(spec: Settings, folder: Path, agent: Agent) -> tuple[Prepared, tup
         reflector = JudgedReflector(reflector, surveyed, users, evidence=evidence)
     reflecting = StoredRuns(stored, RecordedTraces(reflector))
     prepared = Prepared(spec, _no_tasks(stored), agent, config, reflecting, judge, stored.samples, stored.digest)
-    return prepared, () if surveyed is None else surveyed.held
+    own = {sample.id for sample in stored.samples}
+    return prepared, () if surveyed is None else tuple(each for each in surveyed.held if each.trace in own)
+
+
+def _earlier(folder: Path) -> Iterator[Trace]:
+    """Yield the runs that were learned before and are looked at beside the new ones, where there are any."""
+    return iter(TraceFile(folder / EARLIER)) if (folder / EARLIER).is_file() else iter(())
 
 
 def _no_tasks(stored: TraceFile) -> TaskSet:
