@@ -190,7 +190,7 @@ def method_of(spec: Settings) -> LearningMethod:
     offers = offered(METHODS)
     if name != "ace" and name not in offers:
         raise UsageError(f"There is no method {name!r}.", hint=did_you_mean(name, methods()))
-    return LearningMethod() if name == "ace" else cast("type[LearningMethod]", load(offers[name]))()
+    return LearningMethod() if name == "ace" else cast("LearningMethod", load(offers[name], make=True))
 
 
 def _refuse_unused(spec: Settings, method: LearningMethod, say: Say) -> None:

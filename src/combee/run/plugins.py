@@ -31,14 +31,15 @@ def offered(group: str) -> dict[str, EntryPoint]:
     }
 
 
-def load(point: EntryPoint) -> object:
-    """Import what an entry point names.
+def load(point: EntryPoint, *, make: bool = False) -> object:
+    """Import what an entry point names; of a class, with `make`, return one that is made without arguments.
 
     Raises:
         UsageError: The package that offers it cannot be imported; the message names it.
     """
     try:
-        return point.load()
+        found = point.load()
+        return found() if make and isinstance(found, type) else found
     except UsageError:  # an extra that is not installed, say: it knows its remedy
         raise
     except Exception as error:  # a foreign package may fail in any way; the user must learn which
