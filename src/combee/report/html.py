@@ -186,6 +186,7 @@ PAGE = (
     "ol.book{list-style:none;margin:0;padding:0}ol.book li{padding:8px 0;border-bottom:1px solid var(--grid)}"
     "ol.book p{max-width:none;white-space:pre-wrap;margin:0}"
     ".meta{color:var(--dim);font-size:12.5px}.up{color:var(--good)}.down{color:var(--bad)}.bad{color:var(--bad)}"
+    "[data-key]{cursor:pointer}[data-key].off{opacity:.4}"
     ".filter{display:flex;flex-wrap:wrap;gap:6px 14px;align-items:center}.filter[hidden],[hidden]{display:none}"
     "input[type=search]{font:inherit;color:inherit;background:var(--card);border:1px solid var(--line);"
     "border-radius:8px;padding:4px 10px;width:min(100%,320px)}:target{background:var(--soft)}"
