@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from combee.bench import Setup, WayResult, compare, sequential
-from combee.bench.small import Arm, arms, ask_endpoint, ask_local
+from combee.bench.small import Arm, arms, ask_endpoint, ask_local, by_meaning, nearest
 from combee.bench.tickets import ticket_set
 from combee.errors import UsageError
 from combee.files import place_for
@@ -72,6 +72,13 @@ PARTS = (
 @price_option
 @budget_options
 @click.option("--view", type=click.IntRange(1, 3), default=1, show_default=True, help="With --model: bullets in view.")
+@click.option(
+    "--retrieval",
+    type=click.Choice(["words", "embedding"]),
+    default="words",
+    show_default=True,
+    help="With --model: what finds the bullets; embedding takes the extra.",
+)
 @click.option("--report", type=PathType(), help="Also write the tables and plots as an HTML page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def command(
@@ -112,7 +119,7 @@ def command(
 
 def _with_model(options: dict[str, Any], *, batch: int, seed: int, as_json: bool) -> None:
     tasks, name = ticket_set(seed=seed), options["model__name"]
-    labels = tasks.choices or ()
+    labels, choose = tasks.choices or (), nearest if options["retrieval"] == "words" else by_meaning()
     if not as_json:
         click.echo(f"{name}: {tasks.about}")
         shown = "bullet" if options["view"] == 1 else f"{options['view']} bullets"
@@ -130,7 +137,10 @@ def _with_model(options: dict[str, Any], *, batch: int, seed: int, as_json: bool
             models = open_models(spec.models(), budget=spec.budget.given(), seed=seed)
             complete, close = ask_endpoint(models.by_role["generator"], labels), models.aclose
         try:
-            async for arm in arms(tasks, complete, batch=batch, count=options["view"], concurrency=batch, seed=seed):
+            found_by = arms(
+                tasks, complete, batch=batch, count=options["view"], choose=choose, concurrency=batch, seed=seed
+            )
+            async for arm in found_by:
                 found.append(arm)
                 if not as_json:
                     click.echo(_arm_line(arm))
