@@ -20,8 +20,6 @@ from combee.model import Budget
 from combee.model.budget import Reservation
 from combee.workers.protocol import Chunk, Held, Job, JobResult, Worker, WorkerBudget, WorkerLostError
 
-__all__ = ["Dispatcher"]
-
 _NOTHING = Reservation(0, 0.0, 0)
 _WAITS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before a worker is started again
 _LOSSES = 3  # workers that one sample may be lost with: it may be what ends them
