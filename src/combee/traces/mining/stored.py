@@ -8,15 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
-import os
-import signal
-import sys
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
 from pathlib import Path
 
 from combee.errors import DataError
@@ -73,68 +67,17 @@ def keep(traces: Iterable[Trace], path: Path, redactor: Redactor | None) -> Kept
         StorageError: it cannot be written; nothing is left behind.
     """
     kept, seen = KeptTraces(), set[str]()
-
-    def once() -> Iterator[Trace]:
+    with whole_file(path) as file:
         for trace in traces:
             if trace.id in seen:
                 kept.twice += 1
-            else:
-                seen.add(trace.id)
-                yield trace
-
-    with whole_file(path) as file:
-        for lines, counts in _all_safe(once(), redactor):
+                continue
+            seen.add(trace.id)
+            cleaned, counts = safe(trace, redactor)
             kept.redacted.update(counts)
             kept.traces += 1
-            file.writelines(lines)
+            file.writelines(line.encode("utf-8") for line in to_jsonl([cleaned]))
     return kept
-
-
-_Line = tuple[list[bytes], Mapping[str, int]]
-_FEW = 256  # traces: fewer are done before other processes have begun
-_CHUNK = 8
-
-
-def _all_safe(traces: Iterator[Trace], redactor: Redactor | None) -> Iterator[_Line]:
-    """Yield each trace as lines of a file, in their order; many are cleaned on all cores."""
-    yield from (_safe_lines(trace, redactor) for trace in islice(traces, _FEW))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    chunks = iter(lambda: list(islice(traces, _CHUNK)), [])
-    first = next(chunks, [])
-    if not first or cores < 2 or not _may_spawn():
-        yield from (_safe_lines(trace, redactor) for trace in chain(first, traces))
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(cores, context, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
-        waiting: deque[Future[list[_Line]]] = deque()
-        try:
-            for chunk in chain([first], chunks):
-                waiting.append(pool.submit(_safe_chunk, chunk, redactor))
-                if len(waiting) > 4 * cores:
-                    yield from waiting.popleft().result()
-            while waiting:
-                yield from waiting.popleft().result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _safe_lines(trace: Trace, redactor: Redactor | None) -> _Line:
-    cleaned, counts = safe(trace, redactor)
-    return [line.encode("utf-8") for line in to_jsonl([cleaned])], counts
-
-
-def _safe_chunk(traces: Sequence[Trace], redactor: Redactor | None) -> list[_Line]:
-    return [_safe_lines(trace, redactor) for trace in traces]
-
-
-def _may_spawn() -> bool:
-    """Say whether this is our own command: a new process runs the main program of another one again."""
-    main = sys.modules["__main__"]
-    spec = getattr(main, "__spec__", None)
-    return (spec.name if spec is not None else Path(getattr(main, "__file__", "")).stem) in {
-        "combee",
-        "combee.__main__",
-    }
 
 
 class TraceFile:
