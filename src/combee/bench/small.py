@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from combee.bench.compare import Setup, compare
-from combee.kernel.journal import Scope
+from combee.kernel.journal import JSON, Scope, hash_json
 from combee.kernel.learn import Evaluation, Reflection, Rollout, Score, Task, evaluate
 from combee.kernel.playbook import Bullet, Playbook, Vote, VoteKind, by_relevance
 from combee.kernel.runner import LocalRunner
@@ -118,12 +118,9 @@ def ask_local(name: str, labels: Sequence[str]) -> tuple[Completing, Callable[[]
 
     server = LocalServer(weights_of(name), slots=1, context=1024)
     grammar = "root ::= " + " | ".join(f'" {label}"' for label in labels)
-    replies: dict[str, str] = {}  # greedy decoding: the same prompt has the same reply, in every arm
 
     async def complete(prompt: str) -> str:
-        if prompt not in replies:
-            replies[prompt] = await server.complete(prompt, max_tokens=_TOKENS, grammar=grammar)
-        return replies[prompt]
+        return await server.complete(prompt, max_tokens=_TOKENS, grammar=grammar)
 
     return complete, server.aclose
 
@@ -131,16 +128,25 @@ def ask_local(name: str, labels: Sequence[str]) -> tuple[Completing, Callable[[]
 def ask_endpoint(model: ChatModel, labels: Sequence[str]) -> Completing:
     """Return a model at an endpoint, which is told the labels before the prompt: the same for all arms."""
     head = f"Name the desk that the last ticket goes to, and nothing else. Desks: {', '.join(labels)}."
-    replies: dict[str, str] = {}
 
     async def complete(prompt: str) -> str:
-        if prompt not in replies:
-            asked = (Message("system", head), Message("user", prompt))
-            request = Request(asked, max_tokens=_TOKENS * 16, role="generator", accept_cut=True)
-            replies[prompt] = (await model.complete(request)).text
-        return replies[prompt]
+        asked = (Message("system", head), Message("user", prompt))
+        request = Request(asked, max_tokens=_TOKENS * 16, role="generator", accept_cut=True)
+        return (await model.complete(request)).text
 
     return complete
+
+
+def asked_once(complete: Completing, scope: Scope) -> Completing:
+    """Return a model that is asked each prompt once, in whichever arm it comes first; its replies are kept."""
+
+    async def kept(prompt: str) -> str:
+        async def work() -> JSON:
+            return await complete(prompt)
+
+        return str(await scope.once("generator", hash_json(prompt)[:16], prompt, work))
+
+    return kept
 
 
 @dataclass(frozen=True, slots=True)

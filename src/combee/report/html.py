@@ -200,7 +200,11 @@ PAGE = (
     "ul{padding-left:20px;margin:6px 0}li{overflow-wrap:anywhere}"
     "footer{margin-top:40px;color:var(--dim);font-size:13px}"
     "@media (max-width:520px){main{padding:16px 12px 48px}h1{font-size:21px}body{font-size:14.5px}"
-    ".facts{grid-template-columns:repeat(2,1fr)}}"
+    ".facts{grid-template-columns:repeat(2,1fr)}"
+    ".answers thead{display:none}.answers tr,.answers td{display:block}.answers td{border:0;padding:2px 10px}"
+    ".answers tr{border-bottom:1px solid var(--line);padding:6px 0}.answers tr[hidden],.answers td:empty{display:none}"
+    ".answers td>div{max-width:none}.answers td:nth-child(4)::before{content:'said: ';color:var(--dim)}"
+    ".answers td:nth-child(5)::before{content:'right: ';color:var(--dim)}}"
     "@media print{details{break-inside:avoid}.scroll{overflow:visible}}"
     f"{_COLOURS}{_DRAWING}"
 )

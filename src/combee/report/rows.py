@@ -67,7 +67,7 @@ def _table(name: str, title: str, rows: Sequence[ScoredRow], shown: frozenset[st
     ]
     note = f"{len(rows):,} rows, {wrong:,} of them not right; those stand first."
     note += f" The first {MOST_ROWS:,} are listed." if len(rows) > MOST_ROWS else ""
-    content = el("div", table(heads, cells), id=f"rows-{name}", class_="long")
+    content = el("div", table(heads, cells), id=f"rows-{name}", class_="long answers")
     return [el("h3", title), el("p", note, class_="dim"), filter_box(f"rows-{name}", "only failures"), content]
 
 
