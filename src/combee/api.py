@@ -304,7 +304,8 @@ def evaluate(
     Args:
         what: A `Result`, which brings its agent, model and scorer along; a playbook or its file; a run's folder or
             name, or RUN@VERSION.
-        tasks: As for `learn`; a file or rows are scored as a whole. None: the test tasks of the run.
+        tasks: As for `learn`; a file or rows are scored as a whole, but of what was learned from (told by its content,
+            not its name) only the test tasks. None: the test tasks of the run.
         split: Which part of them.
         model: The model that answers; of a run, its own.
         agent: Your own agent, as for `learn`; of a `Result`, its own.

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import combee as combee_package
 from combee.cli import run
 from combee.mock import MockServer
 from tests.cli.gauges import combee, gauges_here, learn, student
@@ -62,6 +63,30 @@ def test_of_the_file_that_was_learned_from_only_the_test_rows_are_scored(
     assert call("one", "train.csv")["total"] == 6
     assert run(["eval", "one", "./train.csv"]) == 0
     assert "note: ./train.csv is what was learned from: only its test tasks are scored" in capsys.readouterr().err
+
+
+def test_what_was_learned_from_is_known_by_its_content(
+    call: Callable[..., dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("copy.csv").write_bytes(b"\xef\xbb\xbf" + Path("train.csv").read_bytes().replace(b"\r\n", b"\n"))
+    assert (copied := call("one", "copy.csv"))["total"] == 6
+    assert copied["split"] == "test"
+    assert combee_package.evaluate("one", "copy.csv").total == 6
+    held = Path("train.csv").read_text(encoding="utf-8").splitlines()
+    Path("train.csv").write_text("\n".join([held[0], *(f"New {row}" for row in held[1:10])]), encoding="utf-8")
+    assert (changed := call("one", "train.csv"))["total"] == 9
+    assert changed["split"] == "all"
+    assert run(["eval", "one", "train.csv"]) == 0
+    assert "note: train.csv has changed since it was learned from" in capsys.readouterr().err
+
+
+def test_rows_that_a_program_learned_from_are_known_too(call: Callable[..., dict[str, Any]]) -> None:
+    pairs = [(f"Is {n} odd?", "odd" if n % 2 else "even") for n in range(40)]
+    result = combee_package.learn(pairs)
+    assert (combee_package.evaluate(result, pairs).split, combee_package.evaluate(result, pairs[:9]).split) == (
+        "test",
+        "all",
+    )
 
 
 def test_a_folder_without_a_training_file_is_scored(call: Callable[..., dict[str, Any]]) -> None:

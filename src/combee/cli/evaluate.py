@@ -29,10 +29,21 @@ from combee.run.estimates import check_scoring, forecast_scoring
 from combee.run.folders import all_runs, find_run, open_book
 from combee.run.gate import Gate, GateLimits, Metrics, gate
 from combee.run.mending import for_scoring, mended
+from combee.run.methods import carried
 from combee.run.options import over_options
 from combee.run.rows import ScoredRow, row_lines, rows_of, rows_to_json
 from combee.run.settings import Settings, read_settings
-from combee.run.spec import Prepared, connect, held_out, kept_spec, load_tasks, tasks_to_score
+from combee.run.spec import (
+    Prepared,
+    connect,
+    content_learned,
+    content_of,
+    held_out,
+    kept_spec,
+    load_tasks,
+    tasks_to_score,
+    without_sizes,
+)
 from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import scores_kept
 from combee.run.words import counted, typed, with_program
@@ -57,7 +68,7 @@ if TYPE_CHECKING:
 @click.argument("what", required=False)
 @click.argument("source", required=False)
 @task_options
-@click.option("--split", type=click.Choice(["train", "val", "test"]), help="Part of the tasks. [test; a file: all]")
+@click.option("--split", type=click.Choice(["train", "val", "test"]), help="Part of the tasks. [test, or a new file]")
 @click.option("--version", default="best", show_default=True, help="A label (best, last, stable) or a digest.")
 @mend_options
 @budget_options
@@ -79,7 +90,7 @@ def eval_command(what: str | None, source: str | None, split: str | None, versio
     spec, seen = _spec(what, source, options)
     found, split = tasks_to_score(spec, split, seen=seen)
     tasks = found.test if split == "all" else getattr(found, split)
-    if source is not None and spec.tasks.source == seen:
+    if source is not None and seen is not None and content_of(spec) == seen:
         say_aside(f"note: {source} is what was learned from: only its {split} tasks are scored")
     books = {"with it": book, "without": Playbook()}
     if options["dry_run"]:
@@ -90,7 +101,8 @@ def eval_command(what: str | None, source: str | None, split: str | None, versio
 
     async def both(scope: Scope) -> tuple[Evaluation, Evaluation]:
         try:
-            return await prepared.score(tasks, book, scope), await prepared.score(tasks, Playbook(), scope)
+            async with carried(prepared, Path("eval")) as working:
+                return await working.score(tasks, book, scope), await working.score(tasks, Playbook(), scope)
         finally:
             await prepared.agent.aclose()
 
@@ -109,18 +121,22 @@ def eval_command(what: str | None, source: str | None, split: str | None, versio
 
 
 def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> tuple[Settings, str | None]:
-    """Return the settings: those of the run, or of this folder; and the file that the run learned from."""
+    """Return the settings: those of the run, or of this folder; and the hash of the file that was learned from."""
     given = {"tasks__source": source} | {name: options[name] for name in options if name.startswith("tasks__")}
     if what is None or not Path(what).is_file():
         folder = find_run(what.rsplit("@", 1)[0] if what else None)
         with Journal.open(folder, create=False, read_only=True) as journal:
             kept = kept_spec(journal, folder)
-        if source is None or kept.tasks.traces is None:
-            spec, seen = over_options(kept, given), kept.tasks.source
-            if spec.tasks.source != seen:  # the sizes were those of another file
-                tasks = kept.given().get("tasks", {})
-                others = {key: value for key, value in tasks.items() if key not in {"train", "val", "test"}}
-                spec = over_options(kept.instead(tasks=others), given)
+            seen = content_learned(journal, kept)
+        if source is None:
+            return for_scoring(over_options(kept, given), options), content_of(kept)
+        if kept.tasks.traces is None:
+            spec = over_options(kept, given)
+            content, same_name = content_of(spec), spec.tasks.source == kept.tasks.source
+            if not same_name if content is None else content != seen:
+                spec = over_options(without_sizes(kept), given)  # they were those of other tasks
+                if same_name:
+                    say_aside(f"note: {source} has changed since it was learned from: all of its rows are scored")
             return for_scoring(spec, options), seen
     spec = over_options(read_settings(options["config_path"]), given)
     return mended(spec, {**options, "config_path": None}), None
@@ -339,7 +355,8 @@ async def _both(
 ) -> tuple[_Scored, _Scored]:
     new, old = sides
     try:
-        return await _measured(prepared, tasks, new, scope), await _measured(prepared, tasks, old, scope)
+        async with carried(prepared, Path("gate")) as working:
+            return await _measured(working, tasks, new, scope), await _measured(working, tasks, old, scope)
     finally:
         await prepared.agent.aclose()
 

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,9 +20,11 @@ from combee.kernel.playbook import Playbook, tokens
 from combee.mcp import LessonStore
 from combee.run.folders import find_run, open_book
 from combee.run.words import counted, typed
-from combee.terminal.options import PathType, print_json
+from combee.terminal.options import PathType, print_json, say_aside
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_READ_BYTES = 32_768  # of an AGENTS.md that Codex reads by default; others cut at the same length or earlier
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ def export_command(what: str | None, form: str, out: Path | None, *, force: bool
     What stands in the file is, byte for byte, the text that was scored.
     """
     excerpt = Excerpt(**chosen)
+    if form == "skill" and out is not None:
+        excerpt = replace(excerpt, name=_name_of_folder(out, excerpt.name))
     book, called, files = excerpt.files(what, form)
     found = risks(book, excerpt.max_tokens)
     look_at(found, accepted=excerpt.accept_risky)
@@ -115,11 +119,16 @@ def export_command(what: str | None, form: str, out: Path | None, *, force: bool
     }
     if out is None and form != "skill":
         text = files[0].text
+        for note in _too_long([(files[0].path, len(text.encode()))], book):
+            say_aside(note)
         click.echo(json.dumps({**facts, "text": text}, ensure_ascii=False) if as_json else text, nl=as_json)
         return
     written = [_put(_target(file, form, out), file.text, force=force, block=form == "agents") for file in files]
+    notes = _too_long([(path, Path(path).stat().st_size) for path in written], book)
+    for note in notes:
+        say_aside(note)
     if as_json:
-        print_json({**facts, "files": written})
+        print_json({**facts, "files": written, "notes": notes})
     else:
         click.echo("\n".join(f"wrote {path}" for path in written))
         click.echo(f"from {called}: {counted(len(book), 'bullet')}, {tokens(book)} tokens")
@@ -127,6 +136,35 @@ def export_command(what: str | None, form: str, out: Path | None, *, force: bool
             click.echo(
                 "agents choose by the description, and it names only the run: say when to use it with --description"
             )
+
+
+def _name_of_folder(out: Path, name: str | None) -> str:
+    """Return the name of a skill that is written into a folder: agents find a skill only under its own name.
+
+    Raises:
+        UsageError: The folder has another name than the one given, or one that a skill cannot have.
+    """
+    folder = real_path(out).name
+    if name is not None and name != folder:
+        hint = f"Write it to {out.parent / name}, or leave out --name."
+        raise UsageError(f"The skill {name!r} would lie in a folder {folder!r}, where no agent finds it.", hint=hint)
+    if folder != slug(folder):
+        hint = f"Write it to {out.parent / slug(folder)}: a-z, 0-9, single hyphens."
+        raise UsageError(f"A skill cannot lie in a folder {folder!r}: it must have the skill's name.", hint=hint)
+    return folder
+
+
+def _too_long(files: Sequence[tuple[str, int]], book: Playbook) -> list[str]:
+    """Return what to say of files that agents read only the beginning of."""
+    notes = []
+    for path, size in files:
+        if Path(path).name == "AGENTS.md" and size > _READ_BYTES:
+            fits = max(1, int(tokens(book) * 0.9 * _READ_BYTES / size))
+            notes.append(
+                f"{path} has {size:,} bytes; agents cut it at {_READ_BYTES:,}. "
+                f"--max-tokens {fits} keeps the most valuable lessons; --to skill has room for all."
+            )
+    return notes
 
 
 def _target(file: File, form: str, out: Path | None) -> Path:
@@ -177,6 +215,9 @@ def apply_command(
     if not as_json and found:
         click.echo(diff_of(found))
     risky = excerpt.risks(what)
+    notes = _too_long([(change.path, len(change.new)) for change in found], open_book(what, excerpt.version)[0])
+    for note in notes:
+        say_aside(note)
     if found:
         look_at(risky, accepted=excerpt.accept_risky or dry_run)
     wrote = bool(found) and not dry_run and (yes or _agreed(len(found), repo))
@@ -185,7 +226,7 @@ def apply_command(
     if as_json:
         files_found = [change.path for change in found]
         shown = [str(each) for each in risky]
-        print_json({"files": files_found, "written": wrote, "risky": shown, "diff": diff_of(found)})
+        print_json({"files": files_found, "written": wrote, "risky": shown, "notes": notes, "diff": diff_of(found)})
     elif not found:
         click.echo(f"Nothing to change: {repo} is up to date.")
     else:

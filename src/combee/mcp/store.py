@@ -77,8 +77,10 @@ class LessonStore:
             UsageError: reports are not taken here, or this is no list of chat messages.
         """
         trace = _read_messages(task, messages)
+        said = json.dumps([task, list(messages), success, dict(self.labels)], sort_keys=True)
+        name = f"mcp-{hashlib.blake2b(said.encode(), digest_size=12).hexdigest()}"  # equal reports are one run
         outcome = None if success is None else Outcome(success=success, claimed=True, detail="stated by the agent")
-        trace = replace(trace, outcome=outcome, labels=dict(self.labels), meta={"format": "mcp"})
+        trace = replace(trace, id=name, outcome=outcome, labels=dict(self.labels), meta={"format": "mcp"})
         kept, counts = safe(trace, self.redactor)
         self._append(kept)
         return {"stored": kept.id, "steps": len(kept.steps), "redacted": dict(counts)}

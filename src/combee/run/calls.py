@@ -22,7 +22,7 @@ from combee.run.folders import find_run, has_run, new_run, open_book
 from combee.run.functions import name_of
 from combee.run.methods import is_new, prepare
 from combee.run.settings import Settings, read_settings
-from combee.run.spec import Prepared, connect, kept_spec, tasks_to_score
+from combee.run.spec import Prepared, connect, content_learned, content_of, kept_spec, tasks_to_score, without_sizes
 
 Row = Mapping[str, Any] | tuple[str, Any] | Task
 """A task: a dict with question and answer, a pair of them, or a `Task`."""
@@ -290,42 +290,41 @@ class Scoring:
             await self.prepared.agent.aclose()
 
 
-_SIZES = ("train", "val", "test")
-
-
 def to_score(given: Mapping[str, Any]) -> Scoring:
     """Check everything that a call of `evaluate` names. Nothing is paid."""
     what, tasks = given["what"], given["tasks"]
-    base, book = _of_what(what, given)
-    seen = base.tasks.source
-    if tasks is None and seen is None and base.tasks.traces is None:
+    base, book, seen = _of_what(what, given)
+    if tasks is None and base.tasks.source is None and base.tasks.traces is None:
         raise UsageError("No tasks are named to score on.", hint='Give a file or rows; or "tags", the practice tasks.')
-    if tasks is not None:  # the sizes were those of other tasks
-        others = {key: value for key, value in base.tasks.given().items() if key not in {*_SIZES, "traces", "source"}}
-        base = base.instead(tasks=others)
     with tempfile.TemporaryDirectory(prefix="combee-rows-") as folder:
         source = tasks if tasks is None or isinstance(tasks, str | Path) else _written(_lines(tasks), Path(folder))
-        spec = _over(base, given, {"source": None if source is None else str(source)}, {})
+        named = {"source": None if source is None else str(source)}
+        spec = _over(without_sizes(base) if tasks is not None else base, given, named, {})
+        if tasks is not None and seen is not None and content_of(spec) == seen:
+            spec = _over(base, given, named, {})  # cut as it was for the run
         found, split = tasks_to_score(spec, given["split"], seen=seen)
     chosen = found.test if split == "all" else getattr(found, split)
     check_scoring(spec, chosen, {"with it": book, "without": Playbook()})
     return Scoring(book, chosen, split, connect(spec, found))
 
 
-def _of_what(what: Any, given: Mapping[str, Any]) -> tuple[Settings, Playbook]:
-    """Return the settings to score with, without the limits of a run, and the playbook.
+def _of_what(what: Any, given: Mapping[str, Any]) -> tuple[Settings, Playbook, str | None]:
+    """Return the settings to score with, without the limits of a run, the playbook, and the hash of what it is from.
 
     `what` is a playbook, the settings and the playbook of a run, or the name of either.
     """
     own = _base(given)
     if isinstance(what, Playbook):
-        return own, what
+        return own, what, None
     if isinstance(what, tuple):
         kept, book = what
+        seen = content_of(kept)
     else:
         book, _ = open_book(str(what))
         if Path(what).is_file():
-            return own, book
+            return own, book, None
         folder = find_run(str(what).rpartition("@")[0] or str(what))
-        kept = _kept(folder)
-    return kept.instead(budget={}).over(own.given(), "settings"), book
+        with Journal.open(folder, create=False, read_only=True) as journal:
+            kept = kept_spec(journal, folder)
+            seen = content_learned(journal, kept)
+    return kept.instead(budget={}).over(own.given(), "settings"), book, seen

@@ -16,7 +16,7 @@ from combee.run.findings import Findings, findings_of
 from combee.run.folders import JOURNAL, has_results
 from combee.run.mending import how_to_go_on, how_to_resume
 from combee.run.methods import RunDisplay, method_of
-from combee.run.spec import SPEC_KEY, Prepared
+from combee.run.spec import CONTENT_KEY, SPEC_KEY, Prepared, content_of
 from combee.run.spent import maybe_paid, spent
 
 
@@ -76,6 +76,8 @@ def _opened(
         _same_data(journal, prepared)
         prepared.agent.attach(journal)
         began_with = journal.meta(SPEC_KEY)
+        if began_with is None and (content := content_of(prepared.spec)):
+            journal.set_meta(CONTENT_KEY, content)
         journal.set_meta(SPEC_KEY, prepared.spec.to_json())
         try:
             yield journal, _first_version(journal) or named

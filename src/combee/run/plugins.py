@@ -20,8 +20,7 @@ READERS = "combee.readers"
 """Readers of a format of traces: a class or object with the members of `combee.kernel.learn.trace.Reader`."""
 
 WORKERS = "combee.workers"
-"""Kinds of workers: a function of a prepared run and its folder that yields the run, its tasks done elsewhere, as an
-asynchronous context manager (`combee.workers.processes.processes` is one)."""
+"""Kinds of workers: a `combee.run.methods.WorkerKind`, made without arguments."""
 
 
 def offered(group: str) -> dict[str, EntryPoint]:
@@ -31,14 +30,15 @@ def offered(group: str) -> dict[str, EntryPoint]:
     }
 
 
-def load(point: EntryPoint) -> object:
-    """Import what an entry point names.
+def load(point: EntryPoint, *, make: bool = False) -> object:
+    """Import what an entry point names; of a class, with `make`, return one that is made without arguments.
 
     Raises:
         UsageError: The package that offers it cannot be imported; the message names it.
     """
     try:
-        return point.load()
+        found = point.load()
+        return found() if make and isinstance(found, type) else found
     except UsageError:  # an extra that is not installed, say: it knows its remedy
         raise
     except Exception as error:  # a foreign package may fail in any way; the user must learn which

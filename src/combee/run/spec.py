@@ -7,14 +7,16 @@ nothing is paid before everything was checked.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from combee.errors import StorageError, UsageError
+from combee.errors import CombeeError, StorageError, UsageError
 from combee.kernel.guard import GuardLimits, HeldOut, LeakIndex, Policy
 from combee.kernel.journal import JSON, Journal, Scope
 from combee.kernel.learn import (
@@ -42,10 +44,14 @@ from combee.run.options import refuse_unknown_prices
 from combee.run.settings import Settings
 from combee.run.settings_tables import TaskFileTable
 from combee.tasks import NAMES, Fields, TaskSet, load
+from combee.tasks.rows import read_text
 from combee.tasks.scorers import PythonScorer, import_function
 
 if TYPE_CHECKING:
     from combee.model import Models
+
+CONTENT_KEY = "content"
+"""Where the journal keeps the hash of the file that was learned from."""
 
 SPEC_KEY = "spec"
 """Where the journal keeps the settings of its run."""
@@ -148,20 +154,41 @@ def _refuse_lost(name: str | None, what: str) -> None:
         )
 
 
+def content_of(spec: Settings) -> str | None:
+    """Return the hash of the text of a single file of tasks, whatever its name or encoding; None where it is none."""
+    source = spec.tasks.source
+    if source is None or source in NAMES or not Path(source).is_file():
+        return None
+    with suppress(CombeeError):  # who reads it for its rows says what is wrong with it
+        return hashlib.sha256(read_text(Path(source), spec.tasks.encoding)[0].encode()).hexdigest()
+    return None
+
+
+def content_learned(journal: Journal, spec: Settings) -> str | None:
+    """Return the hash of the file that a run learned from; of an older version's run, of the file that lies there."""
+    known = journal.meta(CONTENT_KEY)
+    return content_of(spec) if known is None else str(known)
+
+
+def without_sizes(spec: Settings) -> Settings:
+    """Return settings without the tasks of a run and the sizes of their splits, for other tasks of the same shape."""
+    no_longer = {"train", "val", "test", "traces", "source"}
+    return spec.instead(tasks={key: value for key, value in spec.tasks.given().items() if key not in no_longer})
+
+
 def tasks_to_score(spec: Settings, split: str | None = None, *, seen: str | None = None) -> tuple[TaskSet, str]:
     """Return the tasks to score a playbook on, and which of their splits; "all" for a whole file.
 
     Args:
         spec: The settings. A single file without sizes is scored whole.
         split: train, val or test, where one was asked for.
-        seen: The file that was learned from: of that only the test split was not seen.
+        seen: The hash of the file that was learned from (`content_learned`): of that only the test split is new.
 
     Raises:
         UsageError: The tasks cannot be used, or none of these has an answer.
     """
-    source, tasks = spec.tasks.source, spec.tasks
-    sized = any(size is not None for size in (tasks.train, tasks.val, tasks.test))
-    whole = split is None and not sized and source not in {None, *NAMES, seen} and Path(str(source)).is_file()
+    sized = any(size is not None for size in (spec.tasks.train, spec.tasks.val, spec.tasks.test))
+    whole = split is None and not sized and content_of(spec) not in {None, seen}
     found = load_tasks(spec, whole=whole)
     chosen = split or "test"
     if not any(task.target is not None for task in getattr(found, chosen)):

@@ -12,7 +12,8 @@ import pytest
 
 from combee.errors import UsageError
 from combee.redaction import Step, Trace
-from combee.traces.readers import GROUP, Source, TraceReader, read, reader, readers, reading
+from combee.run import plugins
+from combee.traces.readers import Source, TraceReader, read, reader, readers
 
 WriteLines = Callable[[str, Sequence[object]], Path]
 
@@ -39,10 +40,10 @@ NOT_A_READER = "a text"
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     def offer(value: str) -> None:
         def points(group: str) -> tuple[EntryPoint, ...]:
-            assert group == GROUP == "combee.readers"
+            assert group == "combee.readers"
             return (EntryPoint("notes", value, group),)
 
-        monkeypatch.setattr(reading, "entry_points", points)
+        monkeypatch.setattr(plugins, "entry_points", points)
         monkeypatch.setattr(EntryPoint, "load", lambda point: globals()[point.value.partition(":")[2]])
         readers.cache_clear()
 
@@ -117,8 +118,8 @@ def test_the_page_on_readers_holds_a_reader_that_works(tmp_path: Path, monkeypat
     blocks = dict(re.findall(r"```(json|python)\n(.*?)```", page, re.DOTALL))
     made: dict[str, object] = {}
     exec(blocks["python"], made)  # noqa: S102 - the page's own code
-    point = EntryPoint("eventlog", "x:y", GROUP)
-    monkeypatch.setattr(reading, "entry_points", lambda group: (point,))
+    point = EntryPoint("eventlog", "x:y", "combee.readers")
+    monkeypatch.setattr(plugins, "entry_points", lambda group: (point,))
     monkeypatch.setattr(EntryPoint, "load", lambda point: made["EventLogReader"])
     readers.cache_clear()
     try:

@@ -1,10 +1,9 @@
 """Readers of agent traces: one a format, chosen by content, streaming over a file or a folder of any size."""
 
-from combee.traces.readers.reading import GROUP, ReadResult, TraceReader, read, reader, readers
+from combee.traces.readers.reading import ReadResult, TraceReader, read, reader, readers
 from combee.traces.readers.source import Notice, ReadLimits, Report, Source
 
 __all__ = [
-    "GROUP",
     "Notice",
     "ReadLimits",
     "ReadResult",

@@ -11,12 +11,12 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from combee.errors import UsageError, did_you_mean
 from combee.redaction import Trace, trace_from_data
+from combee.run.plugins import READERS, load, offered
 from combee.traces.readers.archive import unpacked
 from combee.traces.readers.claude_code import ClaudeCodeReader, ClaudeStreamReader
 from combee.traces.readers.clawteam import ClawTeamReader
@@ -74,7 +74,6 @@ class OwnReader:
                 source.skip(str(error), line)
 
 
-GROUP = "combee.readers"
 _BUILT_IN: tuple[TraceReader, ...] = (
     OwnReader(),
     HarborReader(),
@@ -107,21 +106,14 @@ def readers() -> tuple[TraceReader, ...]:
         UsageError: an installed package offers something that is not a reader.
     """
     foreign: list[TraceReader] = []
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        try:
-            made = point.load()
-            offered = made() if isinstance(made, type) else made
-        except Exception as error:  # a foreign package may fail in any way; the user must learn which
-            raise UsageError(
-                f"the trace reader {point.name!r} ({point.value}) cannot be loaded: {error}",
-                hint="Update or remove the package that brings it.",
-            ) from error
-        if not isinstance(offered, TraceReader):
+    for point in offered(READERS).values():
+        made = load(point, make=True)
+        if not isinstance(made, TraceReader):
             raise UsageError(
                 f"the trace reader {point.name!r} ({point.value}) has no name, sniff and read",
                 hint="See combee.traces.readers.TraceReader for what a reader must have.",
             )
-        foreign.append(offered)
+        foreign.append(made)
     return (*foreign, *_BUILT_IN)
 
 
