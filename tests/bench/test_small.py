@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
+import json
+from pathlib import Path
 
 import pytest
 
-from combee.bench.small import arms, ask_local
+from combee.bench.small import WAYS, arms, ask_local, asked_once
 from combee.bench.tickets import NEVER_SEEN, ticket_set
+from combee.cli.main import run
+from combee.kernel.journal import MemoryScope
+from combee.mock import MockServer
 
 
 async def copies(prompt: str) -> str:
@@ -52,3 +58,33 @@ async def test_the_local_model_follows_one_rule_and_is_held_to_the_labels() -> N
         assert (await complete("Ticket: Anything.\nDesk:")).strip() in {"Cedar", "Maple", "Falcon"}
     finally:
         await close()
+
+
+async def test_a_prompt_is_asked_once_also_when_it_is_asked_at_the_same_time() -> None:
+    asked: list[str] = []
+
+    async def complete(prompt: str) -> str:
+        asked.append(prompt)
+        await asyncio.sleep(0)
+        return prompt.upper()
+
+    once = asked_once(complete, MemoryScope())
+    assert await asyncio.gather(*(once(text) for text in ("a", "b", "a", "a"))) == ["A", "B", "A", "A"]
+    assert sorted(asked) == ["a", "b"]
+
+
+async def test_an_endpoint_is_told_the_labels_and_a_limit_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    async with MockServer() as server:
+        there = ["demo", "--model", "m", "--base-url", server.url, "--price", "0/0"]
+        assert await asyncio.to_thread(run, [*there, "--max-calls", "40"]) == 1
+        assert "kept in combee-unfinished" in capsys.readouterr().err
+        paid = server.stats.requests
+        assert await asyncio.to_thread(run, [*there, "--json"]) == 0
+        data = json.loads(capsys.readouterr().out)
+        assert [arm["arm"] for arm in data["arms"]] == ["no playbook", *WAYS, "random view"]
+        assert data["spent"]["calls"] == server.stats.requests - paid
+        assert not await asyncio.to_thread(Path("combee-unfinished").exists)

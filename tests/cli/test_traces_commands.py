@@ -240,7 +240,8 @@ def test_apply_shows_a_diff_and_writes_only_when_told(
     assert content.startswith(b"# Rules\r\nBe kind.\r\n")
     scored = scored_text(load(project / "runs/one/playbook.json"))
     assert content.endswith(f"{BEGIN}\n{scored}{END}\n".replace("\n", "\r\n").encode())
-    assert call("apply", "one", "repo", "--yes") == {"files": [], "written": False, "risky": [], "diff": ""}
+    nothing = {"files": [], "written": False, "risky": [], "notes": [], "diff": ""}
+    assert call("apply", "one", "repo", "--yes") == nothing
     call("apply", "one", "repo", "--yes", "--to", "skill")
     assert (repo / ".claude/skills/one/SKILL.md").is_file()
 

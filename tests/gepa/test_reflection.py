@@ -363,11 +363,35 @@ def test_no_paid_lesson_is_lost_where_a_reply_cannot_hold_them_all(count: int) -
     text, figures = proposal.new_texts["a"], proposal.metadata["combee:a"]
     assert len(set(re.findall(r"XK-\d{4}", text))) == count
     assert figures["coverage"] == 1.0
-    assert any("left out stand below" in note for note in figures["notes"])
+    assert any("put below the text by code" in note for note in figures["notes"])
     assert text.count("Do the task.") == 1
 
 
-def test_a_text_has_a_largest_size_and_what_had_no_room_is_counted() -> None:
+@pytest.mark.parametrize(("old", "limit", "count"), [(600, 4096, 40), (600, 4096, 400), (60, 1300, 40), (600, 4096, 5)])
+def test_a_text_that_no_reply_can_hold_is_added_to(old: int, limit: int, count: int) -> None:
+    text = "\n".join(["Do the task.", *(f"- name part XK-{9000 + n}" for n in range(old))])
+    model = capped(limit)
+
+    def answer(prompt: str) -> str:
+        return model(prompt[prompt.index("Record 1:") :] if "Do not repeat it" in prompt else prompt)
+
+    cases = [{"Inputs": f"case {n}", "Feedback": f"It must name part XK-{n:04d}."} for n in range(count)]
+    with CombeeReflection(answer) as reflection:
+        proposal, _ = reflection.reflect({"a": text}, {"a": cases}, ["a"])
+    assert proposal.new_texts["a"].startswith(text)
+    assert len(re.findall(r"XK-\d{4}", proposal.new_texts["a"])) == old + count
+    assert proposal.metadata["combee:a"]["coverage"] == 1.0
+
+
+def test_where_there_is_nothing_to_add_a_long_text_stays_as_it_is() -> None:
+    text = "\n".join(f"- name part XK-{9000 + n}" for n in range(600))
+    again = [{"Inputs": f"case {n}", "Feedback": f"It must name part XK-{9000 + n}."} for n in range(40)]
+    for reply in ("<new_text>\n(nothing)\n</new_text>", "<new_text>\n- name part XK-9001\n</new_text>"):
+        with CombeeReflection(lambda _, said=reply: said) as reflection:
+            assert reflection.reflect({"a": text}, {"a": again}, ["a"])[0].new_texts == {"a": text}
+
+
+def test_a_text_has_a_largest_size_and_what_had_no_room_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     cases = [{"Inputs": f"case {n}", "Feedback": f"It must name part XK-{n:04d}."} for n in range(600)]
     with CombeeReflection(capped(4096), token_budget=3000) as reflection:
         proposal, _ = reflection.reflect({"a": "Do the task."}, {"a": cases}, ["a"])
@@ -375,6 +399,7 @@ def test_a_text_has_a_largest_size_and_what_had_no_room_is_counted() -> None:
     kept = len(set(re.findall(r"XK-\d{4}", text)))
     assert count_tokens(text) <= 3000
     assert any(f"{600 - kept} lines were left out" in note for note in proposal.metadata["combee:a"]["notes"])
+    assert "lines were left out" in caplog.text
 
 
 def test_the_papers_method_shows_what_its_calls_do() -> None:

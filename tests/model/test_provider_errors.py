@@ -6,6 +6,7 @@ The bodies have the shapes that users of these providers have shown in public; n
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -111,8 +112,16 @@ GROQ = "Rate limit reached for model `x` on tokens per minute (TPM): Limit 6000,
         (403, {"error": {"errors": [{"reason": "rateLimitExceeded"}], "message": "Quota exceeded"}}, None),
         (400, said("Too many requests, slow down"), None),
         (200, said("slow down", code=429), None),
+        (429, {"error": "INSUFFICIENT QUOTA", "message": "You exceeded your limit of concurrent requests."}, None),
+        (400, {"message": "ThrottlingException: Too many tokens, please wait before trying again."}, None),
+        (429, said("You exceeded your current requests list.", code="limit_requests"), None),
+        (429, said("您的账户已达到速率限制，请您控制请求频率", code="1302"), None),
+        (429, said("Your request reached organization max RPM: 3, please try again after 1 seconds"), 1),
+        (429, said("Rate limit of 80,000 input tokens per minute. Please reduce the prompt length, or wait."), None),
+        (200, {"choices": [{"finish_reason": "error", "error": {"code": 429, "message": ""}, "message": {}}]}, None),
+        (200, {"detail": "Rate limit exceeded"}, None),
     ],
-)
+)  # fmt: skip
 def test_a_limit_with_a_window_is_waited_for(status: int, body: Any, wait: float | None) -> None:
     fault = read_reply(raw(body), "m") if status == 200 else fault_of(status, {}, raw(body))
     assert isinstance(fault, Fault)
@@ -143,6 +152,29 @@ def test_only_a_quota_without_a_window_asks_for_credit(status: int, body: Any) -
     assert isinstance(fault, Fault)
     assert fault.kind is _KIND.QUOTA
     assert "add credit" in (fault.hint or "")
+
+
+@pytest.mark.parametrize("unit", [1, 1000])
+def test_the_moment_when_a_limit_ends_is_read_from_header_fields_inside_a_body(unit: int) -> None:
+    moment = str(round((time.time() + 40) * unit))
+    fields = {"X-RateLimit-Limit": "80", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": moment}
+    fault = fault_of(429, {}, raw(said("Rate limit exceeded: limit_rpd/a/b", code=429, metadata={"headers": fields})))
+    assert fault.retry_after == pytest.approx(40, abs=5)
+    past = {**fields, "X-RateLimit-Reset": "1741305600000"}
+    assert fault_of(429, {}, raw(said("Rate limit exceeded", metadata={"headers": past}))).retry_after is None
+    assert fault_of(503, {}, raw({"error": "Model is currently loading", "estimated_time": 20.0})).retry_after == 20
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["No endpoints found that support image input.", "No allowed providers are available for the selected model.",
+     "No endpoints found matching your data policy (Free model publication)."],
+)  # fmt: skip
+def test_a_router_that_has_nobody_is_no_wrong_address(words: str) -> None:
+    fault = fault_of(404, {}, raw(said(words, code=404)))
+    assert fault.fatal
+    assert "router" in (fault.hint or "")
+    assert "chat endpoint" not in fault.message
 
 
 def test_a_window_may_stand_in_the_header_alone() -> None:
@@ -191,6 +223,14 @@ TPM = "Request too large on tokens per minute (TPM): Limit 6000, Requested 14368
         ("context_too_long", 400, {"error": "This model's maximum prompt length is 8 but it contains 9 tokens."}),
         ("context_too_long", 400, {"message": "Range of input length should be [1, 6000]"}),
         ("context_too_long", 400, {"object": "error", "message": "max_tokens must be at least 1, got -186."}),
+        ("context_too_long", 400, said("You requested 65535 output tokens and your prompt contains at least 62466 "
+                                       "input tokens. This model's maximum context length is 128000 tokens.")),
+        ("context_too_long", 422, {"error": "Input validation: `inputs` tokens + `max_new_tokens` must be <= 4096"}),
+        ("context_too_long", 422, {"error": "`inputs` must have less than 1024 tokens. Given: 1500"}),
+        ("server", 524, "error code: 524"),
+        ("server", 200, {"code": 502, "message": "Network connection lost.", "metadata": {"type": "unavailable"}}),
+        ("error_in_body", 200, {"id": None, "choices": None, "model": None}),
+        ("auth", 403, said("Country, region, or territory not supported", type="request_forbidden")),
         ("context_too_long", 413, said(TPM, type="tokens", code="rate_limit_exceeded")),
         ("context_too_long", 429, said(TPM)),
         ("error_in_body", 200, {"object": "error", "message": "worker died", "code": 50001}),
@@ -207,7 +247,7 @@ TPM = "Request too large on tokens per minute (TPM): Limit 6000, Requested 14368
         ("auth", 400, [said("API key expired. Please renew the API key.", details=[{"reason": "API_KEY_INVALID"}])]),
         ("bad_request", 400, said("Invalid schema for response_format 'reply': missing 'bar'")),
     ],
-)
+)  # fmt: skip
 def test_an_error_has_the_same_kind_in_whatever_shape(kind: str, status: int, body: Any) -> None:
     fault = read_reply(raw(body), "m") if status == 200 else fault_of(status, {}, raw(body))
     assert getattr(fault, "kind", None) == kind

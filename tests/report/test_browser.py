@@ -57,11 +57,34 @@ def test_the_page_is_photographed(report: Path, name: str, width: int, dark: boo
     assert len(data) > 20_000  # not an empty page
 
 
-def test_nothing_is_wider_than_a_phone(report: Path) -> None:
+def measure(report: Path, script: str) -> list[int]:
+    """Return the numbers that a script in the page puts into its title."""
     measured = report.with_name("measured.html")
-    script = "<script>document.title = 'w' + document.documentElement.scrollWidth + ' ' + innerWidth</script>"
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", report.read_text(encoding="utf-8"))
-    measured.write_text(text.replace("</body>", f"{script}</body>"), encoding="utf-8")
-    title = re.search(r"<title>w(\d+) (\d+)</title>", browse(measured, "--dump-dom", "--window-size=500,900"))
+    measured.write_text(text.replace("</body>", f"<script>{script}</script></body>"), encoding="utf-8")
+    title = re.search(r"<title>([\d ,]+)</title>", browse(measured, "--dump-dom", "--window-size=500,900"))
     assert title is not None
-    assert int(title[1]) <= int(title[2])
+    return [int(number) for number in title[1].split(",")]
+
+
+def test_nothing_is_wider_than_a_phone(report: Path) -> None:
+    page, window = measure(report, "document.title = [document.documentElement.scrollWidth, innerWidth]")
+    assert page <= window
+
+
+def test_the_search_and_the_tick_leave_what_fits(report: Path) -> None:
+    script = """
+      const box = document.querySelector(".filter[data-of=rows-training]");
+      const [search, tick] = box.querySelectorAll("input");
+      const rows = [...document.querySelectorAll("#rows-training tbody tr")];
+      const left = () => rows.filter(row => row.offsetParent).length, found = [rows.length, left()];
+      search.value = "the TAX of case 1?"; search.oninput(); found.push(left());
+      search.value = ""; tick.checked = true; tick.onchange(); found.push(left());
+      const key = document.querySelector("svg [data-key]"); key.onclick();
+      const drawn = key.closest("svg").querySelector(`[data-series="${key.dataset.key}"]`);
+      document.title = [...found, drawn.getClientRects().length];
+    """
+    everything, before, tax, failures, drawn = measure(report, script)
+    assert everything == before > failures > 0
+    assert tax in {0, 1}  # in training, or held out
+    assert drawn == 0

@@ -165,7 +165,7 @@ def test_a_run_without_kept_settings_says_so(tmp_path: Path) -> None:
         journal.label("last", digest(book))
     page = read_page(page_of(tmp_path / "run"))
     assert "kept no settings" in page.text
-    assert "Playbook (last: 1 bullets)" in page.text
+    assert "Playbook (last: 1 bullet)" in page.text
 
 
 def test_the_settings_of_a_swarm_are_shown_and_what_is_not_the_default_is_bold(tmp_path: Path) -> None:

@@ -133,3 +133,22 @@ def test_what_three_runs_met_is_seen_across_generations_and_one_that_got_past_it
     assert "`plotconv`" in text
     assert "no run got past" in text or "in run after run" in text
     assert not [line for line in text.splitlines() if "drawconv" in line and "no run" in line]
+
+
+def test_a_generation_begins_again_when_what_is_stable_was_changed_meanwhile(start: Start) -> None:
+    client = start()
+    empty = client("GET", "/v1/playbook").headers["combee-version"]
+    first = mended_run(1)
+    client("POST", "/v1/runs", lines(first))
+    client.settled(first.id)
+    settings = client.folder / "combee.toml"
+    settings.write_text('[agent]\nkind = "nonsense"\n', encoding="utf-8")
+    second = mended_run(2, "yq", "python3 -m yaml")
+    client("POST", "/v1/runs", lines(second))
+    client.until(lambda: client("GET", "/v1/status").json["generations"][0]["attempts"] == 1)
+    assert client("POST", "/v1/promote", {"version": empty}).json == {"stable": empty}
+    settings.unlink()
+    assert client.settled(second.id)["state"] == "learned"
+    text = client("GET", "/v1/playbook").data.decode()
+    assert "`yq`" in text
+    assert "`jq`" not in text

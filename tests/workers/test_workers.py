@@ -76,6 +76,19 @@ def test_books_and_journals_are_those_of_a_local_run(kind: str) -> None:
     assert str(os.getpid()) not in {call.partition(" ")[0] for call in calls}
 
 
+def test_eval_answers_on_workers_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*words("answer", "a", *PROCESSES)]) == 0
+    capsys.readouterr()
+    Path("calls").unlink()
+    assert run(["eval", "a", "--json"]) == 0
+    there = json.loads(capsys.readouterr().out)["accuracy"]
+    assert str(os.getpid()) not in Path("calls").read_text(encoding="utf-8")
+    assert run(["resume", "a", "--workers", "local", "--quiet"]) == 0
+    capsys.readouterr()
+    assert run(["eval", "a", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accuracy"] == there
+
+
 async def test_a_model_is_asked_by_workers_and_booked_here(capsys: pytest.CaptureFixture[str]) -> None:
     async with MockServer(reply=student()) as server:
         assert await combee(*learn(server.url, "--out", "here", "--json")) == 0
@@ -165,6 +178,17 @@ def test_a_worker_ends_with_its_driver() -> None:
 def test_a_user_mistake_is_told_before_anything_is_begun(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*words("answer", "a", "--set", "workers.kind=process")]) == 2
     assert "processes" in capsys.readouterr().err
+
+
+def test_doctor_looks_at_the_workers_that_the_settings_name(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("combee.toml").write_text('[workers]\nkind = "processes"\ncount = 3\n', encoding="utf-8")
+    assert run(["doctor"]) == 0
+    assert "3 processes on this machine" in capsys.readouterr().out
+    Path("combee.toml").write_text('[workers]\nkind = "ray"\naddress = "127.0.0.1:9"\n', encoding="utf-8")
+    assert run(["doctor"]) == 1
+    said = capsys.readouterr().out
+    assert "NO  workers" in said
+    assert "extra ray" in said or "There is no Ray cluster at 127.0.0.1:9" in said
 
 
 def test_a_lambda_cannot_be_sent_and_the_error_says_what_can() -> None:

@@ -10,17 +10,17 @@ import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from combee.bench.compare import Setup, compare
-from combee.kernel.journal import Scope
+from combee.kernel.journal import JSON, Scope, hash_json
 from combee.kernel.learn import Evaluation, Reflection, Rollout, Score, Task, evaluate
 from combee.kernel.playbook import Bullet, Playbook, Vote, VoteKind, by_relevance
 from combee.kernel.runner import LocalRunner
+from combee.lexical.embedding import Encoder
 from combee.lexical.lesson import lesson_from, read_lesson, read_question
 from combee.model.types import ChatModel, Message, Request
 from combee.tasks import TaskSet
-
-__all__ = ["Arm", "LessonFromFailure", "ViewGenerator", "arms", "ask_endpoint", "ask_local", "nearest", "randomly"]
 
 Completing = Callable[[str], Awaitable[str]]
 """Goes on with a prompt; returns one of the labels, or whatever an endpoint says."""
@@ -40,6 +40,23 @@ def randomly(book: Playbook, task: Task, count: int) -> Sequence[Bullet]:
     """Return as many bullets, drawn by chance: the control that shows what choosing them is worth."""
     chance = random.Random(f"random view {task.id}")
     return chance.sample(book.bullets, min(count, len(book)))
+
+
+def by_meaning() -> Choosing:
+    """Return a choice by a sentence encoder, which finds what is said in other words. Raises as `Encoder`."""
+    encoder = Encoder()
+
+    def choose(book: Playbook, task: Task, count: int) -> Sequence[Bullet]:
+        texts = [_phrase(bullet.text) for bullet in book]
+        return [book.bullets[place] for place in encoder.nearest(texts, task.question, count)]
+
+    return choose
+
+
+@lru_cache(maxsize=32_768)
+def _phrase(text: str) -> str:
+    lesson = read_lesson(text)
+    return text if lesson is None else lesson.phrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +118,9 @@ def ask_local(name: str, labels: Sequence[str]) -> tuple[Completing, Callable[[]
 
     server = LocalServer(weights_of(name), slots=1, context=1024)
     grammar = "root ::= " + " | ".join(f'" {label}"' for label in labels)
-    replies: dict[str, str] = {}  # greedy decoding: the same prompt has the same reply, in every arm
 
     async def complete(prompt: str) -> str:
-        if prompt not in replies:
-            replies[prompt] = await server.complete(prompt, max_tokens=_TOKENS, grammar=grammar)
-        return replies[prompt]
+        return await server.complete(prompt, max_tokens=_TOKENS, grammar=grammar)
 
     return complete, server.aclose
 
@@ -114,16 +128,25 @@ def ask_local(name: str, labels: Sequence[str]) -> tuple[Completing, Callable[[]
 def ask_endpoint(model: ChatModel, labels: Sequence[str]) -> Completing:
     """Return a model at an endpoint, which is told the labels before the prompt: the same for all arms."""
     head = f"Name the desk that the last ticket goes to, and nothing else. Desks: {', '.join(labels)}."
-    replies: dict[str, str] = {}
 
     async def complete(prompt: str) -> str:
-        if prompt not in replies:
-            asked = (Message("system", head), Message("user", prompt))
-            request = Request(asked, max_tokens=_TOKENS * 16, role="generator", accept_cut=True)
-            replies[prompt] = (await model.complete(request)).text
-        return replies[prompt]
+        asked = (Message("system", head), Message("user", prompt))
+        request = Request(asked, max_tokens=_TOKENS * 16, role="generator", accept_cut=True)
+        return (await model.complete(request)).text
 
     return complete
+
+
+def asked_once(complete: Completing, scope: Scope) -> Completing:
+    """Return a model that is asked each prompt once, in whichever arm it comes first; its replies are kept."""
+
+    async def kept(prompt: str) -> str:
+        async def work() -> JSON:
+            return await complete(prompt)
+
+        return str(await scope.once("generator", hash_json(prompt)[:16], prompt, work))
+
+    return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +171,14 @@ FORGET = 40.0
 
 
 async def arms(
-    tasks: TaskSet, complete: Completing, *, batch: int, count: int = 1, concurrency: int = 1, seed: int = 0
+    tasks: TaskSet,
+    complete: Completing,
+    *,
+    batch: int,
+    count: int = 1,
+    choose: Choosing = nearest,
+    concurrency: int = 1,
+    seed: int = 0,
 ) -> AsyncGenerator[Arm]:
     """Yield no playbook, each way to aggregate, and the control: combee's book with a view drawn by chance.
 
@@ -157,11 +187,12 @@ async def arms(
         complete: The model; the same for all arms.
         batch: Samples a step (sequential: one).
         count: Bullets in view.
+        choose: Chooses them, but for the control.
         concurrency: Calls in flight.
         seed: Decides shuffles and what is forgotten.
     """
     labels, runner = tasks.choices or (), LocalRunner(concurrency)
-    generator = ViewGenerator(complete, labels, count)
+    generator = ViewGenerator(complete, labels, count, choose)
     begun = time.perf_counter()
     none = await evaluate(generator, tasks.test, tasks.scorer, Playbook(), runner=runner)
     yield Arm("no playbook", none, time.perf_counter() - begun)
@@ -172,7 +203,7 @@ async def arms(
         begun = time.perf_counter()
         found = await compare(setup, way)
         book = found.result.last
-        first, in_three = _retrieved(book, tasks.test)
+        first, in_three = _retrieved(book, tasks.test, choose)
         took = time.perf_counter() - begun
         yield Arm(way, found.evaluation, took, found.lessons, found.kept, first, in_three)
     begun = time.perf_counter()
@@ -181,11 +212,11 @@ async def arms(
     yield Arm("random view", control, time.perf_counter() - begun)
 
 
-def _retrieved(book: Playbook, tasks: Sequence[Task]) -> tuple[float, float]:
+def _retrieved(book: Playbook, tasks: Sequence[Task], choose: Choosing) -> tuple[float, float]:
     """Return the shares of tasks with a bullet of the right label first, and among the first three."""
     ranks = []
     for task in tasks:
-        read = [read_lesson(bullet.text) for bullet in nearest(book, task, 3)]
+        read = [read_lesson(bullet.text) for bullet in choose(book, task, 3)]
         ranks.append([lesson is not None and lesson.label == task.target for lesson in read])
     total = max(1, len(tasks))
     return sum(any(rank[:1]) for rank in ranks) / total, sum(map(any, ranks)) / total

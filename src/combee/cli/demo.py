@@ -11,11 +11,11 @@ from typing import Any
 import click
 
 from combee.bench import Setup, WayResult, compare, sequential
-from combee.bench.small import Arm, arms, ask_endpoint, ask_local
+from combee.bench.small import Arm, arms, ask_endpoint, ask_local, asked_once, by_meaning, nearest
 from combee.bench.tickets import ticket_set
 from combee.errors import UsageError
 from combee.files import place_for
-from combee.kernel.journal import JSON
+from combee.kernel.journal import JSON, Scope
 from combee.kernel.runner import run_sync
 from combee.model import open_models
 from combee.model.local import is_local
@@ -24,9 +24,10 @@ from combee.report.interval import interval
 from combee.run.findings import spent
 from combee.run.options import over_options, refuse_unknown_prices
 from combee.run.settings import read_settings
+from combee.run.unfinished import kept_until_the_end
 from combee.run.words import typed
 from combee.tasks import TaskSet, load
-from combee.terminal.options import PathType, budget_options, price_option, print_json, setting
+from combee.terminal.options import PathType, budget_options, price_option, print_json, say_aside, setting
 
 WAYS = ("sequential", "naive", "paper", "combee")
 FORGET = 40.0
@@ -72,6 +73,13 @@ PARTS = (
 @price_option
 @budget_options
 @click.option("--view", type=click.IntRange(1, 3), default=1, show_default=True, help="With --model: bullets in view.")
+@click.option(
+    "--retrieval",
+    type=click.Choice(["words", "embedding"]),
+    default="words",
+    show_default=True,
+    help="With --model: what finds the bullets; embedding takes the extra.",
+)
 @click.option("--report", type=PathType(), help="Also write the tables and plots as an HTML page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def command(
@@ -111,41 +119,42 @@ def command(
 
 
 def _with_model(options: dict[str, Any], *, batch: int, seed: int, as_json: bool) -> None:
-    tasks, name = ticket_set(seed=seed), options["model__name"]
-    labels = tasks.choices or ()
+    tasks, name, count = ticket_set(seed=seed), options["model__name"], options["view"]
+    labels, choose = tasks.choices or (), nearest if options["retrieval"] == "words" else by_meaning()
+    models = None
+    if is_local(name):
+        complete, close = ask_local(name, labels)
+    else:
+        spec = over_options(read_settings(None), options)
+        refuse_unknown_prices(spec)
+        models = open_models(spec.models(), budget=spec.budget.given(), seed=seed)
+        complete, close = ask_endpoint(models.by_role["generator"], labels), models.aclose
     if not as_json:
-        click.echo(f"{name}: {tasks.about}")
-        shown = "bullet" if options["view"] == 1 else f"{options['view']} bullets"
-        click.echo(f"{_VIEWS.format(bullets=shown)}\n")
-        click.echo(_ARM_HEAD)
+        shown = "bullet" if count == 1 else f"{count} bullets"
+        click.echo(f"{name}: {tasks.about}\n{_VIEWS.format(bullets=shown)}\n\n{_ARM_HEAD}")
     found: list[Arm] = []
 
-    async def work() -> dict[str, JSON] | None:
-        models = None
-        if is_local(name):
-            complete, close = ask_local(name, labels)
-        else:
-            spec = over_options(read_settings(None), options)
-            refuse_unknown_prices(spec)
-            models = open_models(spec.models(), budget=spec.budget.given(), seed=seed)
-            complete, close = ask_endpoint(models.by_role["generator"], labels), models.aclose
+    async def work(scope: Scope) -> None:
+        once = asked_once(complete, scope)
         try:
-            async for arm in arms(tasks, complete, batch=batch, count=options["view"], concurrency=batch, seed=seed):
+            async for arm in arms(tasks, once, batch=batch, count=count, choose=choose, concurrency=batch, seed=seed):
                 found.append(arm)
                 if not as_json:
                     click.echo(_arm_line(arm))
         finally:
             await close()
-        return spent(models)
 
     begun = time.perf_counter()
-    taken = run_sync(work())
-    seconds = time.perf_counter() - begun
-    if as_json:
-        print_json({"model": name, "about": tasks.about, "arms": [_arm_to_json(arm) for arm in found], "spent": taken})
-        return
-    money = f" {taken['calls']} calls, {taken['tokens']} tokens." if taken else ""
-    click.echo(f"\n{seconds:.0f} s of work.{money} Equal prompts are asked once, in whichever way they come first.")
+    with kept_until_the_end("demo", models, tasks.digest(), say_aside) as answers:
+        run_sync(work(answers.scope))
+        answers.complete = all(arm.evaluation.complete for arm in found)
+        seconds, taken = time.perf_counter() - begun, spent(models)
+        if as_json:
+            figures = [_arm_to_json(arm) for arm in found]
+            print_json({"model": name, "about": tasks.about, "arms": figures, "spent": taken})
+            return
+        money = f" {taken['calls']} calls, {taken['tokens']} tokens." if taken else ""
+        click.echo(f"\n{seconds:.0f} s of work.{money} Equal prompts are asked once, in whichever way they come first.")
 
 
 _VIEWS = (

@@ -20,6 +20,7 @@ from combee import __version__
 from combee.errors import CombeeError, how_to_install
 from combee.kernel.journal import Journal
 from combee.kernel.runner import run_sync
+from combee.run.methods import worker_kind
 from combee.run.options import over_options
 from combee.run.settings import Settings, read_settings
 from combee.terminal.options import config_option, endpoint_options
@@ -47,7 +48,7 @@ class Check:
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def doctor_command(as_json: bool, **options: Any) -> int:
     """Check this installation and, if one is named or configured, the model: does it answer, and what can it do?"""
-    checks = [_python(), _sqlite(), _disk(), *_extras(), *_models(options)]
+    checks = [_python(), _sqlite(), _disk(), *_extras(), *_models(options), *_workers(options)]
     if as_json:
         click.echo(json.dumps([asdict(check) for check in checks], ensure_ascii=False))
     else:
@@ -87,6 +88,15 @@ def _extras() -> list[Check]:
         )
         for name, module in EXTRAS.items()
     ]
+
+
+def _workers(options: Mapping[str, Any]) -> list[Check]:
+    spec = read_settings(options["config_path"])
+    try:
+        kind = worker_kind(spec)
+        return [] if kind is None else [Check("workers", ok=True, found=kind.look(spec.workers))]
+    except CombeeError as error:
+        return [Check("workers", ok=False, found=error.message, fix=error.hint or "")]
 
 
 def _models(options: Mapping[str, Any]) -> list[Check]:

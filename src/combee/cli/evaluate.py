@@ -29,6 +29,7 @@ from combee.run.estimates import check_scoring, forecast_scoring
 from combee.run.findings import spent, spent_lines
 from combee.run.folders import all_runs, find_run, open_book
 from combee.run.gate import Gate, GateLimits, Metrics, gate
+from combee.run.methods import carried
 from combee.run.options import for_scoring, mended, over_options
 from combee.run.rows import ScoredRow, row_lines, rows_of, rows_to_json
 from combee.run.settings import Settings, read_settings
@@ -99,7 +100,8 @@ def eval_command(what: str | None, source: str | None, split: str | None, versio
 
     async def both(scope: Scope) -> tuple[Evaluation, Evaluation]:
         try:
-            return await prepared.score(tasks, book, scope), await prepared.score(tasks, Playbook(), scope)
+            async with carried(prepared, Path("eval")) as working:
+                return await working.score(tasks, book, scope), await working.score(tasks, Playbook(), scope)
         finally:
             await prepared.agent.aclose()
 
@@ -352,7 +354,8 @@ async def _both(
 ) -> tuple[_Scored, _Scored]:
     new, old = sides
     try:
-        return await _measured(prepared, tasks, new, scope), await _measured(prepared, tasks, old, scope)
+        async with carried(prepared, Path("gate")) as working:
+            return await _measured(working, tasks, new, scope), await _measured(working, tasks, old, scope)
     finally:
         await prepared.agent.aclose()
 

@@ -16,7 +16,7 @@ from combee.kernel.journal import Journal
 from combee.kernel.playbook import load
 from combee.run.folders import check_traces, find_run, new_run, refuse_device
 from combee.run.methods import forecast, methods, prepare
-from combee.run.options import mended, option_of, over_options, refuse_another_model
+from combee.run.options import mended, over_options, refuse_another_model
 from combee.run.settings import read_settings
 from combee.run.spec import kept_spec
 from combee.terminal.options import (
@@ -147,9 +147,9 @@ def learn_command(source: str | None, config_path: Path | None, **options: Any) 
 def _short_forms(options: Mapping[str, Any]) -> list[str]:
     """Return what to say of options that the help does not show."""
     known = click.get_current_context().command.params
-    hidden = {one.name for one in known if isinstance(one, click.Option) and one.hidden}
-    given = [name for name in options if name in hidden and "__" in name and options[name] is not None]
-    notes = [f"note: {option_of(name)} is short for --set {name.replace('__', '.')}=..." for name in given]
+    hidden = {one.name: one.opts[0] for one in known if isinstance(one, click.Option) and one.hidden}
+    given = [name for name in hidden if "__" in str(name) and options.get(str(name)) is not None]
+    notes = [f"note: {hidden[name]} is short for --set {str(name).replace('__', '.')}=..." for name in given]
     return [f"{note} --set tasks.seed=..." if note.startswith("note: --seed ") else note for note in notes]
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "AskedText",
     "Asker",
     "ReplyText",
+    "add_prompt",
     "again_prompt",
     "combine_prompt",
     "delta_prompt",
@@ -327,6 +328,31 @@ Answer with one JSON object:
 <curr_param>
 
 <side_info>"""
+
+
+_ADDED = f"""The text has become too long to be written again in one reply. Do not repeat it: write only the lines \
+that are to be added below it, or (nothing) where it says all of it already. Where the records show that a line of the \
+text is wrong, add the right one and say that it holds instead. Write these lines, and nothing else, between a line \
+{OPEN} and a line {CLOSE}."""
+
+_ADD = f"""You improve one text that steers an assistant. Below are the text as it is, and records of runs with it: \
+what came in, what the assistant did, and what was right or wrong about it.
+- Add what the records teach: rules, facts, formulas, names, numbers, formats, pitfalls, each exact and complete: \
+the assistant will see the text and not the records. A lesson from one record counts as much as one from many.
+- Do not write down the answer of a single case where a rule gives it.
+{_DATA}
+{_ADDED}
+
+<curr_param>
+
+<side_info>"""
+
+
+def add_prompt(current: str, records: Sequence[Record], template: str | None) -> str:
+    """Return the prompt of a map call that writes only what is new, for a text that no reply can hold."""
+    if template is None:
+        return _filled(_ADD, shown("The text as it is", current), shown_records(records))
+    return f"{rewrite_prompt(current, records, template)}\n\n{_ADDED}"
 
 
 def _filled(template: str, current: str, side: str) -> str:

@@ -168,7 +168,13 @@ async def _rewrite(work: ComponentWork, asker: Asker, options: ReflectionOptions
         room=None if options.preset == "paper" else options.token_budget,
     )
     n = len(work.records)
-    shape = _plan(work, options, copies=options.copies_of(n), chances=options.second_chances or 0, by_model=True)
+    shape = _plan(
+        work,
+        options,
+        copies=options.copies_of(n),
+        chances=options.second_chances or 0,
+        by_model=method.combine_calls_model,
+    )
     found = await _scan(work, method, shape, work.scope, asker.seed)
     draft = found.delta
     shares = [share_of(record.terms, draft.terms) for record in work.records]
@@ -192,7 +198,7 @@ async def _rewrite(work: ComponentWork, asker: Asker, options: ReflectionOptions
 def _beside(draft: RewriteDraft, options: ReflectionOptions) -> tuple[str, ...]:
     notes = []
     if draft.beside:
-        notes.append(f"{draft.beside} lines that combining calls left out stand below what they wrote")
+        notes.append(f"{draft.beside} lines were put below the text by code: no call wrote them together with the rest")
     if draft.left_out:
         notes.append(f"{draft.left_out} lines were left out: the text has {options.token_budget} tokens (token_budget)")
     return tuple(notes)

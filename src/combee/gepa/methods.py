@@ -11,11 +11,11 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from combee.errors import CallError, CallErrorKind
-from combee.gepa.asking import Asker, combine_prompt, delta_prompt, rewrite_prompt
+from combee.gepa.asking import Asker, add_prompt, combine_prompt, delta_prompt, rewrite_prompt
 from combee.gepa.records import Record, share_of
 from combee.kernel.journal import JSON, hash_json
 from combee.kernel.learn.codec import OperationsMethod
@@ -148,6 +148,9 @@ def _with_keys(raw: object, items: Sequence[Record]) -> object:
 
 TOO_MUCH = frozenset({CallErrorKind.LENGTH, CallErrorKind.SCHEMA, CallErrorKind.EMPTY, CallErrorKind.CONTEXT_TOO_LONG})
 """Faults of a call that was given too much, or had too much to write."""
+_LONG = {CallErrorKind.CONTEXT_TOO_LONG}
+_SHORT = 500  # tokens of a text that any reply can hold
+_NOTHING = frozenset({"", "(nothing)", "nothing"})
 _MARKED = re.compile(r"[0-9_/]")
 """In numbers and names: a line without one of its own says something else."""
 
@@ -163,7 +166,7 @@ class RewriteDraft:
     keys: frozenset[str]
     raw: str
     beside: int = 0
-    """Lines that combining calls left out, and that stand below what they wrote."""
+    """Lines that code put below what calls wrote."""
     left_out: int = 0
     """Lines for which the text had no room."""
     _terms: list[frozenset[str]] = field(default_factory=list, repr=False, compare=False)
@@ -181,9 +184,9 @@ class RewriteMethod:
 
     What a combining call leaves out of the texts that it is given is kept below what it wrote, up to `room` tokens of
     the whole: each line was paid for. None (the paper's method): the call's text stands as it is.
-    """
 
-    combine_calls_model = True
+    A text that no reply can hold is not written again: calls say what is to be added, and code puts it together.
+    """
 
     def __init__(
         self,
@@ -196,6 +199,8 @@ class RewriteMethod:
     ) -> None:
         self.current = current
         self._room = room
+        self._adds = room is not None and 2 * count_tokens(current) > asker.max_tokens
+        self.combine_calls_model = not self._adds
         self.prompts: dict[str, str] = {}
         self._asker = asker
         self._templates = (template, combine_template)
@@ -203,7 +208,8 @@ class RewriteMethod:
     @property
     def fingerprint(self) -> str:
         """Return the hash of what besides the records decides a result."""
-        prompts = [rewrite_prompt("", (), self._templates[0]), combine_prompt("", (), self._templates[1])]
+        ask = add_prompt if self._adds else rewrite_prompt
+        prompts = [ask("", (), self._templates[0]), combine_prompt("", (), self._templates[1])]
         return hash_json(["gepa", self._asker.settings, prompts, self.current])
 
     def key(self, item: Record) -> str:
@@ -220,8 +226,18 @@ class RewriteMethod:
         Raises:
             CallError: The call failed, or two replies in a row could not be used.
         """
-        prompt = rewrite_prompt(self.current, items, self._templates[0])
-        return await self._ask(prompt, "reflection/map", node, frozenset(item.key for item in items))
+        keys, mine = frozenset(item.key for item in items), self._templates[0]
+        if not self._adds:
+            prompt = rewrite_prompt(self.current, items, mine)
+            try:
+                return await self._ask(prompt, "reflection/map", node, keys)
+            except CallError as error:
+                if self._room is None or error.kind not in TOO_MUCH - _LONG or count_tokens(self.current) <= _SHORT:
+                    raise  # it was not the text that was too long for the reply
+        draft = await self._ask(add_prompt(self.current, items, mine), "reflection/add", node, keys)
+        lines = (line for line in draft.text.split("\n") if line.strip().casefold() not in _NOTHING)
+        added = replace(draft, text="\n".join(lines), _terms=[])
+        return self._with_lost(replace(draft, text=self.current, _terms=[]), [added], self._room)
 
     async def combine(self, deltas: Sequence[RewriteDraft], node: str) -> RewriteDraft:
         """Ask for one text of several; where no reply can hold them, they are put together by code.
@@ -230,18 +246,23 @@ class RewriteMethod:
             CallError: The call failed for a reason that says nothing of these texts.
         """
         keys = frozenset[str]().union(*(draft.keys for draft in deltas))
+        longest = max(deltas, key=lambda one: len(one.text))
+        together = RewriteDraft(longest.text, keys, longest.raw, longest.beside)
+        if self._adds:
+            return self._with_lost(together, deltas, self._room)
         prompt = combine_prompt(self.current, [draft.text for draft in deltas], self._templates[1])
         try:
             draft = await self._ask(prompt, "reflection/combine", node, keys)
         except CallError as error:
             if self._room is None or error.kind not in TOO_MUCH:
                 raise
-            longest = max(deltas, key=lambda one: len(one.text))
-            draft = RewriteDraft(longest.text, keys, longest.raw)
-        return draft if self._room is None else self._with_lost(draft, deltas, self._room)
+            draft = together
+        return self._with_lost(draft, deltas, self._room)
 
-    def _with_lost(self, draft: RewriteDraft, deltas: Sequence[RewriteDraft], room: int) -> RewriteDraft:
+    def _with_lost(self, draft: RewriteDraft, deltas: Sequence[RewriteDraft], room: int | None) -> RewriteDraft:
         """Return a draft with the new lines of others whose terms it lacks."""
+        if room is None:
+            return draft
         present, known = set(draft.terms), {*self.current.split("\n"), *draft.text.split("\n")}
         lines: list[str] = []
         size, left_out = count_tokens(draft.text), sum(one.left_out for one in deltas)
@@ -257,7 +278,7 @@ class RewriteMethod:
             else:
                 left_out += 1
         text = "\n".join([draft.text, *lines])
-        return RewriteDraft(text, draft.keys, draft.raw, sum(one.beside for one in deltas) + len(lines), left_out)
+        return RewriteDraft(text, draft.keys, draft.raw, draft.beside + len(lines), left_out)
 
     async def _ask(self, prompt: str, role: str, node: str, keys: frozenset[str]) -> RewriteDraft:
         self.prompts[node] = prompt

@@ -105,7 +105,7 @@ class CombeeReflection(Closing):
 
     @property
     def ledger(self) -> Ledger:
-        """Every call by phase: roles reflection/map, reflection/combine, reflection/delta, and each with /again."""
+        """Every call by phase: roles reflection/map, /add, /combine, /delta, and each with /again."""
         return self._model.ledger
 
     @property
@@ -260,6 +260,9 @@ class CombeeReflection(Closing):
                     self._say(f"Reflection on {one.component!r} failed, the others go on: {one.reason}")
                     continue
                 self._seen[work.name] += 1
+                for note in one.notes:
+                    if "left out" in note:
+                        self._say(f"{one.component}: {note}")
                 if one.book is not None:
                     self._books.keep(one.text, one.book)
                 if one.mode == "delta":

@@ -29,7 +29,11 @@ _TEXTS = frozenset({
 _CODES = frozenset({"code", "type", "status", "reason", "error_code", "errorcode", "statuscode", "status_code"})
 _NAMES = frozenset({"param", "field", "parameter", "name", "property", "argument", "path", "pointer"})
 _BY_FIELD = frozenset({"errors", "fields", "field_errors"})
-_WAITS = frozenset({"retrydelay", "retry_after", "retryafter", "retry-after", "retry_after_seconds", "retry_after_ms"})
+_WAITS = frozenset({
+    "retrydelay", "retry_after", "retryafter", "retry-after", "retry_after_seconds", "retry_after_ms", "estimated_time",
+})  # fmt: skip
+_RESET = "x-ratelimit-reset"
+_EPOCH = 1e9  # a larger number of a reset is a moment in seconds, and 1000 times that one in milliseconds
 # What an error repeats of the request, or of the model's own text; and links with words about rate limits.
 _ECHOES = frozenset({"input", "ctx", "failed_generation", "choices", "messages", "links", "usage", "prompt", "url"})
 _UNITS = {"ms": 0.001, "m": 60.0, "h": 3600.0, "d": 86400.0, "s": 1.0, "秒": 1.0, "分": 60.0}
@@ -160,6 +164,8 @@ def _take(key: str, value: object, found: _Found, depth: int, around: str) -> No
         found.fields.update(_top(str(part)) for part in value[:2] if part != "body")
     elif key in _WAITS:
         _take_wait(key, value, found)
+    elif key == _RESET:
+        _take_reset(value, found)
     elif isinstance(value, dict | list):
         _walk(value, found, depth + 1, key)
     elif isinstance(value, str) and key in _TEXTS:
@@ -193,6 +199,19 @@ def _take_wait(key: str, value: object, found: _Found) -> None:
     elif isinstance(value, str):
         seconds = seconds_in(f"retry in {value if value[-1:].isalpha() else value + 's'}")
     if seconds is not None and seconds >= 0:
+        found.waits.append(min(seconds, _LONGEST))
+
+
+def _take_reset(value: object, found: _Found) -> None:
+    """Take when a limit ends: seconds from now, or a moment in seconds or milliseconds (OpenRouter's bodies)."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        _take_wait(_RESET, value, found)
+        return
+    moment = number / 1000 if number > 1000 * _EPOCH else number
+    seconds = moment - datetime.now(UTC).timestamp() if moment > _EPOCH else moment
+    if seconds > 0:
         found.waits.append(min(seconds, _LONGEST))
 
 
@@ -247,7 +266,8 @@ _TOO_LONG = re.compile(
     r"maximum prompt length|"
     r"(token|prompt|input|length).{0,80}exceeds? (the )?(maximum|model|available|limit)|n_ctx|reduce the (length|size)|"
     r"range of input length|"
-    r"string_above_max_length|request too large|must be at least 1, got -",
+    r"string_above_max_length|request too large|must be at least 1, got -|tokens\W.{0,40}must be <=|"
+    r"inputs?\W{1,3}must have less than",
     re.IGNORECASE,
 )
 _REPLY_TOO_LONG = re.compile(r"max_(completion_)?tokens\W{0,3} (must be|should be|cannot be|is limited)", re.IGNORECASE)
@@ -256,6 +276,9 @@ _NO_MODEL = re.compile(
     r"(unknown|invalid|no such) model|model_not_found|no endpoints found for|deploymentnotfound|"
     r"deployment.{0,60}(not found|does not exist)",
     re.IGNORECASE,
+)
+_NO_ROUTE = re.compile(
+    r"no (endpoints|providers?) found|no allowed providers|no available (providers?|channel)", re.IGNORECASE
 )
 _FILTERED = re.compile(
     r"content_filter|content management policy|content_policy|responsibleai|data_inspection|prohibited_content|"
@@ -278,10 +301,11 @@ _SPENT = re.compile(
     re.IGNORECASE,
 )
 _WINDOW = re.compile(
-    r"per[ _-]?(second|minute|hour|day)|\b([rt]p[smhd]|rate[_ -]?limit\w*|too many requests|resets?)\b",
+    r"per[ _-]?(second|minute|hour|day)|concurren|"
+    r"\b([rt]p[smhd]|rate[_ -]?limit\w*|too many requests|resets?|throttl\w*)\b",
     re.IGNORECASE,
 )
-_RATE = re.compile(r"\brate[_ -]?limit|userratelimit|too many requests", re.IGNORECASE)
+_RATE = re.compile(r"\brate[_ -]?limit|userratelimit|too many requests|throttl", re.IGNORECASE)
 _BUSY = re.compile(r"overload|rate.?limit|too many requests|capacity|busy|429|529|503", re.IGNORECASE)
 _UNFIT = re.compile(
     r"json_validate_failed|failed to (generate|validate)\b.{0,40}json|generated json|failed_generation|"
@@ -297,6 +321,7 @@ _AUTH_HINTS = {
     403: "The key may not use this model or endpoint. Check its rights (and whether a proxy blocks the request).",
     407: "The proxy asks for a login: put it into HTTPS_PROXY.",
 }
+_OTHER_ROUTE = "Loosen the router's settings (providers, data policy, required parameters), or take another model."
 _SHORTER = "Use smaller groups, a smaller playbook budget, or a model with a larger window."
 
 
@@ -384,6 +409,8 @@ def _refused(status: int, words: str) -> tuple[CallErrorKind, str, str | None]:
     """Return what a 3xx or 4xx that means the request itself comes to."""
     if "parameter" not in words and _NO_MODEL.search(words):
         return _NO_SUCH_MODEL
+    if _NO_ROUTE.search(words):
+        return _KIND.BAD_REQUEST, f"HTTP {status}, the router has nobody who takes this request", _OTHER_ROUTE
     if status in {404, 405} or 300 <= status < 400:
         hint = "Check the base URL: chat/completions is added to it."
         return _KIND.BAD_REQUEST, f"HTTP {status}: there is no chat endpoint at this URL", hint

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from combee.report.compare import MethodRow, MethodTable, comparison_page, write_comparison
+from combee.report.compare import MethodTable, comparison_page, write_comparison
 from combee.report.read import RunRecord, read_run
 from combee.report.run import REPORT_NAME, run_page, write_report
 from combee.report.svg import Mark, Plot, Series, bar_plot, line_plot
@@ -10,7 +10,6 @@ from combee.report.svg import Mark, Plot, Series, bar_plot, line_plot
 __all__ = [
     "REPORT_NAME",
     "Mark",
-    "MethodRow",
     "MethodTable",
     "Plot",
     "RunRecord",

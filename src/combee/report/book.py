@@ -13,6 +13,7 @@ from combee.report.rows import bullet_anchor, filter_box
 from combee.report.svg import number
 from combee.run.baselines import contradictions
 from combee.run.rows import ScoredRow
+from combee.run.words import counted
 
 __all__ = ["book_section", "shown_bullets"]
 
@@ -65,7 +66,7 @@ def book_section(record: RunRecord) -> Section:
         body.append(el("p", "It is empty.", class_="dim"))
     elif len(names) < len(bullets):
         body.append(el("p", f"{len(bullets) - len(names):,} more bullets: combee show {record.name}", class_="dim"))
-    title = f"Playbook ({record.label}: {len(bullets):,} bullets)" if record.label else "Playbook"
+    title = f"Playbook ({record.label}: {counted(len(bullets), 'bullet')})" if record.label else "Playbook"
     return Section("playbook", title, body)
 
 
@@ -73,7 +74,8 @@ def _contradictions(record: RunRecord) -> list[Piece]:
     found = contradictions(record.book) if record.book is not None else ()
     if not found:
         return []
-    said = f"{len(found):,} pairs of bullets say different labels of nearly the same text: rows of the data contradict"
+    pairs = counted(len(found), "pair")
+    said = f"{pairs} of bullets with different labels for nearly the same text: rows of the data contradict"
     listed = el("ul", *(el("li", str(one)) for one in found[:MOST_PAIRS]))
     return [el("p", f"{said} each other, or what tells them apart was cut."), listed]
 

@@ -5,74 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
+from combee.bench import WayResult
 from combee.files import write_whole
-from combee.kernel.learn import LearnResult
 from combee.report.html import Html, Piece, el, table
 from combee.report.page import Section, figures, page
 from combee.report.svg import Plot, Series, bar_plot, line_plot
 
-__all__ = ["MethodRow", "MethodTable", "comparison_page", "write_comparison"]
-
-
-class MethodRow(Protocol):
-    """What is known of one way to aggregate (`combee.bench.WayResult` fits)."""
-
-    @property
-    def way(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def batch(self) -> int:
-        """Samples a step."""
-        ...
-
-    @property
-    def lessons(self) -> int:
-        """Distinct lessons that went in."""
-        ...
-
-    @property
-    def kept(self) -> int:
-        """Those of them that are in the book."""
-        ...
-
-    @property
-    def entries(self) -> int:
-        """Bullets in the book."""
-        ...
-
-    @property
-    def accuracy(self) -> float:
-        """Share of held-out tasks that are right."""
-        ...
-
-    @property
-    def calls(self) -> int:
-        """Calls of the aggregation."""
-        ...
-
-    @property
-    def reads_per_item(self) -> float:
-        """How often a reflection was read."""
-        ...
-
-    @property
-    def chain(self) -> int:
-        """Longest chain of calls that waited for each other."""
-        ...
-
-    @property
-    def seconds(self) -> float:
-        """Wall time."""
-        ...
-
-    @property
-    def result(self) -> LearnResult:
-        """The run itself."""
-        ...
+__all__ = ["MethodTable", "comparison_page", "write_comparison"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +21,7 @@ class MethodTable:
 
     title: str
     notes: Sequence[str]
-    rows: Sequence[MethodRow]
+    rows: Sequence[WayResult]
 
 
 def write_comparison(path: Path, title: str, about: Sequence[str], tables: Sequence[MethodTable]) -> Path:
@@ -134,7 +74,7 @@ def _chains(one: MethodTable) -> Plot:
     return bar_plot(names, values, title="Longest chain of calls", x="calls that wait for each other")
 
 
-def _table(rows: Sequence[MethodRow]) -> Html:
+def _table(rows: Sequence[WayResult]) -> Html:
     heads = ("way", "samples a step", "lessons", "kept", "entries", "accuracy", "calls", "reads an item", "chain", "s")
     cells: list[tuple[Piece, ...]] = [
         (

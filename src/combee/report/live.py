@@ -36,7 +36,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.NOT_FOUND, "There is only /.")
         else:
             try:
-                record = read_run(self.folder)
+                record = read_run(self.folder, rows=self.path != HEAD)
             except CombeeError as error:
                 self._answer(HTTPStatus.SERVICE_UNAVAILABLE, error.message)
                 return
@@ -67,7 +67,7 @@ def live_server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
         UsageError: There is no run, or the port is taken.
         StorageError: The journal is damaged.
     """
-    read_run(folder)
+    read_run(folder, rows=False)
     handler = type("_RunHandler", (_Handler,), {"folder": folder})
     try:
         return ThreadingHTTPServer((_LOOPBACK, port), handler)

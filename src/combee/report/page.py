@@ -1,6 +1,7 @@
 """The frame of every page: one file, nothing from the network, one script of our own (and a policy that says so).
 
-The script searches rows and bullets, and keeps the head of a live page fresh; nothing on a page needs it to be read.
+The script searches rows and bullets, hides a line when its name is clicked, and keeps the head of a live page fresh;
+nothing on a page needs it to be read.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ for (const box of document.querySelectorAll(".filter")) {
   search.oninput = apply;
   if (tick) tick.onchange = apply;
 }
+for (const key of document.querySelectorAll("svg [data-key]")) key.onclick = () => {
+  key.classList.toggle("off");
+  for (const drawn of key.closest("svg").querySelectorAll(`[data-series="${key.dataset.key}"]`))
+    drawn.style.display = key.classList.contains("off") ? "none" : "";
+};
 const unfold = () => {
   const place = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
   for (let at = place; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;

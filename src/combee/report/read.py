@@ -231,8 +231,8 @@ class RunRecord:
         return tuple({scan.step: scan for scan in self.scans}.values())
 
 
-def read_run(folder: Path) -> RunRecord:
-    """Read the journal in a run's folder.
+def read_run(folder: Path, *, rows: bool = True) -> RunRecord:
+    """Read the journal in a run's folder; with `rows` each answer too, which are scored again for it.
 
     Raises:
         UsageError: There is no run.
@@ -240,7 +240,7 @@ def read_run(folder: Path) -> RunRecord:
     """
     with Journal.open(folder, create=False, read_only=True) as journal:
         record = _read(journal, folder.resolve().name)
-    return dataclasses.replace(record, rows=read_rows(folder))
+    return dataclasses.replace(record, rows=read_rows(folder)) if rows else record
 
 
 def _read(journal: Journal, name: str) -> RunRecord:

@@ -10,8 +10,8 @@ from combee.run.rows import RunRows, ScoredRow
 
 __all__ = ["asked", "bullet_anchor", "filter_box", "rows_section"]
 
-MOST_ROWS = 1_000  # of each table
-MOST_TEXT = 4_000  # characters of a question
+MOST_ROWS = 500  # of each table
+MOST_TEXT = 2_000  # characters of a question
 _LONG = 280  # characters of a question that are shown at once
 
 
@@ -27,10 +27,10 @@ def filter_box(target: str, only: str | None = None) -> Html:
     return el("p", search, " ", tick, " ", el("span", class_="dim"), class_="filter", hidden="", data_of=target)
 
 
-def asked(question: str) -> Html:
-    """Return a question; of a long one its end, where what is asked mostly stands, the rest when it is clicked."""
-    if len(question) <= _LONG:
-        return el("div", question, dir="auto")
+def asked(question: str, *, whole: bool = True) -> Html:
+    """Return a question; of a long one its end, where what is asked mostly stands, the `whole` when it is clicked."""
+    if len(question) <= _LONG or not whole:
+        return el("div", question if len(question) <= _LONG else f"… {question[-_LONG:]}", dir="auto")
     return el("div", fold(f"… {question[-_LONG:]}", cut(question, MOST_TEXT)), dir="auto")
 
 
@@ -58,7 +58,7 @@ def _table(name: str, title: str, rows: Sequence[ScoredRow], shown: frozenset[st
         (
             _mark(row),
             el("span", cut(row.task, 80), class_="key"),
-            asked(row.question),
+            asked(row.question, whole=not row.passed),
             _answer(row),
             "" if row.passed else cut(row.expected or "–", 200),
             _bullets(row, shown),
@@ -67,7 +67,7 @@ def _table(name: str, title: str, rows: Sequence[ScoredRow], shown: frozenset[st
     ]
     note = f"{len(rows):,} rows, {wrong:,} of them not right; those stand first."
     note += f" The first {MOST_ROWS:,} are listed." if len(rows) > MOST_ROWS else ""
-    content = el("div", table(heads, cells), id=f"rows-{name}", class_="long")
+    content = el("div", table(heads, cells), id=f"rows-{name}", class_="long answers")
     return [el("h3", title), el("p", note, class_="dim"), filter_box(f"rows-{name}", "only failures"), content]
 
 

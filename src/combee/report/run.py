@@ -148,7 +148,7 @@ def _seconds_left(record: RunRecord) -> float | None:
     if record.started is None or not timed:
         return None
     left = record.started.samples - sum(step.batch for step in record.steps)
-    return max(0, left) * sum(seconds for _, seconds in timed) / sum(batch for batch, _ in timed)
+    return None if left <= 0 else left * sum(seconds for _, seconds in timed) / sum(batch for batch, _ in timed)
 
 
 def _by_epoch(steps: Sequence[StepFinished]) -> list[float]:

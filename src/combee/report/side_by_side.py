@@ -91,7 +91,7 @@ def read_side(name: str) -> Side:
     if path.is_file():
         return _of_file(path)
     folder = find_run(name)
-    record, rows = read_run(folder), read_rows(folder)
+    record, rows = read_run(folder, rows=False), read_rows(folder)
     chosen = rows.validation or rows.training
     if not chosen:
         raise UsageError(f"{name} has no rows to compare.", hint=rows.missing or "It answered no tasks.")

@@ -174,7 +174,7 @@ def _series(one: Series, index: int, horizontal: Axis, vertical: Axis) -> Html:
             el("path", el("title", f"{one.name}: {number(x)}, {y:.4g}"), d=_dot(index, *place), class_="dot")
             for place, (x, y) in zip(places, one.points, strict=True)
         ]
-    return el("g", *parts, class_=f"c{index % SERIES}")
+    return el("g", *parts, class_=f"c{index % SERIES}", data_series=index)
 
 
 def _dot(index: int, x: float, y: float) -> str:
@@ -232,7 +232,7 @@ def _heading(title: str, legend: Mapping[str, Html]) -> tuple[Html, float]:
     for index, ((name, sign), (x, row)) in enumerate(zip(legend.items(), places, strict=True)):
         text = el("text", name, x=30, y=4, class_="label")
         place = f"translate({x:g} {top + 18 + row * _ROW})"
-        parts.append(el("g", sign, text, class_=f"c{index % SERIES}", transform=place))
+        parts.append(el("g", sign, text, class_=f"c{index % SERIES}", transform=place, data_key=index))
     return join(parts), top + 18 + (_ROW * (places[-1][1] + 1) if places else 0)
 
 
@@ -280,7 +280,7 @@ def bar_plot(
             pair = whiskers[key][row] if key in whiskers else None
             bar = _bar(series[key][row], pair, horizontal, exact=exact)
             place = f"translate(0 {y + i * thick:g})"
-            parts.append(el("g", bar, class_=f"c{i % SERIES}", transform=place))
+            parts.append(el("g", bar, class_=f"c{i % SERIES}", transform=place, data_series=i))
     parts.append(el("text", x, x=(left + horizontal.end) / 2, y=height - 8, class_="mid"))
     return Plot(title, WIDTH, height, join(parts))
 

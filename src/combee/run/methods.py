@@ -20,6 +20,7 @@ from combee.run.estimates import Forecast, check_budget, forecast_run, work_on
 from combee.run.folders import JOURNAL
 from combee.run.plugins import METHODS, WORKERS, load, offered
 from combee.run.settings import Settings
+from combee.run.settings_tables import WorkersTable
 from combee.run.spec import Prepared, connect, load_tasks
 
 Say = Callable[[str], None]
@@ -162,17 +163,36 @@ async def carried(prepared: Prepared, folder: Path) -> AsyncGenerator[Prepared]:
     Raises:
         UsageError: There are no such workers, or they cannot begin.
     """
-    kind, offers = prepared.spec.workers.kind, offered(WORKERS)
-    if kind == "local":
+    kind = worker_kind(prepared.spec)
+    if kind is None:
         yield prepared
         return
-    if kind not in offers:
-        raise UsageError(f"There is no kind of workers {kind!r}.", hint=did_you_mean(kind, ["local", *offers]))
-    carry = cast("Callable[..., AbstractAsyncContextManager[Prepared]]", load(offers[kind]))
-    async with carry(prepared, folder) as working:
+    async with kind.carried(prepared, folder) as working:
         if prepared.judge.validate is not None:
             prepared.judge.validate = working.validate
         yield working
+
+
+class WorkerKind(Protocol):
+    """A kind of workers, offered under the entry point group `combee.workers`."""
+
+    def look(self, workers: WorkersTable) -> str:
+        """Return in a line what is there, for `combee doctor`. Raises `UsageError` where nothing is."""
+        ...
+
+    def carried(self, prepared: Prepared, folder: Path) -> AbstractAsyncContextManager[Prepared]:
+        """Return the run, its tasks done elsewhere, as a context manager. Raises `UsageError` on entry."""
+        ...
+
+
+def worker_kind(spec: Settings) -> WorkerKind | None:
+    """Return the kind of workers that the settings name; None: this process. Raises `UsageError` for an unknown one."""
+    kind, offers = spec.workers.kind, offered(WORKERS)
+    if kind == "local":
+        return None
+    if kind not in offers:
+        raise UsageError(f"There is no kind of workers {kind!r}.", hint=did_you_mean(kind, ["local", *offers]))
+    return cast("type[WorkerKind]", load(offers[kind]))()
 
 
 def methods() -> list[str]:

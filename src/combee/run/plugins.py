@@ -20,8 +20,7 @@ READERS = "combee.readers"
 """Readers of a format of traces: a class or object with the members of `combee.kernel.learn.trace.Reader`."""
 
 WORKERS = "combee.workers"
-"""Kinds of workers: a function of a prepared run and its folder that yields the run, its tasks done elsewhere, as an
-asynchronous context manager (`combee.workers.processes.processes` is one)."""
+"""Kinds of workers: a `combee.run.methods.WorkerKind`, made without arguments."""
 
 
 def offered(group: str) -> dict[str, EntryPoint]:

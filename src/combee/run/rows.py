@@ -152,7 +152,8 @@ def _lines_of(row: ScoredRow) -> list[str]:
     if not row.passed:
         lines[-1] += f" · right: {_cut(row.expected or '')}"
     if row.used:
-        lines.append(f"       used {', '.join(row.used[:5])}{' ...' if len(row.used) > 5 else ''}")
+        seen = "" if row.view is None else f" (of {len(row.view):,} in view)"
+        lines.append(f"       used {', '.join(row.used[:5])}{' ...' if len(row.used) > 5 else ''}{seen}")
     return lines
 
 

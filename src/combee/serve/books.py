@@ -35,7 +35,7 @@ _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _EVENTS = frozenset({"Scan", "StepFinished", "GuardJudged"})
 _CACHED = 16
 _EARLIER_RUNS, _EARLIER_BYTES = 1000, 16 << 20
-_WAITS = (0.05, 0.2, 0.5, 1.0, 2.0)
+_WAITS = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 def valid_tenant(name: str) -> str:
@@ -216,15 +216,15 @@ class Book:
         _append(run / KEPT, self.folder / KEPT, kept_at)
         return Folded(version, receipts, tuple(alerts))
 
-    def write_earlier(self, path: Path) -> None:
-        """Write the newest of the kept traces: a generation is compared with them, and does not learn them again."""
-        size = self.kept()
+    def write_earlier(self, path: Path, size: int) -> None:
+        """Write the newest of the first `size` bytes of kept traces: a generation is compared with them."""
         with whole_file(path) as out:
             if not size:
                 return
             with (self.folder / KEPT).open("rb") as file:
                 file.seek(max(0, size - _EARLIER_BYTES))
-                lines = file.readlines()[1 if size > _EARLIER_BYTES else 0 :]
+                lines = file.read(min(size, _EARLIER_BYTES)).splitlines(keepends=True)
+                lines = lines[1:] if size > _EARLIER_BYTES else lines
             out.writelines(lines[-_EARLIER_RUNS:])
 
     def kept(self) -> int:

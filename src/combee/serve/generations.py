@@ -21,7 +21,7 @@ from typing import Any
 from combee.errors import CombeeError
 from combee.files import whole_file
 from combee.kernel.journal import JOURNAL_NAME
-from combee.serve.books import CANARY, STABLE, Book, Folded
+from combee.serve.books import CANARY, STABLE, Book
 from combee.serve.learner import LOCKED
 from combee.serve.service import Service
 from combee.serve.settings import LEARNING
@@ -93,21 +93,18 @@ class Generations:
 
     async def _go_on(self, generation: _Generation) -> None:
         book = await self.service.book(generation.tenant)
+        labels = await asyncio.to_thread(book.labels)
         version = generation.version
-        if generation.state == "sealed":
+        if labels[STABLE] in {generation.start, version} and generation.state == "sealed":
+            learned = await self._learn(generation, book)
+            if learned is None:
+                return
+            version = str(learned["version"])
+            await self._note_learned(generation, learned)
             labels = await asyncio.to_thread(book.labels)
-            if labels[STABLE] != generation.start:  # moved or forgotten from since: what was begun has another base
-                await self._restart(generation, book, labels[STABLE])
-                return
-            result = await self._learn(generation, book)
-            if result is None:
-                return
-            folded = await self._fold(generation, book, result)
-            version = folded.version
-            for alert in (*folded.alerts, *result["alerts"]):
-                await self.service.alert(generation.tenant, "guard", alert)
-            if result["reason"] != "completed":
-                await self.service.alert(generation.tenant, str(result["reason"]), result["detail"])
+        if labels[STABLE] not in {generation.start, version}:  # moved, or forgotten from: this has another base
+            await self._restart(generation, book, labels[STABLE])
+            return
         await self.service.offer(generation.tenant, str(version), f"generation {generation.id}")
         traces = 0  # some at a time: who sends runs must not wait for a large change
         while done := await self.service.store.write(lambda db: _settle_some(db, generation.id)):
@@ -121,7 +118,7 @@ class Generations:
 
     async def _restart(self, generation: _Generation, book: Book, start: str) -> None:
         await asyncio.to_thread(shutil.rmtree, generation.folder(book), ignore_errors=True)
-        sql = "UPDATE generations SET start = ?, kept_at = NULL WHERE id = ?"
+        sql = "UPDATE generations SET start = ?, state = 'sealed', version = NULL WHERE id = ?"
         await self.service.store.write(lambda db: db.execute(sql, (start, generation.id)).rowcount)
 
     async def _learn(self, generation: _Generation, book: Book) -> dict[str, Any] | None:
@@ -132,15 +129,19 @@ class Generations:
         if not start.exists():
             await asyncio.to_thread(book.playbook(generation.start).save, start)
         (folder / "run").mkdir(exist_ok=True)
+        kept_at = await self._kept_at(generation, book)
         if not (folder / "run" / EARLIER).exists():
-            await asyncio.to_thread(book.write_earlier, folder / "run" / EARLIER)
+            await asyncio.to_thread(book.write_earlier, folder / "run" / EARLIER, kept_at)
         traces = folder / "traces.jsonl"
         if not traces.exists():
             await self._write_traces(generation.id, traces)
         own = self.service.folder / LEARNING
         backlog = await self.service.backlog(generation.tenant)
         job = {
+            "root": str(self.service.folder),
             "tenant": generation.tenant,
+            "generation": generation.id,
+            "kept_at": kept_at,
             "traces": str(traces),
             "start": str(start),
             "folder": str(folder / "run"),
@@ -170,22 +171,28 @@ class Generations:
                 file.writelines(str(body).encode() for _, body in rows if body)
                 after = rows[-1][0]
 
-    async def _fold(self, generation: _Generation, book: Book, result: dict[str, Any]) -> Folded:
-        store = self.service.store
-        kept_at = generation.kept_at
-        if kept_at is None:
-            kept_at = await asyncio.to_thread(book.kept)
-            sql = "UPDATE generations SET kept_at = ? WHERE id = ?"
-            await store.write(lambda db: db.execute(sql, (kept_at, generation.id)).rowcount)
-        run = generation.folder(book) / "run"
-        folded = await asyncio.to_thread(book.fold, generation.id, run, kept_at)
-        other = {"state": "not learned", "why": f"the run ended before it ({result['reason']}): {result['detail']}"}
+    async def _kept_at(self, generation: _Generation, book: Book) -> int:
+        """Return how long the kept traces were before this generation: what a killed attempt added is cut off."""
+        if generation.kept_at is not None:
+            return generation.kept_at
+        kept_at = await asyncio.to_thread(book.kept)
+        sql = "UPDATE generations SET kept_at = ? WHERE id = ?"
+        await self.service.store.write(lambda db: db.execute(sql, (kept_at, generation.id)).rowcount)
+        return kept_at
+
+    async def _note_learned(self, generation: _Generation, learned: dict[str, Any]) -> None:
+        """Write what a generation came to: receipts, which count when its version is served, and alerts."""
+        store, known = self.service.store, learned.pop("receipts")
+        other = {"state": "not learned", "why": f"the run ended before it ({learned['reason']}): {learned['detail']}"}
         rows = await store.rows("SELECT seq, id FROM traces WHERE generation = ? AND state = 'queued'", generation.id)
-        receipts = [(json.dumps(folded.receipts.get(name, other)), seq) for seq, name in rows]
+        receipts = [(json.dumps(known.get(name, other)), seq) for seq, name in rows]
         for at in range(0, len(receipts), _AT_ONCE):
             await store.write(partial(_write_receipts, receipts=receipts[at : at + _AT_ONCE]))
-        await store.write(lambda db: _note_folded(db, generation.id, folded.version, result))
-        return folded
+        await store.write(lambda db: _note_folded(db, generation.id, learned))
+        for alert in learned["alerts"]:
+            await self.service.alert(generation.tenant, "guard", alert)
+        if learned["reason"] != "completed":
+            await self.service.alert(generation.tenant, str(learned["reason"]), learned["detail"])
 
     async def _failed(self, generation: _Generation, why: str) -> None:
         """Try again later, each time after a longer while; then give the generation up, its traces kept."""
@@ -231,10 +238,10 @@ def _write_receipts(db: sqlite3.Connection, receipts: list[tuple[str, int]]) -> 
     db.executemany("UPDATE traces SET receipt = ? WHERE seq = ?", receipts)
 
 
-def _note_folded(db: sqlite3.Connection, number: int, version: str, result: dict[str, Any]) -> None:
+def _note_folded(db: sqlite3.Connection, number: int, result: dict[str, Any]) -> None:
     db.execute(
         "UPDATE generations SET state = 'folded', version = ?, result = ?, error = NULL WHERE id = ?",
-        (version, json.dumps(result), number),
+        (result["version"], json.dumps(result), number),
     )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from combee.errors import CombeeError, LockedError
+from combee.serve.books import Book
 
 __all__ = ["LOCKED", "learn_generation"]
 
@@ -22,10 +23,11 @@ LOCKED = 75
 
 
 def learn_generation(job: dict[str, Any]) -> dict[str, Any]:
-    """Learn a generation and say how it went.
+    """Learn a generation, fold it into the tenant's book, and say what it came to.
 
     Args:
-        job: `traces` and `start` (files), `folder` of the run, `settings` (a combee.toml or None), `tenant`, `batch`.
+        job: `traces` and `start` (files), `folder` of the run, `settings` (a combee.toml or None), `batch`; the
+            service's folder `root`, `tenant`, the number of the `generation`, and `kept_at`, see `Book.fold`.
     """
     from combee.api import learn
     from combee.run.settings import read_settings
@@ -40,12 +42,15 @@ def learn_generation(job: dict[str, Any]) -> dict[str, Any]:
         settings={**own, "guard": guard},
         batch=None if "batch" in own.get("learn", {}) else job["batch"],
     )
+    folded = Book(Path(job["root"]), job["tenant"]).fold(job["generation"], Path(job["folder"]), job["kept_at"])
     held = [note for note in result.notes if note.startswith("held back")]
     return {
         "reason": result.reason,
         "detail": result.detail,
         "unlearned": list(result.unlearned),
-        "alerts": [*result.alerts, *held],
+        "alerts": [*folded.alerts, *result.alerts, *held],
+        "version": folded.version,
+        "receipts": folded.receipts,
         "calls": result.calls,
         "tokens": result.tokens,
         "cost": result.cost,

@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from combee.kernel.journal.purchases import Purchase
 from combee.kernel.journal.scope import BoundScope, MemoryStore, ScopePlace, StoredRow
 
-__all__ = ["CarriedStore", "NotStoredError", "ReplayStore", "StoredRow", "carried_scope", "put_rows"]
-
 
 class NotStoredError(Exception):
     """A replay asked for a result that was never bought, or for a decision that was never made."""

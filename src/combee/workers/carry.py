@@ -14,17 +14,15 @@ from typing import Any, Protocol, TypeVar, cast
 
 from combee.errors import UsageError
 from combee.kernel.journal import Purchase, Scope
-from combee.kernel.journal.scope import BoundScope, key_of
+from combee.kernel.journal.scope import BoundScope, StoredRow, key_of
 from combee.kernel.learn import LiveTasks, Rollout, Sampled, Task
 from combee.kernel.learn.sampling import run_task
 from combee.kernel.playbook import Playbook, digest
 from combee.model import CallRow, Models
 from combee.run.spec import Prepared
-from combee.workers.carried import NotStoredError, ReplayStore, StoredRow, carried_scope, put_rows
+from combee.workers.carried import NotStoredError, ReplayStore, carried_scope, put_rows
 from combee.workers.dispatch import Dispatcher
 from combee.workers.protocol import Failure, Job, JobResult, Recipe, Worker
-
-__all__ = ["CarriedMap", "carry", "live", "recipe_of"]
 
 T = TypeVar("T")
 

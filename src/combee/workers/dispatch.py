@@ -20,8 +20,6 @@ from combee.model import Budget
 from combee.model.budget import Reservation
 from combee.workers.protocol import Chunk, Held, Job, JobResult, Worker, WorkerBudget, WorkerLostError
 
-__all__ = ["Dispatcher"]
-
 _NOTHING = Reservation(0, 0.0, 0)
 _WAITS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before a worker is started again
 _LOSSES = 3  # workers that one sample may be lost with: it may be what ends them
@@ -52,6 +50,8 @@ class _Place:
     out: dict[str, _Waiting] = field(default_factory=dict)
     lent: Reservation = _NOTHING
     taken: dict[str, Callable[[], bool]] = field(default_factory=dict)
+    ready: bool = True
+    """Not while another worker begins here."""
 
 
 class Dispatcher:
@@ -149,10 +149,11 @@ class Dispatcher:
     def _pump(self) -> None:
         self._pumping = False
         while self._queue:
-            first = self._queue[0]
-            place = self._found.get(first.job.key) or min(self._places, key=lambda one: len(one.out))
-            room = self._in_flight - len(place.out)
-            if room < 1 or (first.alone and any(one.out for one in self._places)):
+            first, ready = self._queue[0], [one for one in self._places if one.ready]
+            found = self._found.get(first.job.key)
+            place = found if found in ready else min(ready, key=lambda one: len(one.out), default=None)
+            room = 0 if place is None else self._in_flight - len(place.out)
+            if place is None or room < 1 or (first.alone and any(one.out for one in self._places)):
                 return
             chunk = self._next_chunk(min(room, self._chunk, math.ceil(len(self._queue) / self._count)))
             place.out.update((waiting.job.key, waiting) for waiting in chunk)
@@ -197,6 +198,7 @@ class Dispatcher:
         """Put another worker into a place, and its jobs back into the queue."""
         if place.worker is not worker:
             return  # another chunk was told first
+        place.ready = False
         lost, place.out = list(place.out.values()), {}
         share = 1 / max(1, len(lost))
         part = Reservation(
@@ -220,6 +222,7 @@ class Dispatcher:
             self._fail([*lost, *self._queue], error)
             self._queue.clear()
             return
+        place.ready = True
         self._queue.extendleft(waiting for waiting in reversed(lost) if waiting not in worn)
 
     def _fail(self, chunk: Sequence[_Waiting], error: Exception) -> None:

@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from combee.errors import CombeeError, UsageError, how_to_install
+from combee.run.settings_tables import WorkersTable
 from combee.run.spec import Prepared
-from combee.workers.carry import carry, recipe_of
+from combee.workers.carry import carry, live, recipe_of
 from combee.workers.protocol import Chunk, Failure, Held, JobResult, Recipe, WorkerLostError
 from combee.workers.working import Workshop
 
-__all__ = ["RayWorker", "ray_workers"]
-
 _IDLE = 900.0  # seconds without a word from a driver after which an actor ends
+_ANSWER = 10.0  # seconds that the head of a cluster may take to answer
 _BEGIN = 120.0  # seconds that an actor may take to begin
 
 
-class Bench:
+class ActorBody:
     """What the actor of a worker is: a `Workshop` that is made in the actor's own event loop."""
 
     def __init__(self, recipe: Recipe) -> None:
@@ -94,44 +96,60 @@ class RayWorker:
         return given
 
 
-@asynccontextmanager
-async def ray_workers(prepared: Prepared, folder: Path) -> AsyncGenerator[Prepared]:
-    """Yield a run whose tasks a Ray cluster does.
+class OnRay:
+    """The kind of workers that are actors on a Ray cluster."""
 
-    Raises:
-        UsageError: Ray is not installed, there is no cluster at the address, or a worker cannot begin.
-    """
-    workers = prepared.spec.workers
-    ray = await asyncio.to_thread(_connected, workers.address, workers.runtime_env)
-    most = int(ray.cluster_resources().get("CPU", 1) // workers.cpus)
-    count = workers.count or max(1, most)
-    recipe = recipe_of(prepared, count)
-    actors = ray.remote(Bench)
+    def look(self, workers: WorkersTable) -> str:
+        """Return what is there. Raises `UsageError` where there is no cluster, or no Ray."""
+        ray = _connected(workers.address, workers.runtime_env)
+        try:
+            nodes, has = [node for node in ray.nodes() if node["Alive"]], ray.cluster_resources()
+            where = workers.address or "this machine (it would begin here)"
+            return f"Ray {ray.__version__} at {where}: {len(nodes)} nodes, {has.get('CPU', 0):g} cores"
+        finally:
+            ray.shutdown()
 
-    async def start(number: int) -> RayWorker:
-        actor = await asyncio.to_thread(
-            actors.options(
-                name=f"combee-{_name(folder)}-{number}",
-                namespace="combee",
-                lifetime="detached",
-                get_if_exists=True,
-                num_cpus=workers.cpus,
-                memory=workers.memory,
-                max_concurrency=2 * workers.in_flight + 2,
-            ).remote,
-            recipe,
-        )
-        return RayWorker(ray, actor)
+    @asynccontextmanager
+    async def carried(self, prepared: Prepared, folder: Path) -> AsyncGenerator[Prepared]:
+        """Yield a run whose tasks a Ray cluster does.
 
-    try:
-        async with carry(prepared, start, count) as working:
-            yield working
-    finally:
-        await asyncio.to_thread(ray.shutdown)
+        Raises:
+            UsageError: Ray is not installed, there is no cluster at the address, or a worker cannot begin.
+        """
+        workers = prepared.spec.workers
+        live(prepared)
+        ray = await asyncio.to_thread(_connected, workers.address, workers.runtime_env)
+        most = int(ray.cluster_resources().get("CPU", 1) // workers.cpus)
+        count = workers.count or max(1, most)
+        recipe = recipe_of(prepared, count)
+        actors, run = ray.remote(ActorBody), _name(folder, recipe)
+
+        async def start(number: int) -> RayWorker:
+            actor = await asyncio.to_thread(
+                actors.options(
+                    name=f"combee-{run}-{number}",
+                    namespace="combee",
+                    lifetime="detached",
+                    get_if_exists=True,
+                    num_cpus=workers.cpus,
+                    memory=workers.memory,
+                    max_concurrency=2 * workers.in_flight + 2,
+                ).remote,
+                recipe,
+            )
+            return RayWorker(ray, actor)
+
+        try:
+            async with carry(prepared, start, count) as working:
+                yield working
+        finally:
+            await asyncio.to_thread(ray.shutdown)
 
 
-def _name(folder: Path) -> str:
-    return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+def _name(folder: Path, recipe: Recipe) -> str:
+    """Return what the actors of a run are called; with other settings they are others."""
+    told = f"{folder.resolve()}\n{json.dumps(recipe.settings, sort_keys=True)}"
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def _connected(address: str | None, runtime_env: dict[str, Any]) -> Any:
@@ -142,6 +160,9 @@ def _connected(address: str | None, runtime_env: dict[str, Any]) -> Any:
         raise UsageError("Workers on Ray need the extra ray.", hint=how_to_install("ray")) from error
     where: dict[str, Any] = {"include_dashboard": False} if address is None else {"address": address}
     try:
+        if address is not None:  # Ray ends the whole process where nobody answers
+            host, _, port = address.rpartition(":")
+            socket.create_connection((host, int(port)), _ANSWER).close()
         ray.init(
             namespace="combee", runtime_env=runtime_env or None, log_to_driver=False, logging_level="ERROR", **where
         )

@@ -17,25 +17,35 @@ from pathlib import Path
 from typing import Any, cast
 
 from combee.errors import CombeeError, UsageError
+from combee.run.settings_tables import WorkersTable
 from combee.run.spec import Prepared
 from combee.workers.carry import carry, recipe_of
 from combee.workers.protocol import Chunk, Failure, Held, JobResult, Recipe, WorkerLostError
 from combee.workers.working import Workshop
 
-__all__ = ["ProcessWorker", "processes"]
+
+class Processes:
+    """The kind of workers that are processes on this machine."""
+
+    def look(self, workers: WorkersTable) -> str:
+        """Return what is there."""
+        return f"{_count(workers)} processes on this machine"
+
+    @asynccontextmanager
+    async def carried(self, prepared: Prepared, folder: Path) -> AsyncGenerator[Prepared]:
+        """Yield a run whose tasks processes do. Raises `UsageError` where they cannot begin."""
+        count = _count(prepared.spec.workers)
+        recipe = recipe_of(prepared, count)
+
+        async def start(number: int) -> ProcessWorker:
+            return ProcessWorker(recipe, f"combee-worker-{number}")
+
+        async with carry(prepared, start, count) as working:
+            yield working
 
 
-@asynccontextmanager
-async def processes(prepared: Prepared, folder: Path) -> AsyncGenerator[Prepared]:
-    """Yield a run whose tasks processes do. Raises `UsageError` where they cannot begin."""
-    count = prepared.spec.workers.count or os.cpu_count() or 1
-    recipe = recipe_of(prepared, count)
-
-    async def start(number: int) -> ProcessWorker:
-        return ProcessWorker(recipe, f"combee-worker-{number}")
-
-    async with carry(prepared, start, count) as working:
-        yield working
+def _count(workers: WorkersTable) -> int:
+    return workers.count or os.cpu_count() or 1
 
 
 class ProcessWorker:

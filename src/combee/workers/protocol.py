@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from combee.errors import BudgetError, CallError, CallErrorKind, CombeeError, RunError, UsageError
-from combee.kernel.journal.scope import ScopePlace
+from combee.kernel.journal.scope import ScopePlace, StoredRow
 from combee.kernel.learn import Scorer, Task
-from combee.workers.carried import StoredRow
-
-__all__ = ["Chunk", "Failure", "Held", "Job", "JobResult", "Recipe", "Worker", "WorkerBudget", "WorkerLostError"]
 
 
 @dataclass(frozen=True, slots=True)

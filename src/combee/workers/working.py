@@ -20,8 +20,6 @@ from combee.run.spec import make_agent
 from combee.workers.carried import carried_scope
 from combee.workers.protocol import Chunk, Failure, Held, Job, JobResult, Recipe, WorkerBudget
 
-__all__ = ["Workshop"]
-
 _calls: ContextVar[list[Mapping[str, Any]] | None] = ContextVar("calls", default=None)
 
 
