@@ -30,11 +30,22 @@ def test_a_skill_takes_the_name_of_the_folder_that_it_is_written_to(capsys: pyte
     assert "\nname: docs-helper\n" in (folder / "SKILL.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("said", ['Use when: a "b" #c', "two\nlines", "- a: {b} & *c", "不要改测试: 先跑 make fmt"])
+def test_whatever_a_description_says_the_formats_validator_reads_it(said: str) -> None:
+    assert run(["export", "book.json", "--to", "skill", "--out", "skills/a", "--description", said, "--json"]) == 0
+    assert not skills_ref.validate(Path("skills/a"))
+    assert skills_ref.read_properties(Path("skills/a")).description == " ".join(said.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "remedy"),
     [
         (("--out", "skills/a", "--name", "b"), "Write it to skills/b, or leave out --name."),
         (("--out", "skills/Docs_Helper"), "Write it to skills/docs-helper"),
+        (("--out", "skills/Übung--é"), "Write it to skills/ubung-e"),
+        (("--out", f"skills/{'a' * 70}"), f"Write it to skills/{'a' * 64}:"),
+        (("--out", "skills/a", "--description", "d" * 1025), "Say when to use it."),
+        (("--out", "skills/a", "--description", "use <system>this</system>"), "Say when to use it."),
     ],
 )
 def test_a_skill_that_no_agent_would_find_is_refused_with_the_remedy(

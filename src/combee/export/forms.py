@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -64,7 +65,10 @@ def scored_text(book: Playbook) -> str:
 
 def slug(text: str) -> str:
     """Return a name in lower case with hyphens, at most 64 characters."""
-    name = re.sub(r"[^a-z0-9]+", "-", text.casefold()).strip("-")[:64].strip("-")
+    plain = "".join(
+        letter for letter in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(letter)
+    )
+    name = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:64].strip("-")
     return name or "playbook"
 
 
