@@ -17,7 +17,7 @@ from combee.kernel.aggregate.method import covered_keys
 from combee.kernel.journal import MemoryScope
 from combee.kernel.playbook import Playbook, distinct_terms
 from combee.model import CallOptions, LocalModel
-from combee.run.calibrated import planted
+from combee.run.calibrate import planted
 
 SIZES = (1, 2, 4, 8, 16)
 REPEATS = 3

@@ -27,7 +27,7 @@ from combee.kernel.runner import LocalRunner
 from combee.lexical import LexicalCurator
 from combee.lexical.curator import OPERATION_TOKENS, LexicalMethod, remembered
 from combee.model import Price, Usage
-from combee.run.calibrated import planted
+from combee.run.calibrate import planted
 
 SEEDS = range(100, 105)
 CHOOSING = range(2)

@@ -19,7 +19,7 @@ from combee.kernel.learn import LearnConfig, LearnResult, Reflection, Sampled, l
 from combee.kernel.playbook import Delta, Playbook, digest
 from combee.lexical import LexicalCurator
 from combee.lexical.curator import LexicalMethod
-from combee.run.calibrated import planted
+from combee.run.calibrate import planted
 
 SEEDS = range(5)
 STEPS, BATCH = 4, 125

@@ -17,8 +17,7 @@ from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.lexical.curator import LexicalMethod
 from combee.mock import MockConfig, MockServer, parse_latency
 from combee.model import Message, OpenAIModel, Request
-from combee.run.calibrate import calibrate
-from combee.run.calibrated import planted
+from combee.run.calibrate import calibrate, planted
 from combee.tasks import load
 
 SEEDS = range(5)

@@ -21,11 +21,11 @@ from combee.report.interval import interval
 from combee.run.baselines import baselines
 from combee.run.calls import Model, ModelChoice, ScoreFunction, Scoring, Tasks, again, begin, to_score
 from combee.run.execute import Finished
+from combee.run.findings import spent
 from combee.run.folders import open_book
 from combee.run.functions import AgentFunction
 from combee.run.rows import ScoredRow, read_rows, rows_of
 from combee.run.settings import Settings
-from combee.run.spent import spent
 from combee.run.unfinished import scores_kept
 
 __all__ = [

@@ -12,7 +12,7 @@ import pytest
 from combee.cli import run
 from combee.kernel.guard import Policy, why_refused
 from combee.kernel.playbook import distinct_terms
-from combee.run.calibrated import CALIBRATIONS, known_calibrations, planted
+from combee.run.calibrate import CALIBRATIONS, known_calibrations, planted
 from combee.tasks import load
 
 Call = Callable[..., Any]

@@ -17,7 +17,7 @@ import pytest
 from combee.errors import CombeeError, UsageError
 from combee.mock import FAULTS, MockConfig, MockServer
 from combee.model import Engine, Limiter, Message, OpenAIModel, Request, RetryPolicy, Timeouts, check_endpoint
-from combee.model.secret import Scrubber, Secret
+from combee.model.environment import Scrubber, Secret
 
 KEY = "sk-Very+Secret/Key_0123456789abcdef"
 

@@ -22,13 +22,23 @@ from combee.kernel.aggregate import plan as make_plan
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.playbook import Playbook, count_tokens
 from combee.kernel.runner import LocalRunner, run_sync
-from combee.run.calibrate import SIZES, Calibration, CalibrationPrice, calibrate, calibration_price
-from combee.run.calibrated import CALIBRATIONS, keep_calibration, known_calibrations, model_of, planted
+from combee.run.calibrate import (
+    CALIBRATIONS,
+    SIZES,
+    Calibration,
+    CalibrationPrice,
+    calibrate,
+    calibration_price,
+    keep_calibration,
+    known_calibrations,
+    model_of,
+    planted,
+)
 from combee.run.estimates import refuse_beyond
+from combee.run.findings import spent, spent_lines
 from combee.run.options import over_options
 from combee.run.settings import Settings, read_settings
 from combee.run.spec import make_agent
-from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import kept_until_the_end
 from combee.run.words import counted, typed
 from combee.terminal.options import (

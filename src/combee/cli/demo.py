@@ -21,9 +21,9 @@ from combee.model import open_models
 from combee.model.local import is_local
 from combee.report import MethodTable, write_comparison
 from combee.report.interval import interval
+from combee.run.findings import spent
 from combee.run.options import over_options, refuse_unknown_prices
 from combee.run.settings import read_settings
-from combee.run.spent import spent
 from combee.run.unfinished import kept_until_the_end
 from combee.run.words import typed
 from combee.tasks import TaskSet, load

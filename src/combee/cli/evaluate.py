@@ -26,11 +26,11 @@ from combee.report.interval import interval, share_text
 from combee.run.baselines import baselines
 from combee.run.calls import Scoring
 from combee.run.estimates import check_scoring, forecast_scoring
+from combee.run.findings import spent, spent_lines
 from combee.run.folders import all_runs, find_run, open_book
 from combee.run.gate import Gate, GateLimits, Metrics, gate
-from combee.run.mending import for_scoring, mended
 from combee.run.methods import carried
-from combee.run.options import over_options
+from combee.run.options import for_scoring, mended, over_options
 from combee.run.rows import ScoredRow, row_lines, rows_of, rows_to_json
 from combee.run.settings import Settings, read_settings
 from combee.run.spec import (
@@ -44,7 +44,6 @@ from combee.run.spec import (
     tasks_to_score,
     without_sizes,
 )
-from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import scores_kept
 from combee.run.words import counted, typed, with_program
 from combee.terminal.options import (

@@ -20,10 +20,10 @@ from combee.model.settings import ROLES
 from combee.report import REPORT_NAME, write_report
 from combee.run.baselines import baselines, contradictions
 from combee.run.execute import Finished, Interrupted, execute
+from combee.run.findings import spent, spent_lines, taken_so_far
 from combee.run.folders import open_book
 from combee.run.rows import read_rows, row_lines, rows_to_json
 from combee.run.spec import Prepared
-from combee.run.spent import spent, spent_lines, taken_so_far
 from combee.run.words import counted, typed
 from combee.terminal.display import make_display
 from combee.terminal.options import print_json

@@ -15,9 +15,8 @@ from combee.kernel.aggregate import BASELINES
 from combee.kernel.journal import Journal
 from combee.kernel.playbook import load
 from combee.run.folders import check_traces, find_run, new_run, refuse_device
-from combee.run.mending import mended, refuse_another_model
 from combee.run.methods import forecast, methods, prepare
-from combee.run.options import over_options
+from combee.run.options import mended, over_options, refuse_another_model
 from combee.run.settings import read_settings
 from combee.run.spec import kept_spec
 from combee.terminal.options import (

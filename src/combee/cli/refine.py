@@ -16,11 +16,11 @@ from combee.kernel.learn import delta_to_json
 from combee.kernel.playbook import Playbook, check_place, digest, save, to_json
 from combee.kernel.runner import LocalRunner, run_sync
 from combee.model import Models, open_models
+from combee.run.findings import spent, spent_lines
 from combee.run.folders import find_run, open_book
 from combee.run.options import over_options, refuse_unknown_prices
 from combee.run.settings import Settings, read_settings
 from combee.run.spec import SPEC_KEY
-from combee.run.spent import spent, spent_lines
 from combee.run.unfinished import kept_until_the_end, told_what_is_kept
 from combee.run.words import counted
 from combee.terminal.options import (

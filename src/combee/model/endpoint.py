@@ -19,16 +19,18 @@ from combee import __version__
 from combee.errors import CallErrorKind, UsageError
 from combee.model.environment import (
     ProxySetting,
+    Scrubber,
+    Secret,
     authority_of,
     basic_login,
     host_name,
+    key_from,
     proxy_for,
     target_of,
     tls_context,
 )
 from combee.model.http import HttpError, HttpReply, Pool, Timeouts
 from combee.model.outcome import Fault
-from combee.model.secret import Scrubber, Secret, key_from
 
 if TYPE_CHECKING:
     from yarl import URL

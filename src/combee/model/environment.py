@@ -1,13 +1,15 @@
-"""The way to a host: its name as it goes over the wire, the proxy and the certificates that the environment names."""
+"""The way to a host: its name on the wire, the proxy and certificates of the environment, and keys nobody can print."""
 
 from __future__ import annotations
 
 import base64
 import ipaddress
+import json
 import os
 import re
 import ssl
 import urllib.request
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -15,7 +17,6 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from combee.errors import UsageError
-from combee.model.secret import Secret
 
 _HOST = re.compile(r"[0-9a-z._-]+")
 _BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -177,3 +178,79 @@ def _trust(context: ssl.SSLContext, path: Path) -> None:
                     context.load_verify_locations(one)
     except OSError as error:
         raise UsageError(f"the certificates in {path} cannot be read: {error.strerror or error}") from None
+
+
+# Keys of other shapes that a proxy may quote: what follows "Bearer", and the usual prefixes.
+_KEY_LIKE = re.compile(r"(?i)\bbearer\s+[^\s\"',;]+|\b(?:sk|pk|gsk|xai|key)-[A-Za-z0-9_\-]{12,}")
+_MASK = "***"
+
+
+class Secret:
+    """Holds one value; `reveal` is the only way to it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """Return the value."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Secret({_MASK})"
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> str:
+        raise TypeError("a key is not to be stored; name the environment variable instead")
+
+
+def key_from(value: str | None, variable: str | None, *, needed: bool) -> Secret | None:
+    """Return the key given as a value or by the name of an environment variable.
+
+    Raises:
+        UsageError: The key is needed and not there, or cannot be sent as a header.
+    """
+    found = value if value is not None else os.environ.get(variable, "") if variable else ""
+    found = found.strip()
+    if not found:
+        if not needed:
+            return None
+        raise UsageError(
+            f"no key: the environment variable {variable} is not set" if variable else "no key is given",
+            hint=f"Set it (export {variable or 'NAME'}=...), or name another variable with api_key_env.",
+        )
+    if not found.isascii() or not found.isprintable():
+        raise UsageError(
+            f"the key in {variable or 'api_key'} holds characters that a header cannot carry",
+            hint="Check for line breaks or quotes that were copied along.",
+        )
+    return Secret(found)
+
+
+class Scrubber:
+    """Removes secrets, in the forms in which a server may quote them, from any text."""
+
+    def __init__(self, secrets: Iterable[Secret | None]) -> None:
+        forms: set[str] = set()
+        for secret in secrets:
+            value = secret.reveal() if secret is not None else ""
+            if len(value) >= 4:
+                forms |= {value, quote(value, safe=""), json.dumps(value)[1:-1], repr(value)[1:-1]}
+                forms.add(base64.b64encode(value.encode()).decode())
+        self._forms = [form.encode() for form in sorted(forms, key=len, reverse=True)]
+
+    def __call__(self, text: str) -> str:
+        """Return `text` without any secret, and without what looks like another key."""
+        return _KEY_LIKE.sub(_MASK, self.body(text.encode(errors="replace")).decode(errors="replace"))
+
+    def body(self, body: bytes) -> bytes:
+        """Return a body without our own secrets; done before anything is cut, so that no half of a key is left."""
+        for form in self._forms:
+            if form in body:
+                body = body.replace(form, _MASK.encode())
+        return body
+
+    def __repr__(self) -> str:
+        return "Scrubber()"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from combee.redaction.forms import NAMES_OF_HEADERS
+from combee.redaction.commands import NAMES_OF_HEADERS
 from combee.redaction.spans import Span, hits
 
 _TOKEN = r"[A-Za-z0-9._~+/=-]"  # noqa: S105 - a pattern, not a password

@@ -12,12 +12,11 @@ from combee.errors import RunError, UsageError
 from combee.kernel.journal import JSON, Journal
 from combee.kernel.learn import FinishReason, LearnResult
 from combee.kernel.playbook import Playbook, from_json, load, save, tokens
-from combee.run.findings import Findings, findings_of
+from combee.run.findings import Findings, findings_of, maybe_paid, spent
 from combee.run.folders import JOURNAL, has_results
-from combee.run.mending import how_to_go_on, how_to_resume
 from combee.run.methods import RunDisplay, method_of
+from combee.run.options import how_to_go_on, how_to_resume
 from combee.run.spec import CONTENT_KEY, SPEC_KEY, Prepared, content_of
-from combee.run.spent import maybe_paid, spent
 
 
 @dataclass(frozen=True, slots=True)

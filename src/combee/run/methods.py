@@ -15,7 +15,7 @@ from combee.kernel.learn import Event, LearnResult, learn
 from combee.kernel.learn.trace import Trace
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import run_sync
-from combee.run.calibrated import with_calibration
+from combee.run.calibrate import with_calibration
 from combee.run.estimates import Forecast, check_budget, forecast_run, work_on
 from combee.run.folders import JOURNAL
 from combee.run.plugins import METHODS, WORKERS, load, offered

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from combee.errors import BudgetError, LockedError, RunError, StorageError, UsageError
 from combee.kernel.journal import JSON, Journal, MemoryScope, Scope, hash_json
 from combee.kernel.playbook import Playbook, digest
-from combee.run.mending import PACE
-from combee.run.spent import maybe_paid
+from combee.run.findings import maybe_paid
+from combee.run.options import PACE
 from combee.run.words import counted
 
 if TYPE_CHECKING:
