@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -100,8 +101,9 @@ def test_entries_are_changed_merged_and_removed_in_the_form_that_is_asked_for() 
         change("MERGE", "Rules 2 and 3: parts XA-002 and XA-003 fit.", "calc-00002", "calc-00003"),
         change("REMOVE", "", "calc-00004", "calc-00005"),
     )
+    unvoted = to_text(Playbook(tuple(replace(bullet, helpful=0) for bullet in BOOK), 30))
     with CombeeReflection(lambda prompt: reply) as reflection:
-        proposal, _ = reflection.reflect({"book": to_text(BOOK)}, {"book": records(1)}, ["book"])
+        proposal, _ = reflection.reflect({"book": unvoted}, {"book": records(1)}, ["book"])
     book = from_text(proposal.new_texts["book"]).playbook
     assert book.bullets[0].text == "Name part XK-000 first."
     assert {bullet.id for bullet in BOOK} - {bullet.id for bullet in book} >= {"calc-00004", "calc-00005"}

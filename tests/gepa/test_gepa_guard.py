@@ -241,3 +241,26 @@ def test_a_lesson_need_not_hold_the_answer_to_its_case() -> None:
     assert proposal.metadata["combee:book"]["covered"] == 0
     assert [one["verdict"] for one in proposal.metadata["combee:book"]["guard"]] == ["accept"]
     assert "Gauge GX-8 counts in feet." in proposal.new_texts["book"]
+
+
+def test_a_bullet_that_helped_is_not_taken_out_of_a_playbook_without_cause() -> None:
+    voted = [
+        Bullet(f"misc-{n:05d}", "OTHERS", f"Gauge G-{n:03d} must be read twice above {100 + n} bar.", 5 + n % 7)
+        for n in range(1, 61)
+    ]
+    gone = tuple(bullet.id for bullet in voted[:24])
+
+    def erodes(prompt: str) -> str:
+        numbers = re.findall(r"Record (\d+):", prompt)
+        adds = [
+            operation("ADD", f"Part {code} must be named.", (), (int(number),))
+            for number, code in zip(numbers, re.findall(r"part ([A-Z]+-\d+)", prompt), strict=False)
+        ]
+        return operations(*adds, *(operation("REMOVE", "", (name,), (1,)) for name in gone))
+
+    cases = [{"Inputs": f"case {n}", "Feedback": f"It must name part XK-{n:04d}."} for n in range(12)]
+    with CombeeReflection(erodes) as reflection:
+        proposal, _ = reflection.reflect({"a": to_text(Playbook(tuple(voted), 60))}, {"a": cases}, ["a"])
+    book, figures = reflection.book_of(proposal.new_texts["a"]), proposal.metadata["combee:a"]
+    assert {bullet.id for bullet in voted} <= {bullet.id for bullet in book}
+    assert any("without cause" in reason for said in figures["guard"] for reason in said["reasons"]), figures["guard"]

@@ -267,6 +267,8 @@ def _evidence(
         attempt=len(scans) - 1,
         tokens=tokens(applied.playbook),
         tokens_before=before,
+        window=found.window,
+        before=work.book,
     )
 
 
