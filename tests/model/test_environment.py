@@ -18,6 +18,7 @@ from combee.model import Endpoint, Timeouts
 from combee.model.environment import authority_of, host_name, proxy_for, target_of
 from combee.model.http import HttpReply
 from combee.model.outcome import Fault
+from tests.model.shared import all_gone, body_of
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 KEY = "sk-wire-test-key-0001"
@@ -29,20 +30,6 @@ async def call(client: Endpoint, body: bytes = b"{}") -> HttpReply | Fault:
         return await client.post(body)
     finally:
         await client.aclose()
-
-
-async def all_gone(server: Any) -> None:
-    """Wait until the server has seen the end of each of its connections."""
-    for _ in range(1000):
-        if all(writer.transport.is_closing() for writer in server.writers):
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("a connection is still open")
-
-
-def body_of(reply: HttpReply | Fault) -> bytes:
-    assert isinstance(reply, HttpReply), reply
-    return reply.body
 
 
 @pytest.fixture(autouse=True)

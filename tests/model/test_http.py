@@ -20,6 +20,7 @@ from combee.errors import CallErrorKind
 from combee.model import Endpoint, Timeouts, http
 from combee.model.http import HttpReply
 from combee.model.outcome import Fault
+from tests.model.shared import all_gone, body_of
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 KEY = "sk-wire-test-key-0001"
@@ -38,20 +39,6 @@ async def call(client: Endpoint, body: bytes = b"{}") -> HttpReply | Fault:
 
 async def post(server: Any, body: bytes = b"{}", **options: Any) -> HttpReply | Fault:
     return await call(endpoint(server, **options), body)
-
-
-async def all_gone(server: Any) -> None:
-    """Wait until the server has seen the end of each of its connections."""
-    for _ in range(1000):
-        if all(writer.transport.is_closing() for writer in server.writers):
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("a connection is still open")
-
-
-def body_of(reply: HttpReply | Fault) -> bytes:
-    assert isinstance(reply, HttpReply), reply
-    return reply.body
 
 
 async def test_a_request_is_written_as_it_should_be(serve: Any) -> None:

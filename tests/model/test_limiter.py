@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import selectors
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -12,27 +11,7 @@ import pytest
 
 from combee.errors import UsageError
 from combee.model import Limiter
-
-
-class _Skip(selectors.SelectSelector):
-    """A selector that lets time pass at once instead of waiting."""
-
-    passed = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self.passed += max(0.0, timeout or 0.0)
-        return []
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock jumps to the next timer."""
-
-    def __init__(self) -> None:
-        self._skip = _Skip()
-        super().__init__(self._skip)
-
-    def time(self) -> float:
-        return self._skip.passed
+from tests.model.shared import VirtualLoop
 
 
 @dataclass

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import logging
 import random
-import selectors
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,29 +26,9 @@ from combee.model import (
     Timing,
     Usage,
 )
+from tests.model.shared import VirtualLoop
 
 LATENCIES = (0.01, 0.05, 0.2)  # seconds of a reply
-
-
-class _Skip(selectors.SelectSelector):
-    """A selector that lets time pass at once instead of waiting."""
-
-    passed = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self.passed += max(0.0, timeout or 0.0)
-        return []
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock jumps to the next timer."""
-
-    def __init__(self) -> None:
-        self._skip = _Skip()
-        super().__init__(self._skip)
-
-    def time(self) -> float:
-        return self._skip.passed
 
 
 @dataclass

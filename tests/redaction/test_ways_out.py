@@ -15,6 +15,7 @@ from combee.kernel.guard import screen
 from combee.kernel.playbook import Add, Bullet, Playbook, delta_of, load
 from combee.mcp import REPORTED, LessonStore
 from combee.redaction import find_secrets
+from tests.swarm.test_swarm_cli import FILE as OFFICE
 
 COMMANDS = [
     "curl -f -u admin:{} http://h/x",
@@ -97,26 +98,6 @@ def test_a_run_reported_over_mcp_is_kept_without_its_passwords(tmp_path: Path) -
     for number, (command, secret) in enumerate(zip(COMMANDS, SECRETS, strict=True)):
         store.report(f"run {command.format(secret)}", chat(command.format(secret), number), success=False)
     assert clean((tmp_path / REPORTED).read_bytes())
-
-
-OFFICE = """
-[model]
-kind = "lookup"
-[documents]
-folder = "docs"
-[[agents]]
-name = "ann"
-role = "reader"
-reads = ["http.md"]
-[[agents]]
-name = "wes"
-role = "worker"
-mode = "serial"
-[task]
-to = "wes"
-question = "What is the retry limit of the HTTP client?"
-subject = "http.md"
-"""
 
 
 def test_the_traces_of_a_swarm_are_written_without_passwords(
