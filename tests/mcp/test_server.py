@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -109,6 +111,20 @@ async def test_a_client_reads_votes_and_reports_and_the_next_run_learns_from_it(
     by_id = {each["id"]: each for each in learned["bullets"]}
     assert by_id[bullet]["helpful"] == 1
     assert any("`jq`" in each["text"] for each in learned["bullets"])
+
+
+@pytest.mark.skipif(shutil.which("mcp-inspector") is None, reason="MCP's inspector is not installed")
+def test_the_inspector_of_the_protocol_sees_the_tools_and_calls_one(made: Path) -> None:
+    def inspect(*arguments: str) -> dict[str, Any]:
+        server = [sys.executable, "-m", "combee", "mcp", str(made)]
+        command = ["mcp-inspector", "--cli", *server, "--method", *arguments]
+        found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        return found
+
+    assert {tool["name"] for tool in inspect("tools/list")["tools"]} == {"get_playbook", "report_trace", "vote"}
+    called = inspect("tools/call", "--tool-name", "get_playbook", "--tool-arg", "task=use six in python")
+    assert called["isError"] is False
+    assert "`six`" in called["content"][0]["text"]
 
 
 async def test_read_only_offers_the_playbook_alone(made: Path) -> None:
