@@ -38,6 +38,7 @@ bench: $(VENV)/dev
 	@$(BIN)/python -m benchmarks
 
 $(VENV)/base: requirements/base.txt pyproject.toml
+	@echo "setting up $(VENV) from the lock; this is done once" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --no-deps --require-hashes -r requirements/base.txt
 	@$(PIP) install --no-deps --no-build-isolation -e .

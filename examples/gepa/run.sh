@@ -1,1 +1,3 @@
-python search.py | tail -n 8      # gepa tells of each iteration above
+set -e
+python search.py > search.log     # gepa tells of each iteration
+tail -n 8 search.log

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import combee
 from combee.cli import run
+from combee.cli.doctor import EXTRAS
 from combee.kernel.journal import Journal
 from combee.mock import MockConfig, MockServer
+from combee.run.functions import AgentFunction
 from combee.run.settings import Settings
 from combee.run.spec import SPEC_KEY
 from tests.cli.gauges import FILE, gauges_here, student
@@ -129,3 +134,50 @@ def test_a_result_shows_itself_in_a_line() -> None:
     result = combee.learn([(f"Is {n} odd?", "odd" if n % 2 else "even") for n in range(40)])
     assert repr(result).startswith("Result(completed, score=")
     assert len(repr(result)) < 200
+
+
+@pytest.mark.parametrize("agent", [lambda question: "a", lambda question, playbook, tools: "a"])
+def test_a_function_that_cannot_be_called_is_refused_before_anything_is_written(agent: AgentFunction) -> None:
+    rows = [(f"Is {n} odd?", str(n % 2)) for n in range(20)]
+    with pytest.raises(combee.UsageError, match="cannot be called with a question and a playbook"):
+        combee.learn(rows, agent=agent, folder="runs/none")
+    assert not Path("runs/none").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["learn", "."], "Recorded runs of agents are read with `combee learn --from FOLDER`"),
+        (["learn", FILE, "--model", "m"], "--base-url URL"),
+        (["export", "--to"], "requires an argument"),
+        (["export"], "Choose from: skill, agents, cursor, prompt, json, ace"),
+    ],
+)
+def test_a_refusal_says_what_to_do(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_bullet_that_is_not_there_leads_to_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn", "tags", "--train", "10", "--val", "0", "--test", "2", "--name", "few", "--quiet"]) == 0
+    assert run(["why", "few", "nothing-like-it"]) == 2
+    assert "`combee show` prints them all" in capsys.readouterr().err
+
+
+def test_eval_says_what_is_scored_before_the_score(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn", FILE, "--name", "own", "--quiet"]) == 0
+    capfd.readouterr()
+    done = subprocess.run(
+        [sys.executable, "-m", "combee", "eval", "own"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=True,
+        timeout=100,
+    )
+    assert done.stdout.startswith("note: ")
+
+
+def test_doctor_looks_for_every_extra() -> None:
+    project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert set(EXTRAS) == set(project["project"]["optional-dependencies"])

@@ -153,7 +153,9 @@ def test_bad_input_to_learn_from_is_told(call: Call) -> None:
     )
     assert "There is no" in call("learn", "--from", "nowhere", code=2)["error"]["message"]
     assert "Both --from" in call("learn", "finer", "--from", "traces", code=2)["error"]["message"]
-    assert "No trace could be read" in call("learn", "--from", "traces/notes.txt", code=2)["error"]["message"]
+    refused = call("learn", "--from", "traces/notes.txt", code=2)["error"]["message"]
+    assert "No trace could be read" in refused
+    assert "docs/extend.md shows how to add a format" in refused
     assert "regular expression" in call("learn", "--from", "traces", "--redact", "x=(", code=2)["error"]["message"]
     both = call("learn", "--from", "traces", "--no-redact", "--redact", "x=y", code=2)
     assert "does nothing with --no-redact" in both["error"]["message"]

@@ -56,6 +56,8 @@ def test_a_page_shows_what_is_printed(page: str, tmp_path: Path) -> None:
             assert done.returncode == 0, done.stderr
             printed = {*done.stdout.splitlines(), *done.stderr.splitlines()}
             assert [line for line in shown if line not in printed] == [], (command, done.stdout, done.stderr)
+            if any(line.startswith(("validation ", "without a playbook")) for line in shown):  # no score without these
+                assert {line for line in printed if "most similar training row" in line} <= {*shown}, command
             tried += 1
     assert tried > 1
 

@@ -41,6 +41,17 @@ def test_an_example_prints_what_stands_beside_it(name: str, tmp_path: Path) -> N
     assert printed(done.stdout) == printed((folder / "expected.txt").read_text(encoding="utf-8")), done.stderr
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="run.sh needs a shell")
+def test_an_example_whose_program_fails_says_so(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "gepa" / "run.sh", tmp_path)
+    (tmp_path / "search.py").write_text("raise SystemExit(3)", encoding="utf-8")
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["sh", "run.sh"], cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=100
+    )
+    assert done.returncode == 3
+
+
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_page_of_an_example_is_short(name: str) -> None:
     assert len((EXAMPLES / name / "README.md").read_text(encoding="utf-8").splitlines()) <= 12

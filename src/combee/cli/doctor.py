@@ -29,7 +29,16 @@ if TYPE_CHECKING:
     from combee.model import EndpointReport, LocalModel, OpenAIModel, Price, RoleModel
 
 _MARKS = {True: "ok ", None: "-- ", False: "NO "}
-EXTRAS = {"gepa": "gepa", "local": "xllamacpp", "mcp": "mcp", "ray": "ray", "swarm": "pydantic_ai"}
+EXTRAS = {
+    "embedding": "numpy",
+    "gepa": "gepa",
+    "local": "xllamacpp",
+    "mcp": "mcp",
+    "ray": "ray",
+    "serve": "prometheus_client",
+    "socks": "aiohttp_socks",
+    "swarm": "pydantic_ai",
+}
 
 
 @dataclass(frozen=True, slots=True)

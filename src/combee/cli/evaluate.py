@@ -188,6 +188,7 @@ def _print(
         }
         print_json(data)
         return
+    say_aside(f"note: {prepared.tasks.about}")
     if found.total:
         click.echo(f"{prepared.tasks.name}, {split}: {found.accuracy:.3f} ({share_text(parts)}) with {name}")
     if without.accuracy is not None:
@@ -203,7 +204,6 @@ def _print(
             f"{counted(len(found.errors), 'task')} could not be scored: do not compare this score with others.",
             err=True,
         )
-    click.echo(f"note: {prepared.tasks.about}", err=True)
 
 
 def _beside(found: Mapping[str, float]) -> str:

@@ -131,7 +131,7 @@ def export_command(what: str | None, form: str, out: Path | None, *, force: bool
         print_json({**facts, "files": written, "notes": notes})
     else:
         click.echo("\n".join(f"wrote {path}" for path in written))
-        click.echo(f"from {called}: {counted(len(book), 'bullet')}, {tokens(book)} tokens")
+        click.echo(f"from {called}: {counted(len(book), 'bullet')}, {tokens(book):,} tokens")
         if form in {"skill", "cursor"} and excerpt.description is None:
             click.echo(
                 "agents choose by the description, and it names only the run: say when to use it with --description"

@@ -143,7 +143,8 @@ def _run(arguments: list[str]) -> int:
         click.echo(error.format_message())
         return 0
     except click.ClickException as error:
-        _fail(f"{error.format_message()}{_see_help(error)}", wants_json, kind="UsageError")
+        said = error.format_message().replace("\n\t", " ")  # click puts each choice on a line of its own
+        _fail(f"{said}{_see_help(error)}", wants_json, kind="UsageError")
         return UsageError.exit_code
     except (KeyboardInterrupt, click.Abort):
         _say("Stopped.", "Stopped.", wants_json, kind="Interrupted")

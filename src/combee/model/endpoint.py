@@ -237,7 +237,7 @@ def _in_header(key: Secret, name: str) -> str:
 
 def _split(url: str, variable: str) -> SplitResult:
     if not url:
-        raise UsageError("no base URL is given", hint=f"Give base_url, or set {variable}.")
+        raise UsageError("no base URL is given", hint=f"Give base_url (--base-url URL), or set {variable}.")
     try:
         parts = urlsplit(url)
         is_place = bool(host_name(parts.hostname or "")) and parts.port != 0

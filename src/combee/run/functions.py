@@ -51,9 +51,13 @@ class FunctionAgent:
         name: What tells it from others in the journal of a run.
         function: The function.
         at_once: Threads at most.
+
+    Raises:
+        UsageError: The function does not take a question and a playbook.
     """
 
     def __init__(self, name: str, function: AgentFunction, at_once: int) -> None:
+        _check_arguments(name, function)
         self.fingerprint = name
         self._function = function
         self._at_once = at_once
@@ -97,3 +101,18 @@ class FunctionAgent:
         if self._threads is not None:
             self._threads.shutdown(wait=False)
             self._threads = None
+
+
+def _check_arguments(name: str, function: Callable[..., object]) -> None:
+    """Refuse at once what could not be called: else each task would be tried again and again."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some callables of compiled modules do not tell
+        return
+    try:
+        signature.bind("", Playbook())
+    except TypeError as error:
+        raise UsageError(
+            f"{name}{signature} cannot be called with a question and a playbook: {error}.",
+            hint="Give a function (question, playbook) -> answer.",
+        ) from None

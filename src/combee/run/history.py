@@ -162,9 +162,8 @@ class History:
         book = self.book(digest)
         bullet = book.get(bullet_id)
         if bullet is None:
-            raise UsageError(
-                f"this version has no bullet {bullet_id!r}", hint=_near(bullet_id, [each.id for each in book])
-            )
+            near = _near(bullet_id, [each.id for each in book])
+            raise UsageError(f"this version has no bullet {bullet_id!r}", hint=near or "`combee show` prints them all.")
         base, links = self.chain(digest)
         steps = replay(base, [link.revision for link in links]).steps
         ids = {bullet_id}

@@ -103,7 +103,8 @@ def load_tasks(spec: Settings, *, whole: bool = False) -> TaskSet:
     """
     if spec.tasks.traces is not None:
         raise UsageError(
-            "This run learned from traces: there are no tasks to score.", hint="Name tasks: a file, or finer."
+            "This run learned from traces: there are no tasks to score.",
+            hint="`combee eval RUN FILE` scores its playbook on a file of tasks.",
         )
     return load_file(
         spec.tasks, spec.tasks.source or "tags", data_dir=spec.tasks.data_dir, whole=whole, scorer=_scorer(spec)
@@ -201,8 +202,10 @@ def connect(spec: Settings, tasks: TaskSet) -> Prepared:
     config, agent = spec.learn_config(), make_agent(spec)
     if agent.name == "lexical" and spec.agent.function is not None and not tasks.labelled:
         raise UsageError(
-            f"Nobody can reflect on the answers of {spec.agent.function}: the embedded agent only knows labels.",
-            hint="Name a model that reflects; the function goes on answering.",
+            f"Nobody can reflect on the answers of {spec.agent.function}: the embedded agent only knows labels "
+            "that come again, and too few of these do.",
+            hint="Name a model that reflects (in Python model=combee.Model(...), else --model NAME); "
+            "the function goes on answering.",
         )
     sample_map = LiveTasks(agent.generator, agent.reflector, tasks.scorer, config.view_tokens)
     judge = judge_of(spec, config, held_out(tasks))

@@ -124,7 +124,8 @@ def _files_in(folder: Path) -> dict[str, Path]:
         raise DataError(
             f"no train or test file in this folder; it holds {listed}{' and more' if len(names) > 6 else ''}",
             path=folder,
-            hint=f"Name them train, val and test with one of {', '.join(SUFFIXES)}; or name one file.",
+            hint=f"Name them train, val and test with one of {', '.join(SUFFIXES)}; or name one file. "
+            "Recorded runs of agents are read with `combee learn --from FOLDER`.",
         )
     return by_split
 

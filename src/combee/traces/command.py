@@ -14,7 +14,7 @@ from combee.redaction import Redactor, Trace
 from combee.run.folders import check_traces
 from combee.run.words import typed
 from combee.terminal.options import PathType, patterns_of, print_json
-from combee.traces.method import notices, shown_report
+from combee.traces.method import OTHER_FORMATS, notices, shown_report
 from combee.traces.mining import KeptTraces, failed_calls, keep, users_of, what_users_said
 from combee.traces.readers import read
 
@@ -71,7 +71,7 @@ def command(
         return 0 if result.report.traces else UsageError.exit_code
     click.echo(_text(facts))
     if not result.report.traces:
-        raise UsageError(f"No trace could be read from {path}.", hint="See what was not read, or name a --format.")
+        raise UsageError(f"No trace could be read from {path}.", hint=f"See what was not read. {OTHER_FORMATS}")
     return 0
 
 

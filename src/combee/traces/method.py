@@ -40,7 +40,9 @@ from combee.traces.mining import (
 )
 from combee.traces.readers import Report, read
 
-__all__ = ["EARLIER", "KEPT", "LearnFromTraces", "notices", "shown_report"]
+__all__ = ["EARLIER", "KEPT", "OTHER_FORMATS", "LearnFromTraces", "notices", "shown_report"]
+
+OTHER_FORMATS = "--format NAME takes one format for all files; docs/extend.md shows how to add a format."
 
 KEPT = "traces.jsonl"
 EARLIER = "earlier.jsonl"
@@ -120,7 +122,9 @@ def _size(trace: Trace, spec: Settings) -> int:
 
 def _nothing(spec: Settings, report: Report) -> UsageError:
     reasons = "\n  ".join(map(str, report.skipped[:_SHOWN]))
-    return UsageError(f"No trace could be read from {spec.tasks.traces}.", hint=reasons or None)
+    return UsageError(
+        f"No trace could be read from {spec.tasks.traces}.", hint=f"{reasons}\n  {OTHER_FORMATS}" if reasons else None
+    )
 
 
 def _keep(spec: Settings, folder: Path, say: Say) -> tuple[Settings, dict[str, JSON]]:

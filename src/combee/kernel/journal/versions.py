@@ -134,7 +134,7 @@ class Versions:
             return kept
         row = self._reader.one("SELECT base, body, sha256 FROM books WHERE digest = ?", digest)
         if row is None:
-            raise UsageError(f"there is no version {digest[:12]} in {self._path}", hint="`combee show` lists them.")
+            raise UsageError(f"there is no version {digest[:12]} in {self._path}", hint="`combee versions` lists them.")
         base, body, sha256 = row
         try:
             stored = zlib.decompress(body).decode("utf-8")
@@ -153,7 +153,7 @@ class Versions:
         """Return how a version first came about. Raises `UsageError` when there is none."""
         row = self._reader.one(f"{_SELECT} WHERE digest = ? ORDER BY id LIMIT 1", digest)
         if row is None:
-            raise UsageError(f"there is no version {digest[:12]} in {self._path}", hint="`combee show` lists them.")
+            raise UsageError(f"there is no version {digest[:12]} in {self._path}", hint="`combee versions` lists them.")
         return _version(row)
 
     def resolve(self, name: str) -> str:
