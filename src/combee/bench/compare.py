@@ -7,7 +7,7 @@ so that each way shows what it does by itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from combee.kernel.journal import Journal, Scope
@@ -37,7 +37,7 @@ CALLS_BEFORE_REDUCE = 2  # a rollout and a reflection stand before the aggregati
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What is compared on. `forget` is m0 of the simulated forgetting, `output_limit` tokens one call may write."""
+    """What is compared on. `forget`: m0 of the simulated forgetting; `output_limit`: tokens that a call may write."""
 
     train: Sequence[Task]
     test: Sequence[Task]
@@ -52,7 +52,10 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class WayResult:
-    """One way's figures. `lessons` went into aggregation (distinct texts), `kept` of them are in the book."""
+    """The figures of one way. `lessons` distinct texts went into aggregation, `kept` of them are in the book.
+
+    `reads_per_item`: how often a reflection was read; `chain`: calls that wait for each other, over all steps.
+    """
 
     way: str
     batch: int
@@ -69,8 +72,8 @@ class WayResult:
 
 
 @dataclass
-class _Listening:
-    """A reflector that remembers which lessons it handed on."""
+class _RecordingReflector:
+    """A reflector that remembers which lessons it returned."""
 
     inner: Reflector
     lessons: set[str] = field(default_factory=set)
@@ -101,9 +104,9 @@ async def compare(
         concurrency=batch,
     )
     generator, inner = setup.agent or (LexicalGenerator(), LexicalReflector())
-    reflector = _Listening(inner)
+    reflector = _RecordingReflector(inner)
     curator = LexicalCurator(forget=setup.forget, output_limit=setup.output_limit, seed=setup.seed)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     result = await learn(
         setup.train,
         LiveTasks(generator, reflector, setup.scorer),
@@ -112,7 +115,7 @@ async def compare(
         journal=journal,
         observe=observe,
     )
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - started
     evaluation = await evaluate(generator, setup.test, setup.scorer, result.last)
     texts = {bullet.text for bullet in result.last}
     items = sum(step.reflections for step in result.steps)
@@ -133,6 +136,5 @@ async def compare(
 
 
 def sequential(rows: Sequence[WayResult]) -> WayResult | None:
-    """Return the row that the others are measured against."""
-    found: Callable[[WayResult], bool] = lambda row: row.way == "sequential"  # noqa: E731
-    return next(filter(found, rows), None)
+    """Return the row that the others are measured against; None where it was not run."""
+    return next((row for row in rows if row.way == "sequential"), None)

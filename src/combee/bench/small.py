@@ -23,12 +23,12 @@ from combee.model.types import ChatModel, Message, Request
 from combee.tasks import TaskSet
 
 Completing = Callable[[str], Awaitable[str]]
-"""Goes on with a prompt; returns one of the labels, or whatever an endpoint says."""
+"""Completes a prompt; returns one of the labels, or whatever an endpoint replies."""
 
 Choosing = Callable[[Playbook, Task, int], Sequence[Bullet]]
 """Returns the bullets of the book, best first, that a task is shown."""
 
-_TOKENS = 16  # of a reply
+_TOKENS = 16  # of a local reply: labels are short
 
 
 def nearest(book: Playbook, task: Task, count: int) -> Sequence[Bullet]:
@@ -37,7 +37,7 @@ def nearest(book: Playbook, task: Task, count: int) -> Sequence[Bullet]:
 
 
 def randomly(book: Playbook, task: Task, count: int) -> Sequence[Bullet]:
-    """Return as many bullets, drawn by chance: the control that shows what choosing them is worth."""
+    """Return `count` bullets drawn by chance: the control that shows what choosing them is worth."""
     chance = random.Random(f"random view {task.id}")
     return chance.sample(book.bullets, min(count, len(book)))
 
@@ -65,9 +65,9 @@ class ViewGenerator:
 
     Args:
         complete: The model.
-        labels: What an answer may be; endpoints are told, a local model is held to them.
+        labels: The answers that are allowed: an endpoint is asked for them, a local model can write nothing else.
         count: Bullets in view.
-        choose: Chooses them.
+        choose: Chooses the bullets.
     """
 
     complete: Completing
@@ -109,7 +109,7 @@ class LessonFromFailure:
 
 
 def ask_local(name: str, labels: Sequence[str]) -> tuple[Completing, Callable[[], Awaitable[None]]]:
-    """Return a local model (`local/...`) by plain completion, held to the labels, and what closes it.
+    """Return a local model (`local/...`) that completes prompts with one of the labels, and what closes it.
 
     Raises:
         UsageError: No weights, or the extra `local` is not installed.
@@ -126,7 +126,7 @@ def ask_local(name: str, labels: Sequence[str]) -> tuple[Completing, Callable[[]
 
 
 def ask_endpoint(model: ChatModel, labels: Sequence[str]) -> Completing:
-    """Return a model at an endpoint, which is told the labels before the prompt: the same for all arms."""
+    """Return a model at an endpoint; the labels stand before each prompt, in the same words for all arms."""
     head = f"Name the desk that the last ticket goes to, and nothing else. Desks: {', '.join(labels)}."
 
     async def complete(prompt: str) -> str:
@@ -151,7 +151,7 @@ def asked_once(complete: Completing, scope: Scope) -> Completing:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """What one way of learning came to on the held-out tasks.
+    """What one way of learning scored on the held-out tasks.
 
     `first` and `in_three` are shares of all held-out tasks for which the nearest bullet, or one of the three nearest,
     names the right answer; `lessons` and `kept` count what went into aggregation and what is in the book.
@@ -187,7 +187,7 @@ async def arms(
         complete: The model; the same for all arms.
         batch: Samples a step (sequential: one).
         count: Bullets in view.
-        choose: Chooses them, but for the control.
+        choose: Chooses the bullets, except for the control.
         concurrency: Calls in flight.
         seed: Decides shuffles and what is forgotten.
     """
@@ -201,11 +201,11 @@ async def arms(
     book = Playbook()
     for way in WAYS:
         begun = time.perf_counter()
-        found = await compare(setup, way)
-        book = found.result.last
+        learned = await compare(setup, way)
+        book = learned.result.last
         first, in_three = _retrieved(book, tasks.test, choose)
         took = time.perf_counter() - begun
-        yield Arm(way, found.evaluation, took, found.lessons, found.kept, first, in_three)
+        yield Arm(way, learned.evaluation, took, learned.lessons, learned.kept, first, in_three)
     begun = time.perf_counter()
     chance = ViewGenerator(complete, labels, count, randomly)
     control = await evaluate(chance, tasks.test, tasks.scorer, book, runner=runner)

@@ -53,25 +53,25 @@ def ticket_set(train: int = 240, test: int = 120, *, patterns: int = 60, seed: i
         return Task(f"{split}-{number}", text[0].upper() + text[1:], rules[pair])
 
     def tickets(split: str, chosen: list[tuple[str, str]]) -> tuple[Task, ...]:
-        found: dict[str, Task] = {}
+        by_question: dict[str, Task] = {}
         for pair in itertools.islice(itertools.cycle(chosen), 50 * len(chosen)):
-            if len(found) == len(chosen):
+            if len(by_question) == len(chosen):
                 break
-            task = ticket(pair, len(found), split)
-            found.setdefault(task.question, task)
-        return tuple(found.values())
+            task = ticket(pair, len(by_question), split)
+            by_question.setdefault(task.question, task)
+        return tuple(by_question.values())
 
     def spread(count: int, among: list[tuple[str, str]]) -> list[tuple[str, str]]:
         return list(itertools.islice(itertools.cycle(among), count))
 
     trained = spread(train, seen)
     chance.shuffle(trained)
-    held = spread(round(test * (1 - NEVER_SEEN)), seen) + spread(round(test * NEVER_SEEN), never)
-    chance.shuffle(held)
+    tested = spread(round(test * (1 - NEVER_SEEN)), seen) + spread(round(test * NEVER_SEEN), never)
+    chance.shuffle(tested)
     about = (
         f"{train} support tickets made for Combee: {patterns} patterns go to {len(set(desks))} desks by rules without "
         f"reason. Held-out tickets are worded anew; {NEVER_SEEN:.0%} of them follow patterns that training never shows."
     )
     return TaskSet(
-        "tickets", "rows", tickets("train", trained), (), tickets("test", held), Exact(), tuple(data["desks"]), about
+        "tickets", "rows", tickets("train", trained), (), tickets("test", tested), Exact(), tuple(data["desks"]), about
     )

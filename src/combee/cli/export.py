@@ -38,7 +38,7 @@ class Excerpt:
     accept_risky: bool
 
     def risks(self, what: str | None) -> tuple[Risk, ...]:
-        """Return what of the excerpt a person should look at."""
+        """Return the lessons of the excerpt that a person should look at before agents read them."""
         return risks(open_book(what, self.version)[0], self.max_tokens)
 
     def files(self, what: str | None, form: str) -> tuple[Playbook, str, tuple[File, ...]]:
@@ -57,14 +57,16 @@ class Excerpt:
 
 
 def look_at(found: Sequence[Risk], *, accepted: bool) -> None:
-    """Show the lessons that order something, and ask whether they are to be written.
+    """Show the risky lessons, and ask whether to write them.
 
     Raises:
-        UsageError: they were not accepted.
+        UsageError: They were not accepted.
     """
     if not found:
         return
-    head = f"{counted(len(found), 'lesson')} to look at first: written by runs or models, read by agents"
+    head = (
+        f"{counted(len(found), 'lesson')} to look at first: they come from runs or models, and agents will follow them"
+    )
     click.echo("\n".join([head, *(f"  {each}" for each in found)]), err=True)
     if accepted:
         return
@@ -155,7 +157,7 @@ def _name_of_folder(out: Path, name: str | None) -> str:
 
 
 def _too_long(files: Sequence[tuple[str, int]], book: Playbook) -> list[str]:
-    """Return what to say of files that agents read only the beginning of."""
+    """Return a note for each file so long that agents read only its beginning."""
     notes = []
     for path, size in files:
         if Path(path).name == "AGENTS.md" and size > _READ_BYTES:
@@ -211,26 +213,26 @@ def apply_command(
     files = _files(excerpt, what, repo, form)
     if form == "skill":
         files = tuple(File(f"{skills_dir.rstrip('/')}/{file.path}", file.text) for file in files)
-    found = changes(repo, files, into_block=form == "agents")
-    if not as_json and found:
-        click.echo(diff_of(found))
+    planned = changes(repo, files, into_block=form == "agents")
+    if not as_json and planned:
+        click.echo(diff_of(planned))
     risky = excerpt.risks(what)
-    notes = _too_long([(change.path, len(change.new)) for change in found], open_book(what, excerpt.version)[0])
+    notes = _too_long([(change.path, len(change.new)) for change in planned], open_book(what, excerpt.version)[0])
     for note in notes:
         say_aside(note)
-    if found:
+    if planned:
         look_at(risky, accepted=excerpt.accept_risky or dry_run)
-    wrote = bool(found) and not dry_run and (yes or _agreed(len(found), repo))
+    wrote = bool(planned) and not dry_run and (yes or _agreed(len(planned), repo))
     if wrote:
-        write(found, repo)
+        write(planned, repo)
     if as_json:
-        files_found = [change.path for change in found]
+        paths = [change.path for change in planned]
         shown = [str(each) for each in risky]
-        print_json({"files": files_found, "written": wrote, "risky": shown, "notes": notes, "diff": diff_of(found)})
-    elif not found:
+        print_json({"files": paths, "written": wrote, "risky": shown, "notes": notes, "diff": diff_of(planned)})
+    elif not planned:
         click.echo(f"Nothing to change: {repo} is up to date.")
     else:
-        click.echo("\n".join(f"{'wrote' if wrote else 'not written:'} {change.path}" for change in found))
+        click.echo("\n".join(f"{'wrote' if wrote else 'not written:'} {change.path}" for change in planned))
 
 
 def _files(excerpt: Excerpt, what: str, repo: Path, form: str) -> tuple[File, ...]:
@@ -246,7 +248,7 @@ def _files(excerpt: Excerpt, what: str, repo: Path, form: str) -> tuple[File, ..
 
 def _agreed(count: int, repo: Path) -> bool:
     if not sys.stdin.isatty():
-        raise UsageError("Nobody is there to be asked.", hint="Give --yes to write, or --dry-run to look.")
+        raise UsageError("There is no terminal to ask on.", hint="Give --yes to write, or --dry-run to look.")
     return click.confirm(f"Write {count} file{'s' if count > 1 else ''} in {repo}?", default=False)
 
 
@@ -283,7 +285,7 @@ def mcp_command(  # noqa: PLR0917 - click passes options by name
         _labels(label),
         None if reports is None else real_path(reports),
     )
-    store.playbook()  # what is wrong is said before a client waits
+    store.playbook()  # so an error is shown before a client waits
     try:
         from combee.mcp.server import make_server
     except ImportError as error:
@@ -295,10 +297,10 @@ def mcp_command(  # noqa: PLR0917 - click passes options by name
 
 
 def _labels(pairs: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key.strip() or not text.strip():
-            raise UsageError(f"--label {pair!r} is no label.", hint="Write KEY=VALUE, like tenant=acme.")
-        found[key.strip()] = text.strip()
-    return found
+            raise UsageError(f"--label {pair!r} is not KEY=VALUE.", hint="Write for example --label tenant=acme.")
+        labels[key.strip()] = text.strip()
+    return labels

@@ -39,9 +39,9 @@ __all__ = ["Booked", "FunctionModel", "LanguageModel", "as_model"]
 
 LanguageModel = ChatModel | Callable[[str], str] | Callable[[str], Awaitable[str]] | str
 
-_STOP_AFTER = 20
-_FIRST = 64  # calls under way at most until one was answered: a dead endpoint is not asked hundreds of times
-_AFTER_STOP = 4  # the same after a stop, and failures that stop again
+_STOP_AFTER = 20  # failed calls in a row
+_FIRST = 64  # calls in flight until the first answer: a dead endpoint is not asked hundreds of times
+_AFTER_STOP = 4  # both limits after a stop
 # Failures that say something of this one call, not of the endpoint.
 _OF_THE_CALL = frozenset(
     {CallErrorKind.SCHEMA, CallErrorKind.LENGTH, CallErrorKind.CONTENT_FILTER, CallErrorKind.CONTEXT_TOO_LONG}
@@ -65,7 +65,7 @@ class FunctionModel:
 
     @property
     def name(self) -> str:
-        """The name that the function gives its model, or its own."""
+        """The name of the function's model where it has one, else the function's own."""
         return self._name
 
     @property
@@ -100,30 +100,30 @@ class FunctionModel:
 
         try:
             if self._is_async:
-                said = await self.function(prompt)
+                reply = await self.function(prompt)
             else:
-                said = await asyncio.get_running_loop().run_in_executor(self._threads(), call)
-                said = await said if inspect.isawaitable(said) else said
+                reply = await asyncio.get_running_loop().run_in_executor(self._threads(), call)
+                reply = await reply if inspect.isawaitable(reply) else reply
         except CombeeError:
             raise
         except Exception as error:  # a foreign function may raise anything; it costs its call alone
             message = f"the language model raised {type(error).__name__}: {error}"
             raise CallError(message, kind=_kind_of(error)) from error
         ended = time.monotonic()
-        return self._read(said, request, Timing(started - began, ended - started))
+        return self._read(reply, request, Timing(started - began, ended - started))
 
-    def _read(self, said: Any, request: Request, timing: Timing) -> Response:
-        if not isinstance(said, str):
-            kind = CallErrorKind.EMPTY if said is None else CallErrorKind.AGENT
-            raise CallError(f"the language model returned {type(said).__name__} instead of text", kind=kind)
+    def _read(self, reply: Any, request: Request, timing: Timing) -> Response:
+        if not isinstance(reply, str):
+            kind = CallErrorKind.EMPTY if reply is None else CallErrorKind.AGENT
+            raise CallError(f"the language model returned {type(reply).__name__} instead of text", kind=kind)
         # Read as an endpoint's reply is read: thoughts are cut off, error texts and empty replies are found.
-        body = {"choices": [{"message": {"role": "assistant", "content": said}, "finish_reason": "stop"}]}
-        found = read_reply(json.dumps(body).encode(), self.name)
-        if isinstance(found, Fault):
-            raise found.error()
-        usage = Usage(prompt_characters(request) // 4 + 1, narrow_length(said) // 4 + 1, estimated=True)
+        body = {"choices": [{"message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}]}
+        usable = read_reply(json.dumps(body).encode(), self.name)
+        if isinstance(usable, Fault):
+            raise usable.error()
+        usage = Usage(prompt_characters(request) // 4 + 1, narrow_length(reply) // 4 + 1, estimated=True)
         cost = self._price.cost(usage) if self._price is not None else None
-        return Response(found.text, usage, "stop", timing, self.name, cost)
+        return Response(usable.text, usage, "stop", timing, self.name, cost)
 
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
@@ -131,7 +131,7 @@ class FunctionModel:
         return self._pool
 
     def close(self) -> None:
-        """Let the threads go. Used again, they come back."""
+        """End the threads; a later call starts new ones."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -146,7 +146,7 @@ def _litellm_knows(name: str) -> bool:
 
 
 def _kind_of(error: Exception) -> CallErrorKind:
-    """Return what a foreign error says of its call; of the rest only that the call failed."""
+    """Return the kind of a foreign error where it is about this one call, else `AGENT`."""
     kind = fault_of(400, {}, {"error": {"message": str(error)}}).kind
     return kind if kind in _OF_THE_CALL else CallErrorKind.AGENT
 
@@ -204,17 +204,17 @@ class Booked:
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The inner model's further parameters: part of what makes a reply what it is."""
-        found: Mapping[str, Any] = getattr(self.model, "parameters", {})
-        return found
+        parameters: Mapping[str, Any] = getattr(self.model, "parameters", {})
+        return parameters
 
-    def hope(self) -> None:
-        """Ask again after a stop, carefully: a new reflection begins."""
+    def try_again(self) -> None:
+        """Take calls again after a stop, a few at first: a new reflection begins."""
         if self._failed >= self._stop_at:
             self._answered, self._most, self._stop_at = False, _AFTER_STOP, _AFTER_STOP
         self._failed = 0
 
     def forget(self) -> None:
-        """Drop the replies that are kept: what they were for is done."""
+        """Drop the replies that are kept: the reflection they belong to is done."""
         if self._memory is not None:
             self._memory = {}
 
@@ -267,7 +267,7 @@ class Booked:
             raise StoppedError(
                 f"stopped: {self._failed} calls of the reflection model in a row failed, the last one: {self._why}",
                 kind=CallErrorKind.AGENT,
-                hint="Look at what the model says to one call; nothing paid for is lost.",
+                hint="Try one call by hand and see what the model answers; nothing paid for is lost.",
             )
 
     def _book(self, request: Request, response: Response | None, outcome: str, timing: Timing) -> None:

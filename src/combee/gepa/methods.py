@@ -1,8 +1,7 @@
-"""Delta mode: a component that is a playbook gets operations, and merging them is code.
+"""The two aggregation methods of gepa components: operations on a playbook, and rewriting any other text.
 
-So a call writes what is new and not the whole book again: tokens do not grow with the number of calls times its length.
-
-Rewriting a component as an aggregation method: records to new texts, new texts to one, both by model calls.
+`DeltaMethod`: calls write operations and code merges them, so a call writes what is new and not the whole book again.
+`RewriteMethod`: calls make new texts of records, and one text of several.
 """
 
 from __future__ import annotations
@@ -33,9 +32,10 @@ from combee.kernel.playbook import (
 
 __all__ = ["DeltaMethod", "RewriteDraft", "RewriteMethod", "is_playbook"]
 
-SAID = 0.25
+_CITED = 0.25
 """Share of a record's own terms that the operations citing it must hold (a lesson is shorter than its case)."""
 _KNOWN = 0.8
+"""Share of a record's own terms that a bullet must hold for the playbook to say it already."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _FIELDS: Mapping[str, Any] = {
@@ -118,25 +118,25 @@ class DeltaMethod(OperationsMethod):
         A record is covered when the operations that cite it hold a quarter of its own terms, when one takes a bullet
         out for it, when a bullet says it already, or when its run was right, so that it had nothing to teach.
         """
-        said: dict[str, set[str]] = defaultdict(set)
+        cited: dict[str, set[str]] = defaultdict(set)
         removed: set[str] = set()
         for operation in delta:
             terms = frozenset[str]() if isinstance(operation, Remove) else distinct_terms(operation.text)
             for source in operation.sources:
-                said[source] |= terms
+                cited[source] |= terms
                 if isinstance(operation, Remove):
                     removed.add(source)
-        return [item.key for item in items if item.right or item.key in removed or self._says(item, said)]
+        return [item.key for item in items if item.right or item.key in removed or self._says(item, cited)]
 
-    def _says(self, item: Record, said: Mapping[str, set[str]]) -> bool:
-        least = max(1, math.ceil(SAID * len(item.terms) - 1e-9)) if item.terms else 0
-        if item.key in said and len(item.terms & said[item.key]) >= least:
+    def _says(self, item: Record, cited: Mapping[str, set[str]]) -> bool:
+        least = max(1, math.ceil(_CITED * len(item.terms) - 1e-9)) if item.terms else 0
+        if item.key in cited and len(item.terms & cited[item.key]) >= least:
             return True
         return any(share_of(item.terms, terms) >= _KNOWN for terms in self._known)
 
 
 def _with_keys(raw: object, items: Sequence[Record]) -> object:
-    """Return an operation with record keys for the numbers in its `sources`; without one that exists, all stand."""
+    """Return an operation with record keys for the numbers in its `sources`; unchanged without a valid one."""
     if not isinstance(raw, Mapping):
         return raw
     given = raw.get("sources", raw.get("source", raw.get("records")))
@@ -147,12 +147,12 @@ def _with_keys(raw: object, items: Sequence[Record]) -> object:
 
 
 TOO_MUCH = frozenset({CallErrorKind.LENGTH, CallErrorKind.SCHEMA, CallErrorKind.EMPTY, CallErrorKind.CONTEXT_TOO_LONG})
-"""Faults of a call that was given too much, or had too much to write."""
+"""Errors of a call that had too much to read or to write."""
 _LONG = {CallErrorKind.CONTEXT_TOO_LONG}
-_SHORT = 500  # tokens of a text that any reply can hold
+_SHORT = 500  # tokens: any reply can hold a text of this size
 _NOTHING = frozenset({"", "(nothing)", "nothing"})
 _MARKED = re.compile(r"[0-9_/]")
-"""In numbers and names: a line without one of its own says something else."""
+"""Marks numbers and names in code: a line that has one of its own says something that no other line does."""
 
 COVERED = 0.5
 """Share of a record's own terms that must stand in a text for the record to count as covered."""
@@ -166,7 +166,7 @@ class RewriteDraft:
     keys: frozenset[str]
     raw: str
     beside: int = 0
-    """Lines that code put below what calls wrote."""
+    """Lines that were added below what calls wrote, without a call."""
     left_out: int = 0
     """Lines for which the text had no room."""
     _terms: list[frozenset[str]] = field(default_factory=list, repr=False, compare=False)
@@ -233,7 +233,7 @@ class RewriteMethod:
                 return await self._ask(prompt, "reflection/map", node, keys)
             except CallError as error:
                 if self._room is None or error.kind not in TOO_MUCH - _LONG or count_tokens(self.current) <= _SHORT:
-                    raise  # it was not the text that was too long for the reply
+                    raise  # the text would have fitted into the reply: something else is wrong
         draft = await self._ask(add_prompt(self.current, items, mine), "reflection/add", node, keys)
         lines = (line for line in draft.text.split("\n") if line.strip().casefold() not in _NOTHING)
         added = replace(draft, text="\n".join(lines), _terms=[])
@@ -243,7 +243,7 @@ class RewriteMethod:
         """Ask for one text of several; where no reply can hold them, they are put together by code.
 
         Raises:
-            CallError: The call failed for a reason that says nothing of these texts.
+            CallError: The call failed for a reason other than the length of these texts.
         """
         keys = frozenset[str]().union(*(draft.keys for draft in deltas))
         longest = max(deltas, key=lambda one: len(one.text))
@@ -298,7 +298,7 @@ class RewriteMethod:
         return bool(self.coverage((item,), delta))
 
     def coverage(self, items: Sequence[Record], delta: RewriteDraft) -> list[str]:
-        """Return the keys of the covered ones."""
+        """Return the keys of the covered records."""
         terms, keys = delta.terms, delta.keys
         return [item.key for item in items if item.key in keys and share_of(item.terms, terms) >= COVERED]
 

@@ -153,7 +153,7 @@ class CombeeReflection(Closing):
 
         A job of which nothing came, beside others that succeeded, has no texts and the reason in its metadata.
         """
-        self._model.hope()
+        self._model.try_again()
         try:
             self._take_arguments()
             works = self._works(jobs)

@@ -94,7 +94,7 @@ class Answer:
 
 
 class Answerer:
-    """Answers chat completions after a `MockConfig`."""
+    """Answers chat completions as a `MockConfig` says."""
 
     def __init__(self, config: MockConfig, reply: Scripted | None, stats: MockStats) -> None:
         self.config = config
@@ -155,7 +155,7 @@ class Answerer:
     def _check_key(self, headers: Mapping[str, str]) -> Rejection | None:
         provider = self.config.provider
         sent = headers.get(provider.key_header, "").removeprefix("Bearer ")
-        if self.config.key is None:  # any is taken, but from its own header
+        if self.config.key is None:  # any key is accepted, but only in the provider's own header
             elsewhere = provider.key_header != "authorization" and "authorization" in headers
             return provider.bad_key if elsewhere and not sent else None
         if self.config.like is None:
@@ -178,14 +178,14 @@ class Answerer:
             kind == "json_object" and config.json_mode == "refuse"
         ):
             return "bad_request", self._error(Rejection(400, f"response_format of type {kind} is not supported"))
-        taken = self._check_fields(body) or self._check_length(body)
-        if taken is not None:
-            return taken
+        refusal = self._check_fields(body) or self._check_length(body)
+        if refusal is not None:
+            return refusal
         wait = self._limit()
         return None if wait is None else ("limited", self._too_many(wait))
 
     def _check_fields(self, body: Mapping[str, Any]) -> tuple[str, Answer] | None:
-        """Refuse what the provider does not take: one field after the other, as they do."""
+        """Refuse fields that the provider does not accept, one at a time as providers do."""
         provider = self.config.provider
         roles = {message.get("role") for message in body.get("messages") or ()}
         kind = (body.get("response_format") or {}).get("type")
@@ -196,9 +196,9 @@ class Answerer:
                 "temperature": body.get("temperature") not in {None, 1},
             }.get(name, name in body)
             if sent:
-                told = said.format(value=body.get(name)) if "{value}" in said else said
+                message = said.format(value=body.get(name)) if "{value}" in said else said
                 param = None if name in {"system", "json_schema"} else name
-                return "bad_request", self._error(Rejection(provider.status, told, "unsupported_parameter", param))
+                return "bad_request", self._error(Rejection(provider.status, message, "unsupported_parameter", param))
         return None
 
     def _check_length(self, body: Mapping[str, Any]) -> tuple[str, Answer] | None:
@@ -206,10 +206,8 @@ class Answerer:
         window = self.config.context
         if window is None or provider.cuts:
             return None
-        read, room = (
-            narrow_length(whole_prompt(body)) // 4 + 1,
-            body.get("max_tokens") or body.get("max_completion_tokens") or 0,
-        )
+        read = narrow_length(whole_prompt(body)) // 4 + 1
+        room = body.get("max_tokens") or body.get("max_completion_tokens") or 0
         both = read + room if self.config.like is not None and "{room}" in provider.too_long.message else read
         if max(read, both) <= window:
             return None

@@ -54,7 +54,7 @@ def command(**options: Any) -> None:
 
     async def serve() -> None:
         stop = asyncio.Event()
-        with suppress(NotImplementedError):  # a script ends its server so, and wants the counts too; not on Windows
+        with suppress(NotImplementedError):  # scripts end the server with it and want the counts too; not on Windows
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         async with MockServer(config, reply, port=options["port"]) as server:
             click.echo(json.dumps({"url": server.url}) if options["as_json"] else f"listening on {server.url}")

@@ -17,7 +17,7 @@ __all__ = ["MethodTable", "comparison_page", "write_comparison"]
 
 @dataclass(frozen=True, slots=True)
 class MethodTable:
-    """Ways compared under one condition, with what has to be known about it."""
+    """Ways compared under one condition; `notes` say what a reader must know about it."""
 
     title: str
     notes: Sequence[str]

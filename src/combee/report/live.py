@@ -1,4 +1,4 @@
-"""A run's page while it goes on, served on the loopback address: read-only, and nothing but this one run.
+"""The page of a run while it goes on, served on the loopback address: read-only, and nothing but this one run.
 
 The page is made anew for each request from the journal, which another process writes; its script fetches the head every
 two seconds and loads the page once more when the run has ended.
@@ -28,12 +28,12 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        # A page elsewhere whose name is made to point here must not read what this machine keeps to itself.
+        # DNS rebinding: a foreign page whose host name resolves to this machine must not read the run.
         host = self.headers.get("host", "").rpartition(":")[0]
         if host not in {_LOOPBACK, "localhost"}:
-            self._answer(HTTPStatus.FORBIDDEN, "Only for this machine.")
+            self._answer(HTTPStatus.FORBIDDEN, "Open this page as localhost, on this machine only.")
         elif self.path not in {"/", HEAD}:
-            self._answer(HTTPStatus.NOT_FOUND, "There is only /.")
+            self._answer(HTTPStatus.NOT_FOUND, "Only / is served here.")
         else:
             try:
                 record = read_run(self.folder, rows=self.path != HEAD)

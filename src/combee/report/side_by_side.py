@@ -1,4 +1,4 @@
-"""Runs, or files of `combee eval --json`, side by side: the rows that flipped, and score against what it took.
+"""Runs, or files of `combee eval --json`, side by side: the rows that flipped, and score against cost.
 
 Rows are paired by their task. The difference of two scores has an interval for paired shares, with half an observation
 added to each of the four cells, so that few rows cannot look sure (Agresti and Min 2005).
@@ -37,7 +37,7 @@ __all__ = [
     "table_cells",
 ]
 
-_Z = 1.959964
+_Z = 1.959964  # of a normal distribution, for 95 %
 _MOST_ROWS = 2_000
 
 HEADS = ("", "score", "95 % interval", "paired, against the first", "seconds", "calls", "tokens", "dollars", "bullets")
@@ -46,7 +46,7 @@ Kind = Literal["validation", "training", "eval"]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of those compared. What is not known is None; `kind` says which rows these are."""
+    """One of the runs or evaluations compared. Figures that are unknown are None; `kind` says which rows these are."""
 
     name: str
     kind: Kind
@@ -71,7 +71,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """By how much one side's score is above another's on the `rows` that both scored, with its 95 % interval."""
+    """By how much a side's score is above the base's on the `rows` that both scored, with its 95 % interval.
+
+    `gained` and `lost` count the rows that scored higher and lower.
+    """
 
     rows: int
     difference: float
@@ -131,18 +134,20 @@ def _of_file(path: Path) -> Side:
 def paired(base: Side, other: Side) -> Paired | None:
     """Return how the other differs from the base; None where they have no scored row in common."""
     first = {row.task: row.hits / row.total for row in base.rows if row.total}
-    found = [row.hits / row.total - first[row.task] for row in other.rows if row.total and row.task in first]
-    if not found:
+    differences = [row.hits / row.total - first[row.task] for row in other.rows if row.total and row.task in first]
+    if not differences:
         return None
-    size, mean = len(found) + 2, sum(found) / (len(found) + 2)
-    spread = max(0.0, (sum(one * one for one in found) + 1) / size - mean * mean)
+    size = len(differences) + 2
+    mean = sum(differences) / size
+    spread = max(0.0, (sum(one * one for one in differences) + 1) / size - mean * mean)
     half = _Z * math.sqrt(spread / size)
-    gained, lost = sum(one > 0 for one in found), sum(one < 0 for one in found)
-    return Paired(len(found), sum(found) / len(found), max(-1.0, mean - half), min(1.0, mean + half), gained, lost)
+    gained, lost = sum(one > 0 for one in differences), sum(one < 0 for one in differences)
+    difference = sum(differences) / len(differences)
+    return Paired(len(differences), difference, max(-1.0, mean - half), min(1.0, mean + half), gained, lost)
 
 
 def flipped(sides: Sequence[Side]) -> list[tuple[ScoredRow, ...]]:
-    """Return the tasks that all sides answered and not all alike: first those that the last side lost."""
+    """Return the tasks that all sides answered and not all got right or wrong; those the last side lost come first."""
     by_task = [{row.task: row for row in side.rows} for side in sides]
     common = [task for task in by_task[0] if all(task in rows for rows in by_task)]
     groups = [tuple(rows[task] for rows in by_task) for task in common]
@@ -171,7 +176,7 @@ def _cells(side: Side, base: Side) -> tuple[str, ...]:
 
 
 def pareto_plots(sides: Sequence[Side]) -> list[Plot]:
-    """Draw score against seconds, tokens and dollars, where more than one side has them; the best trade is joined."""
+    """Draw score against seconds, tokens and dollars, if more than one side has them; a line joins the best."""
     kinds = (("seconds", "seconds of work"), ("tokens", "tokens of models"), ("cost", "US dollars"))
     return [plot for name, label in kinds if (plot := _pareto(sides, name, label)) is not None]
 
@@ -234,7 +239,7 @@ def sides_page(sides: Sequence[Side]) -> str:
 
 def _flips(sides: Sequence[Side], odd: Sequence[tuple[ScoredRow, ...]]) -> list[Piece]:
     if not odd:
-        return [el("p", "All sides have the same rows right, and the same wrong.", class_="dim")]
+        return [el("p", "All sides got the same rows right and the same rows wrong.", class_="dim")]
     heads = ("task", "question", "right answer", *(side.name for side in sides))
     cells = [
         (

@@ -1,7 +1,7 @@
 """What a score has to beat: always the commonest label, and the label of the training question that is most alike.
 
-Also which lessons cannot both be right: nearly the same words, another label. Two rows of the data say so as often as
-two lessons do, so both sources are named.
+Also which lessons cannot both be right: nearly the same words, another label. The fault is as often in the data as in
+the lessons, so the samples behind both are named.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from combee.kernel.playbook import Bullet, Playbook
 from combee.kernel.playbook.text import word_list
 from combee.lexical.lesson import read_lesson
 
-_MOST = 5_000  # training questions that are looked through
-_ALIKE = 0.9  # share of common words from which two lessons speak of the same
+_MOST = 5_000  # training questions that are searched
+_ALIKE = 0.9  # share of common words from which two lessons are about the same thing
 _NEGATIONS = frozenset({"no", "not", "never", "without", "none", "nor", "cannot", "不", "没", "未", "无"})
-_FEW = 3  # words under which a phrase says too little to be compared
+_FEW = 3  # a phrase of fewer words says too little to be compared
 
 
 def baselines(train: Sequence[Task], tasks: Sequence[Task], scorer: Scorer) -> dict[str, float]:
-    """Return the share of right answers of `majority` and `nearest`; empty where answers are no labels.
+    """Return the share of right answers of `majority` and `nearest`; empty where answers are not labels.
 
     Args:
-        train: What may be known.
-        tasks: What is scored.
-        scorer: Compares.
+        train: Tasks whose answers may be used.
+        tasks: Tasks to score.
+        scorer: Compares an answer with the target.
     """
     known = [(task, task.target) for task in train if task.target is not None][:_MOST]
     asked = [task for task in tasks if task.target is not None]
@@ -41,7 +41,7 @@ def baselines(train: Sequence[Task], tasks: Sequence[Task], scorer: Scorer) -> d
         "majority": [common] * len(asked),
         "nearest": [known[nearest.find(task.question)][1] for task in asked],
     }
-    return {name: _share(asked, said, scorer) for name, said in answers.items()}
+    return {name: _share(asked, given, scorer) for name, given in answers.items()}
 
 
 def _share(tasks: Sequence[Task], answers: Sequence[str], scorer: Scorer) -> float:
@@ -54,8 +54,8 @@ class _Nearest:
 
     def __init__(self, texts: Sequence[str]) -> None:
         words = [frozenset(word_list(text)) for text in texts]
-        held = Counter(word for one in words for word in one)
-        self._rare = {word: math.log(1 + len(texts) / count) for word, count in held.items()}
+        texts_with = Counter(word for one in words for word in one)
+        self._rare = {word: math.log(1 + len(texts) / count) for word, count in texts_with.items()}
         lengths = [math.sqrt(sum(self._rare[word] ** 2 for word in one)) or 1.0 for one in words]
         self._postings: dict[str, list[tuple[int, float]]] = defaultdict(list)
         for place, one in enumerate(words):
@@ -63,7 +63,7 @@ class _Nearest:
                 self._postings[word].append((place, self._rare[word] ** 2 / lengths[place]))
 
     def find(self, text: str) -> int:
-        """Return the place of the nearest text; the first of equals."""
+        """Return the index of the nearest text; of equals, the first."""
         scores: dict[int, float] = defaultdict(float)
         for word in sorted(set(word_list(text))):
             for place, weight in self._postings.get(word, ()):
@@ -73,14 +73,14 @@ class _Nearest:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Two bullets that say different labels of nearly the same text, and the samples that each came from."""
+    """Two bullets that give nearly the same text different labels, and the samples that each came from."""
 
     bullets: tuple[str, str]
     labels: tuple[str, str]
     sources: tuple[tuple[str, ...], tuple[str, ...]]
 
     def __str__(self) -> str:
-        """Say both, with where they come from."""
+        """Return both as text, with the samples they come from."""
         both = zip(self.bullets, self.labels, self.sources, strict=True)
         return " against ".join(f"[{bullet}] {label} ({_samples(sources)})" for bullet, label, sources in both)
 
@@ -108,7 +108,7 @@ def _pairs(book: Playbook) -> Iterator[Contradiction]:
         for place in _candidates(words, places):
             other, label, others = read[place]
             alike = len(words & others) / len(words | others)
-            if label.casefold() != lesson.label.casefold() and alike >= _ALIKE and not _tells(words ^ others):
+            if label.casefold() != lesson.label.casefold() and alike >= _ALIKE and not _tell_apart(words ^ others):
                 yield Contradiction((other.id, bullet.id), (label, lesson.label), (other.sources, bullet.sources))
         for word in words:
             places[word].append(len(read))
@@ -116,11 +116,11 @@ def _pairs(book: Playbook) -> Iterator[Contradiction]:
 
 
 def _candidates(words: frozenset[str], places: Mapping[str, Iterable[int]]) -> list[int]:
-    """Return the earlier ones that share enough words to be alike: with any of the rarest ones, so few are compared."""
+    """Return the earlier lessons that may be alike: they share one of the rarest words, so few have to be compared."""
     rarest = sorted(words, key=lambda word: (len(list(places.get(word, ()))), word))
     enough = len(words) - math.ceil(_ALIKE * len(words)) + 1  # two sets that are alike share one of these
     return sorted({place for word in rarest[:enough] for place in places.get(word, ())})
 
 
-def _tells(different: Iterable[str]) -> bool:
+def _tell_apart(different: Iterable[str]) -> bool:
     return any(word in _NEGATIONS or any(character.isdigit() for character in word) for word in different)

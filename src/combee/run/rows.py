@@ -1,4 +1,4 @@
-"""Each answer of a run or of a scoring as a row: what was asked, what came, what was right, which bullets were used.
+"""Each answer of a run or an evaluation as a row: the question, the answer, what was right, which bullets were used.
 
 One reader for the command line, Python and the report: from an evaluation that was just made, or from a run's journal.
 """
@@ -33,13 +33,13 @@ class ScoredRow:
         question: What was asked.
         expected: What is right; None where nobody knows.
         answer: What the agent said; None where it failed for an outside reason.
-        hits: Right parts, of `total`.
+        hits: How many of the `total` parts are right.
         total: Parts (one, where a scorer does not count several); 0 where nothing could be scored.
         view: Ids of the bullets that the agent saw; None: the whole playbook.
         used: Ids of those that it says it used.
         error: Why it has no answer.
-        detail: What the scorer has to say.
-        step: Of a row of a run: the step that it was answered in.
+        detail: A remark of the scorer.
+        step: The step of the run that it was answered in; None in an evaluation.
 
     Example:
         >>> import combee
@@ -80,19 +80,21 @@ class RunRows:
 
 
 def _failures_first(rows: Iterable[ScoredRow]) -> tuple[ScoredRow, ...]:
-    """Return the rows: without an answer, then wrong by how much is wrong, then right; else in their order."""
+    """Return rows without an answer first, then those with the fewest parts right; equals keep their order."""
     return tuple(sorted(rows, key=lambda row: (row.error is None, row.hits / row.total if row.total else 0.0)))
 
 
 def rows_of(
-    tasks: Iterable[Task], found: Evaluation, book: Playbook, view_tokens: int | None = None
+    tasks: Iterable[Task], evaluation: Evaluation, book: Playbook, view_tokens: int | None = None
 ) -> tuple[ScoredRow, ...]:
     """Return the rows of an evaluation, failures first."""
     asked = [task for task in tasks if task.target is not None]
     rows = (
         dataclasses.replace(
-            _row(task, found.rollouts.get(task.id), found.scores.get(task.id), _view(book, task, view_tokens)),
-            error=found.errors.get(task.id),
+            _row(
+                task, evaluation.rollouts.get(task.id), evaluation.scores.get(task.id), _view(book, task, view_tokens)
+            ),
+            error=evaluation.errors.get(task.id),
         )
         for task in asked
     )
@@ -119,13 +121,13 @@ def _view(book: Playbook, task: Task, view_tokens: int | None) -> tuple[str, ...
 
 
 def row_lines(rows: Sequence[ScoredRow], most: int, *, more: str, find: str | None = None) -> list[str]:
-    """Return at most so many rows for a person: those that are not right, or those that hold a text.
+    """Return up to `most` rows as lines for a person: those that are not right, or those that contain a text.
 
     Args:
         rows: Failures first.
-        most: Rows to show.
-        more: How all of them are to be seen.
-        find: A text, in any letter case, of an id, question, answer or bullet.
+        most: How many rows to show.
+        more: Says how to see all of them.
+        find: A text, in any letter case, to look for in ids, questions, answers and names of bullets.
     """
     if find is None:
         chosen = [row for row in rows if not row.passed]
@@ -147,8 +149,8 @@ def _holds(row: ScoredRow, text: str) -> bool:
 
 def _lines_of(row: ScoredRow) -> list[str]:
     mark = "failed" if row.error is not None else "right " if row.passed else "wrong "
-    said = row.error if row.error is not None else _cut(row.answer or "(nothing)")
-    lines = [f"{mark} {row.task}: {_cut(row.question, from_end=True)}", f"       said {said}"]
+    answer = row.error if row.error is not None else _cut(row.answer or "(nothing)")
+    lines = [f"{mark} {row.task}: {_cut(row.question, from_end=True)}", f"       said {answer}"]
     if not row.passed:
         lines[-1] += f" · right: {_cut(row.expected or '')}"
     if row.used:
@@ -158,7 +160,7 @@ def _lines_of(row: ScoredRow) -> list[str]:
 
 
 def _cut(text: str, *, from_end: bool = False) -> str:
-    """Return one line of a text; of a long question its end, where what is asked mostly stands."""
+    """Return a text as one short line; `from_end` keeps the end, where a long question mostly says what it asks."""
     line = " ".join(text.split())
     if len(line) <= _LONGEST:
         return line
@@ -213,15 +215,17 @@ def _validation(journal: Journal, tasks: TaskSet, view_tokens: int | None) -> It
     if not chosen:
         return
     step, book = chosen[-1]["step"], from_json(journal.text(str(chosen[-1]["version"])))
-    held = (one for one in journal.results("eval") if one[0].place.step == step and "validate" in one[0].place.path)
+    validated = (
+        one for one in journal.results("eval") if one[0].place.step == step and "validate" in one[0].place.path
+    )
     by_id, books = {task.id: task for task in tasks.val}, {cast("int", step): book}
-    yield from _answered(held, by_id, tasks.scorer, books, view_tokens)
+    yield from _answered(validated, by_id, tasks.scorer, books, view_tokens)
 
 
 def _training(journal: Journal, tasks: TaskSet, view_tokens: int | None) -> Iterator[ScoredRow]:
     """Yield the last answer to each training task."""
     books: dict[int, Playbook] = {}
-    if view_tokens is not None:  # else each saw the whole book of its step
+    if view_tokens is not None:  # without a view each task saw the whole book of its step
         steps = [cast("dict[str, JSON]", event.data) for event in journal.events("StepFinished")]
         books = {cast("int", one["step"]) + 1: from_json(journal.text(str(one["version"]))) for one in steps}
     by_id = {task.id: task for task in tasks.train}
@@ -229,13 +233,13 @@ def _training(journal: Journal, tasks: TaskSet, view_tokens: int | None) -> Iter
 
 
 def _answered(
-    found: Iterable[tuple[Address, JSON]],
+    results: Iterable[tuple[Address, JSON]],
     tasks: Mapping[str, Task],
     scorer: Scorer,
     books: Mapping[int, Playbook],
     view_tokens: int | None,
 ) -> Iterator[ScoredRow]:
-    last = {address.item: (address, value) for address, value in found if isinstance(value, dict)}
+    last = {address.item: (address, value) for address, value in results if isinstance(value, dict)}
     for name, (address, value) in last.items():
         task = tasks.get(name)
         if task is None:

@@ -1,7 +1,7 @@
 """Who may do what: tokens with scopes and a tenant, stored as hashes; a rate for each.
 
 A token is 256 random bits, so its hash needs no salt and no slow function. Without any token a service answers on the
-loopback address only, to everybody there, as the tenant `default`.
+loopback address only, and anybody there acts for the tenant `default` in all scopes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["SCOPES", "Access", "Grant", "create_token", "is_loopback", "list_tok
 SCOPES = ("ingest", "read", "admin")
 DEFAULT_TENANT = "default"
 _PREFIX = "cmb_"
-_FRESH = 2.0  # seconds that the list of tokens is taken as it is: a revoked one works no longer than that
+_FRESH = 2.0  # seconds that the list of tokens is cached: a revoked one works no longer than that
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def create_token(store: ServiceStore, name: str, tenant: str, scopes: tuple[str,
 
 
 def list_tokens(db: sqlite3.Connection) -> list[dict[str, object]]:
-    """Return the tokens without what they are."""
+    """Return name, tenant, scopes and creation time of each token; the tokens themselves are not stored."""
     rows = db.execute("SELECT name, tenant, scopes, created FROM tokens ORDER BY created").fetchall()
     return [
         {"name": name, "tenant": tenant, "scopes": scopes.split(), "created": created}
@@ -96,7 +96,7 @@ class _Bucket:
 
 @dataclass
 class Access:
-    """Says what a request may do, by its token."""
+    """Decides by its token what a request may do. `max_rate`: writing requests a second of one token; 0: no limit."""
 
     store: ServiceStore
     max_rate: float = 0.0
@@ -105,7 +105,7 @@ class Access:
     _buckets: dict[str, _Bucket] = field(default_factory=dict)
 
     async def grant(self, token: str | None) -> Grant | None:
-        """Return what a token allows, None where it is none; without any token in the file everybody may everything."""
+        """Return what a token allows, None for an unknown one; while the file holds no token, everything is allowed."""
         if time.monotonic() - self._read_at >= _FRESH:
             rows = await self.store.rows("SELECT hash, name, tenant, scopes FROM tokens")
             self._known = {row[0]: Grant(row[1], row[2], frozenset(row[3].split())) for row in rows}
@@ -121,7 +121,7 @@ class Access:
         return not self._known
 
     def wait(self, grant: Grant) -> float:
-        """Take one request from a token's bucket (ten seconds deep); return how long to wait where it is empty."""
+        """Take one request from a token's bucket (ten seconds deep); return the seconds to wait if it is empty."""
         if not self.max_rate:
             return 0.0
         now, deep = time.monotonic(), self.max_rate * 10

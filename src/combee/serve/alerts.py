@@ -1,7 +1,7 @@
-"""Tells of alerts: to webhooks, signed as standardwebhooks.com says, and to a command of the user's.
+"""Sends alerts: to webhooks, signed as standardwebhooks.com says, and to a command of the user's.
 
-The secret is in the environment variable `COMBEE_WEBHOOK_SECRET` (`whsec_` and base64). An alert that could not be told
-is tried again for some minutes; it stands in the service's file whatever becomes of that.
+The secret is in the environment variable `COMBEE_WEBHOOK_SECRET` (`whsec_` and base64). An alert that could not be
+sent is tried again for some minutes; it stays in the service's file in any case.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ __all__ = ["Alerts", "signature"]
 
 SECRET = "COMBEE_WEBHOOK_SECRET"  # noqa: S105  # the name of a variable
 _TRIES = 6
-_FULL = 0.8
+_FULL = 0.8  # share of `max_backlog` from which there is an alert
 
 _log = logging.getLogger("combee.serve")
 
 
 def signature(secret: str, identity: str, timestamp: int, body: bytes) -> str:
-    """Return the header `webhook-signature` of a message. Raises `UsageError` where the secret is none."""
+    """Return the header `webhook-signature` of a message. Raises `UsageError` where the secret is not valid."""
     try:
         key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except ValueError as error:
-        hint = "It is whsec_ and base64, of 24 bytes or more."
-        raise UsageError(f"{SECRET} is no secret of a webhook.", hint=hint) from error
+        hint = "Set it to whsec_ followed by base64, of 24 bytes or more."
+        raise UsageError(f"{SECRET} is not the secret of a webhook.", hint=hint) from error
     signed = hmac.new(key, f"{identity}.{timestamp}.".encode() + body, hashlib.sha256)
     return "v1," + base64.b64encode(signed.digest()).decode()
 
 
 class Alerts:
-    """Watches a service and tells of what it alerts."""
+    """Watches a service, raises alerts on its backlog, and sends all alerts."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -53,11 +53,11 @@ class Alerts:
         self._tries: dict[int, tuple[int, float]] = {}
         secret = os.environ.get(SECRET, "")
         if service.settings.webhooks:
-            signature(secret, "", 0, b"")  # what is wrong with it is said at the start
+            signature(secret, "", 0, b"")  # a bad secret is reported at the start, not at the first alert
         self._secret = secret
 
     async def step(self) -> None:
-        """Look for what is to be alerted, then tell what was not told yet."""
+        """Raise alerts on the backlog where they are due, then send what was not sent yet."""
         settings = self.service.settings
         for tenant in self.service.tenants():
             backlog = await self.service.backlog(tenant)
@@ -110,7 +110,7 @@ class Alerts:
                 except (aiohttp.ClientError, TimeoutError) as error:
                     fine, why = False, type(error).__name__
                 if not fine:
-                    _log.warning("webhook %d was not told: %s", number, why)  # its address may hold a secret
+                    _log.warning("webhook %d did not take an alert: %s", number, why)  # its address may hold a secret
                 told = told and fine
         if settings.alert_command:
             done = await asyncio.to_thread(notify, settings.alert_command, data)

@@ -1,7 +1,7 @@
-"""The HTTP side of a service: routes, limits and answers. What a request means is `service`'s matter.
+"""The HTTP side of a service: routes, limits and answers. What a request does is in `service`.
 
-Every answer of an error is JSON, `{"error": ...}`. A request is of the tenant of its token; there is no other way to
-name one.
+Every error is answered with JSON, `{"error": ...}`. The tenant of a request is that of its token; there is no other way
+to name one.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _HEADERS = (
 )
 _MOST_OUTCOMES = 10_000
 _SMALL_BODY = 1 << 20
-_SLOWEST = 120  # seconds that a body may take to come
+_SLOWEST = 120  # seconds that a body may take to arrive
 _log = logging.getLogger("combee.serve")
 Answer = Callable[[Request, Grant], Awaitable[Response]]
 
 
 class _SafeHeaders:
-    """Puts the headers of safety on every answer that has none of its own."""
+    """Puts the security headers on every answer that does not set them itself."""
 
     def __init__(self, app: Any) -> None:
         self.app = app
@@ -69,7 +69,7 @@ class Api:
         self.access = access
 
     def routes(self) -> list[Route]:
-        """Return them; each says which scope a token needs for it."""
+        """Return the routes; each names the scope that its token needs."""
         table: tuple[tuple[str, str, str, Answer], ...] = (
             ("POST", "/v1/traces", "ingest", self.traces),
             ("POST", "/v1/runs", "ingest", self.runs),
@@ -102,8 +102,8 @@ class Api:
                 _log.error("%s", error)
                 return JSONResponse({"error": "it could not be kept; the log says why"}, 503, {"Retry-After": "10"})
             except CombeeError as error:
-                said = str(error).replace(str(self.service.folder), "FOLDER")
-                return JSONResponse({"error": said}, 400 if isinstance(error, UsageError) else 500)
+                message = str(error).replace(str(self.service.folder), "FOLDER")
+                return JSONResponse({"error": message}, 400 if isinstance(error, UsageError) else 500)
 
         return guarded
 
@@ -214,7 +214,7 @@ class Api:
         return JSONResponse({"stable": await self.service.forget(grant.tenant, traces)})
 
     async def retry(self, request: Request, grant: Grant) -> Response:
-        """Learn what was given up after all: what was in the way is mended now."""
+        """Queue again what was given up: the cause is mended now."""
         return JSONResponse({"traces": await self.service.retry(grant.tenant)})
 
     async def health(self, request: Request) -> Response:
@@ -268,7 +268,7 @@ async def _page(request: Request) -> Response:
 
 
 def _refuse_foreign_pages(request: Request) -> None:
-    """Without tokens only this machine's programs may ask: not a page of elsewhere that a browser here shows."""
+    """Without tokens only programs of this machine may ask, not a foreign page that a browser here shows."""
     name = request.url.hostname or ""
     origin = request.headers.get("origin")
     foreign = origin is not None and origin != f"{request.url.scheme}://{request.url.netloc}"
@@ -286,11 +286,11 @@ def _listed(data: bytes) -> list[dict[str, Any]]:
     if deepest(data) > 5:
         raise RefusedError("it is nested too deeply")
     try:
-        found = json.loads(data) if b"\n" not in data.strip() else None
+        value = json.loads(data) if b"\n" not in data.strip() else None
     except ValueError:
-        found = None
+        value = None
     try:
-        rows = [json.loads(line) for line in data.splitlines() if line.strip()] if found is None else found
+        rows = [json.loads(line) for line in data.splitlines() if line.strip()] if value is None else value
     except ValueError:
         rows = _whole(data)
     rows = rows if isinstance(rows, list) else [rows]

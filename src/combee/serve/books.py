@@ -1,4 +1,4 @@
-"""One tenant's book: a folder that is a run to every other command, with one line of history over all generations.
+"""One tenant's book: a folder that every other command reads as a run, with one history over all generations.
 
 A generation is learned in a run of its own. What it came to is folded in here: versions with what led to them,
 reflections, the trees of its scans, its redacted traces. So `combee why`, `diff`, `versions`, `forget`, `promote` and
@@ -153,7 +153,7 @@ class Book:
         """End a trial; without one, put `stable` back to where it was before. Return the stable version.
 
         Raises:
-            UsageError: It was nowhere before.
+            UsageError: There is no earlier place.
         """
         with self._writing() as journal:
             labels = journal.labels()
@@ -180,12 +180,12 @@ class Book:
             return made
 
     def fold(self, generation: int, run: Path, kept_at: int) -> Folded:
-        """Take over what a run learned. Done again after a kill, it comes to the same.
+        """Take over what a run learned. Doing it again after a kill gives the same result.
 
         Args:
             generation: Its number.
-            run: The folder of its run, which is at its end.
-            kept_at: The length of the kept traces before it: what a killed attempt added is cut off.
+            run: The folder of its run, which has ended.
+            kept_at: Bytes of kept traces before it: what a killed attempt added is cut off.
         """
         with (
             Journal.open(run, create=False, read_only=True) as source,
@@ -275,8 +275,8 @@ def _receipts(source: Journal, book: Playbook, version: str, verdicts: dict[int,
 
 
 def _append(source: Path, target: Path, at: int) -> None:
-    """Append a file to another one of this length, on the disk on return; what stands behind it goes."""
-    if not source.exists():  # done before, and taken away then
+    """Append a file to another one at this byte, on the disk on return; what stood after it is cut off."""
+    if not source.exists():  # appended before, and removed then
         return
     with target.open("r+b" if target.exists() else "w+b") as file, source.open("rb") as new:
         file.truncate(at)

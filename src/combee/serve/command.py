@@ -26,13 +26,13 @@ __all__ = ["command"]
 @click.option("--share", type=NumberType(0, 0.5), help="Share of units that try a new version. [0.2]")
 @click.option("--json", "as_json", is_flag=True, help="Print the address as JSON, and the log as JSON lines.")
 def command(folder: Path, as_json: bool, **options: Any) -> None:
-    """Serve FOLDER over HTTP: runs and OpenTelemetry in, lessons out; it is made where it is not there.
+    """Serve FOLDER over HTTP: runs and OpenTelemetry in, lessons out. FOLDER is made if it does not exist.
 
     Settings are in FOLDER/serve.toml, those of learning in FOLDER/combee.toml.
     """
     try:
         import opentelemetry.proto  # noqa: F401
-        import prometheus_client  # noqa: F401  # what is missing is said now, not at the first request
+        import prometheus_client  # noqa: F401  # a missing package is reported now, not at the first request
         import uvicorn
 
         from combee.serve.app import make_app
@@ -64,18 +64,18 @@ def _refuse_open_bind(folder: Path, host: str) -> None:
     finally:
         store.close()
     if not tokens:
-        hint = f"Make one: `combee token create {folder} NAME`; put TLS in front of it."
+        hint = f"Make one with `combee token create {folder} NAME`, and put TLS in front of the service."
         raise UsageError(f"{host} is open to other machines, and there is no token yet.", hint=hint)
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Return a socket at an address. Raises `UsageError` where it cannot be had."""
+    """Return a socket that listens at an address. Raises `UsageError` where the address cannot be used."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        hint = "Choose another one with --port; 0 takes one that is free."
-        raise UsageError(f"{host}:{port} cannot be bound to: {error.strerror or error}.", hint=hint) from error
+        hint = "Choose another port with --port; 0 takes a free one."
+        raise UsageError(f"{host}:{port} cannot be used: {error.strerror or error}.", hint=hint) from error
 
 
 async def _serve(server: Any, bound: socket.socket, ready: str) -> None:

@@ -1,4 +1,4 @@
-"""Follow the sessions of agents on this machine and send each to a service when it rests."""
+"""Follow the sessions of agents on this machine and send each to a service once it is quiet."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ _SUFFIXES = frozenset({".jsonl", ".json"})
 @click.option(
     "--rest", type=NumberType(0), default=20.0, show_default=True, help="Seconds a session is quiet at its end."
 )
-@click.option("--once", is_flag=True, help="Send what rests now, and end.")
-@click.option("--all", "everything", is_flag=True, help="Also the sessions that were there before; else only new ones.")
+@click.option("--once", is_flag=True, help="Send the sessions that are there now, and end.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also send the sessions that were there before; else only new ones."
+)
 def command(folder: Path, url: str, rest: float, *, once: bool, everything: bool) -> None:
     """Send the sessions in FOLDER (~/.claude/projects, ~/.codex/sessions) to a service, each when it has ended.
 
@@ -41,7 +43,7 @@ def command(folder: Path, url: str, rest: float, *, once: bool, everything: bool
     later is sent again, whole.
     """
     if not folder.is_dir():
-        raise UsageError(f"There is no folder {folder}.", hint="Name the one in which an agent keeps its sessions.")
+        raise UsageError(f"There is no folder {folder}.", hint="Name the folder in which an agent keeps its sessions.")
     following = Following(folder, url.rstrip("/"), rest)
     if not following.sent and not everything and not once:
         following.pass_over()
@@ -70,12 +72,12 @@ class Following:
         return self.folder / ".combee-sent.json"
 
     def pass_over(self) -> None:
-        """Take the sessions that are there as sent."""
+        """Mark the sessions that are there as sent."""
         self.sent = {str(path.relative_to(self.folder)): _digest(path) for path in self._files()}
         self._remember()
 
     async def run(self, *, once: bool) -> None:
-        """Send sessions as they come to rest, until stopped.
+        """Send sessions as they become quiet, until stopped.
 
         Raises:
             UsageError: The service refuses the token.
@@ -92,7 +94,7 @@ class Following:
                     except (aiohttp.ClientError, TimeoutError) as error:
                         if once:
                             raise RunError(f"{self.url} cannot be reached: {error}") from error
-                        break  # it is tried again at the next round
+                        break  # tried again in the next round
                 if once:
                     return
                 await asyncio.sleep(1)
@@ -117,15 +119,20 @@ class Following:
         name = str(path.relative_to(self.folder))
         data = await asyncio.to_thread(path.read_bytes)
         async with session.post(f"{self.url}/v1/runs?id={quote(name)}", data=data) as answer:
-            said = await answer.json(content_type=None)
+            reply = await answer.json(content_type=None)
             if answer.status in {401, 403}:
-                raise UsageError(f"The service refuses the token: {said['error']}", hint=f"Set {TOKEN}.")
+                raise UsageError(
+                    f"The service refuses the token: {reply['error']}",
+                    hint=f"Set {TOKEN} to a token with the scope ingest.",
+                )
             if answer.status in {429, 503}:
                 self._seen.pop(name, None)
                 await asyncio.sleep(min(60.0, float(answer.headers.get("Retry-After", "5"))))
                 return
             ok = answer.status == 202
-            click.echo(f"{name}: {len(said['accepted'])} sent, {said['new']} new" if ok else f"{name}: {said['error']}")
+            click.echo(
+                f"{name}: {len(reply['accepted'])} sent, {reply['new']} new" if ok else f"{name}: {reply['error']}"
+            )
         self.sent[name] = hashlib.sha256(data).hexdigest()
         self._remember()
 

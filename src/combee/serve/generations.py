@@ -30,7 +30,7 @@ from combee.traces.method import EARLIER, KEPT
 __all__ = ["Generations"]
 
 _log = logging.getLogger("combee.serve")
-_AT_ONCE = 500
+_AT_ONCE = 500  # rows of one change, so that other writers need not wait long
 _SMALL, _LARGE = 40, 400  # samples of a step: few where little waits, more as the backlog grows
 
 
@@ -102,11 +102,14 @@ class Generations:
             version = str(learned["version"])
             await self._note_learned(generation, learned)
             labels = await asyncio.to_thread(book.labels)
-        if labels[STABLE] not in {generation.start, version}:  # moved, or forgotten from: this has another base
+        if labels[STABLE] not in {
+            generation.start,
+            version,
+        }:  # it was moved, or a trace was forgotten: this started elsewhere
             await self._restart(generation, book, labels[STABLE])
             return
         await self.service.offer(generation.tenant, str(version), f"generation {generation.id}")
-        traces = 0  # some at a time: who sends runs must not wait for a large change
+        traces = 0  # in small changes: whoever sends runs must not wait for a large one
         while done := await self.service.store.write(lambda db: _settle_some(db, generation.id)):
             traces += done
         await self.service.store.write(lambda db: _note_done(db, generation.id))
@@ -122,7 +125,7 @@ class Generations:
         await self.service.store.write(lambda db: db.execute(sql, (start, generation.id)).rowcount)
 
     async def _learn(self, generation: _Generation, book: Book) -> dict[str, Any] | None:
-        """Let a child process learn; None where it did not come to its end, and is tried again later."""
+        """Let a child process learn; None where it failed, and is tried again later."""
         folder = generation.folder(book)
         folder.mkdir(parents=True, exist_ok=True)
         start = folder / "start.json"
@@ -148,7 +151,7 @@ class Generations:
             "settings": str(own) if own.exists() else None,
             "batch": max(_SMALL, min(_LARGE, (backlog.waiting + backlog.learning) // 10)),
         }
-        kept = folder / "job.json"  # a run is gone on with as it began
+        kept = folder / "job.json"  # a run that was begun goes on with the settings it began with
         if (folder / "run" / JOURNAL_NAME).exists() and kept.exists():
             job = json.loads(kept.read_text(encoding="utf-8"))
         else:
@@ -181,7 +184,7 @@ class Generations:
         return kept_at
 
     async def _note_learned(self, generation: _Generation, learned: dict[str, Any]) -> None:
-        """Write what a generation came to: receipts, which count when its version is served, and alerts."""
+        """Write down the results of a generation: receipts, which count when its version is served, and alerts."""
         store, known = self.service.store, learned.pop("receipts")
         other = {"state": "not learned", "why": f"the run ended before it ({learned['reason']}): {learned['detail']}"}
         rows = await store.rows("SELECT seq, id FROM traces WHERE generation = ? AND state = 'queued'", generation.id)
@@ -195,7 +198,7 @@ class Generations:
             await self.service.alert(generation.tenant, str(learned["reason"]), learned["detail"])
 
     async def _failed(self, generation: _Generation, why: str) -> None:
-        """Try again later, each time after a longer while; then give the generation up, its traces kept."""
+        """Try again later, waiting longer each time; after the last attempt give up, and keep the traces."""
         attempts = generation.attempts + 1
         given_up = attempts >= self.service.settings.attempts
         self._later[generation.id] = 0.0 if given_up else time.monotonic() + 5 * 2**attempts

@@ -1,7 +1,7 @@
 """What a worker process does with a request's body: unpack, read, redact. Only what it returns may touch the disk.
 
-Bodies are read with the readers of `combee.traces`; those need a file, which is made in memory where the system has a
-file system for that, in a private folder, and is gone when the body is read.
+Bodies are read with the readers of `combee.traces`; those need a file, which is made in a private folder, in memory
+where the system has a file system there, and is deleted when the body is read.
 """
 
 from __future__ import annotations
@@ -74,7 +74,10 @@ class Body:
 
 @dataclass(slots=True)
 class Intake:
-    """What may be stored of one body: redacted traces as (id, line), spans as (trace, span, is root, record)."""
+    """What may be stored of one body: redacted traces as (id, line), spans as (trace, span, is root, record).
+
+    `twice` counts traces that the body held before, `skipped` says what could not be read, `redacted` counts by kind.
+    """
 
     traces: list[tuple[str, str]] = field(default_factory=list)
     spans: list[tuple[str, str, bool, str]] = field(default_factory=list)
@@ -115,7 +118,7 @@ def _taken(body: Body, redactor: Redactor, limits: Limits) -> Intake | RefusedEr
         return take(body, redactor, limits)
     except RefusedError as error:
         return error
-    except Exception as error:  # noqa: BLE001 - whatever a body does to a reader, the others go on
+    except Exception as error:  # noqa: BLE001 - a body that breaks a reader costs no other
         return RefusedError(f"it cannot be read: {type(error).__name__}")
 
 
@@ -126,7 +129,7 @@ def take(body: Body, redactor: Redactor, limits: Limits) -> Intake:
         RefusedError: It is too large or too deep, or not of its format.
     """
     data = body.data
-    for _ in range(2):  # packed in transit, and what was sent may be a packed file
+    for _ in range(2):  # it may be compressed in transit, and be a compressed file besides
         if body.packed or data[:2] == b"\x1f\x8b":
             data = _unpacked(data, limits.size)
             body = replace(body, packed=False)
@@ -157,7 +160,7 @@ def _unpacked(data: bytes, limit: int) -> bytes:
 
 
 def deepest(data: bytes) -> int:
-    """Return how deep the brackets of JSON are nested; those in texts do not count. Linear."""
+    """Return how deep the brackets of JSON are nested, in linear time; those inside strings do not count."""
     depth = most = 0
     for sign in _BRACKETS.findall(_TEXTS.sub(b"", data)):
         depth += 1 if sign in b"[{" else -1
@@ -218,15 +221,15 @@ def _spans(records: Iterable[Mapping[str, Any]], redactor: Redactor) -> Intake:
     """Keep spans of models and agents, and the root of a trace, which says how it ended."""
     taken = Intake()
 
-    def mend(value: object) -> object:
+    def redacted(value: object) -> object:
         if isinstance(value, str):
             result = redactor(value)
             for kind, count in result.counts.items():
                 taken.redacted[kind] = taken.redacted.get(kind, 0) + count
             return result.text
         if isinstance(value, dict):
-            return {key: mend(inner) for key, inner in value.items()}
-        return [mend(inner) for inner in value] if isinstance(value, list) else value
+            return {key: redacted(inner) for key, inner in value.items()}
+        return [redacted(inner) for inner in value] if isinstance(value, list) else value
 
     for record in records:
         trace, span, parent = (str(record[key]) for key in ("traceId", "spanId", "parentSpanId"))
@@ -238,7 +241,7 @@ def _spans(records: Iterable[Mapping[str, Any]], redactor: Redactor) -> Intake:
         if parent and not any(name.startswith(_GENERATIVE) for name in names):
             continue
         ids = ("traceId", "spanId", "parentSpanId", "startTimeUnixNano", "endTimeUnixNano")
-        kept = {key: value if key in ids else mend(value) for key, value in record.items()}
+        kept = {key: value if key in ids else redacted(value) for key, value in record.items()}
         taken.spans.append((trace, span, not parent, json.dumps(kept, ensure_ascii=True)))
     return taken
 

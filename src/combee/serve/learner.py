@@ -1,7 +1,7 @@
 """The child process of a service that learns one generation: `combee.learn` on a file, in a folder it goes on with.
 
 The job comes as a line of JSON on its standard input, the result goes as one to its standard output. It ends when its
-input does: when the service is gone, however that went.
+input does, so also when the service is killed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOCKED = 75
 
 
 def learn_generation(job: dict[str, Any]) -> dict[str, Any]:
-    """Learn a generation, fold it into the tenant's book, and say what it came to.
+    """Learn a generation, fold it into the tenant's book, and return the result as plain data.
 
     Args:
         job: `traces` and `start` (files), `folder` of the run, `settings` (a combee.toml or None), `batch`; the
@@ -66,7 +66,7 @@ def main() -> int:
     """Run the job."""
     job = json.loads(sys.stdin.buffer.readline())
     if hasattr(os, "nice"):
-        os.nice(10)  # what comes in goes before what is learned
+        os.nice(10)  # requests go before learning
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
         result = learn_generation(job)

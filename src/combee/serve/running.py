@@ -1,4 +1,4 @@
-"""A service at work: its parts started and stopped together, its log."""
+"""A running service: its parts are started and stopped together; its log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Running", "log_to"]
 
 
 class Running:
-    """One service with all that works beside its requests. Raises `LockedError` where another one has its folder."""
+    """One service with its background work. Raises `LockedError` where another one runs in the folder."""
 
     def __init__(self, folder: Path, settings: ServeSettings) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -33,12 +33,12 @@ _log = logging.getLogger("combee.serve")
 
 _TOGETHER = 32  # bodies that go to a worker at a time
 _ROOTLESS = 900.0  # seconds after which a trace without its root counts as ended
-_RECENT = 10.0
-_HARMLESS = frozenset({"email", "home_path"})
+_RECENT = 10.0  # seconds over which the rate of arrival is taken
+_HARMLESS = frozenset({"email", "home_path"})  # redacted without an alert
 
 
 class BusyError(RunError):
-    """The backlog is full; `after` is in how many seconds to try again."""
+    """The backlog is full; try again after `after` seconds."""
 
     def __init__(self, message: str, after: int) -> None:
         super().__init__(message)
@@ -96,7 +96,7 @@ class Service:
         self.shares: dict[str, float] = {}
         self._labels: dict[str, tuple[float, dict[str, str]]] = {}
         self._served: set[tuple[str, str, str]] = set()
-        self._told: dict[str, set[str]] = {}
+        self._secrets_alerted: dict[str, set[str]] = {}
         self._waiting: dict[str, int] = {}
         self._arrived: dict[str, deque[tuple[float, int]]] = {}
 
@@ -284,7 +284,7 @@ class Service:
         return made
 
     async def retry(self, tenant: str) -> int:
-        """Queue what was given up again, in the generations that it was in; return how many traces that are."""
+        """Queue again what was given up, in the same generations; return how many traces that is."""
 
         def change(db: sqlite3.Connection) -> int:
             sql = "UPDATE generations SET state = 'sealed', attempts = 0 WHERE tenant = ? AND state = 'failed'"
@@ -349,7 +349,7 @@ class Service:
         }
 
     async def alert(self, tenant: str, kind: str, text: str) -> None:
-        """Keep an alert; whoever is to be told is told from there."""
+        """Store an alert; `Alerts` sends it from there."""
         _log.warning("alert: %s: %s: %s", tenant, kind, text)
         sql = "INSERT INTO alerts (at, tenant, kind, text) VALUES (?, ?, ?, ?)"
         await self.store.write(lambda db: db.execute(sql, (time.time(), tenant, kind, text[:2000])).rowcount)
@@ -363,7 +363,7 @@ class Service:
         return sorted(path.name for path in (self.folder / "tenants").glob("*") if path.is_dir())
 
     async def backlog(self, tenant: str) -> Backlog:
-        """Return what waits of a tenant, and how long it will."""
+        """Return what waits of a tenant, and how long it will take."""
         found = await self.store.one(
             "SELECT count(*) FILTER (WHERE generation IS NULL), count(*) FILTER (WHERE generation IS NOT NULL),"
             " min(received) FROM traces WHERE tenant = ? AND state = 'queued'",
@@ -406,7 +406,9 @@ class Service:
         await self.book(tenant)
         if self._waiting.get(tenant, 0) >= self.settings.max_backlog:
             catch_up = (await self.backlog(tenant)).catch_up
-            raise BusyError(f"{self.settings.max_backlog} traces wait already", min(300, max(5, int(catch_up or 60))))
+            raise BusyError(
+                f"the backlog is full: {self.settings.max_backlog} traces wait", min(300, max(5, int(catch_up or 60)))
+            )
 
     async def _taken(self, body: Body) -> Intake:
         future: asyncio.Future[Intake | RefusedError] = asyncio.get_running_loop().create_future()
@@ -414,8 +416,8 @@ class Service:
         taken = await future
         if isinstance(taken, RefusedError):
             raise taken
-        if new := taken.redacted.keys() - _HARMLESS - self._told.setdefault(body.tenant, set()):
-            self._told[body.tenant] |= new
+        if new := taken.redacted.keys() - _HARMLESS - self._secrets_alerted.setdefault(body.tenant, set()):
+            self._secrets_alerted[body.tenant] |= new
             text = f"secrets come in ({', '.join(sorted(new))}); they are taken out before anything is stored"
             await self.alert(body.tenant, "secret", text)
         return taken

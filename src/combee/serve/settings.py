@@ -1,6 +1,6 @@
-"""What a service is told: the file `serve.toml` in its folder, with the options of the command over it.
+"""The settings of a service: the file `serve.toml` in its folder; options of the command override it.
 
-How it learns (model, budget, guard) is said in `combee.toml` beside it, as for any other run.
+How it learns (model, budget, guard) is set in `combee.toml` beside it, as for any other run.
 """
 
 from __future__ import annotations

@@ -131,22 +131,21 @@ class ServiceStore:
                 connection.execute("SAVEPOINT one")
                 try:
                     done.append((future, change(connection)))
-                except Exception as reason:  # noqa: BLE001 - handed to whoever asked
+                except Exception as error:  # noqa: BLE001 - handed to whoever asked
                     connection.execute("ROLLBACK TO one")
-                    failed.append((future, reason))
+                    failed.append((future, error))
                 connection.execute("RELEASE one")
             connection.execute("COMMIT")
-        except (
-            sqlite3.Error
-        ) as error:  # the disk is full, say: nothing of this commit is kept, and nobody is told it is
+        except sqlite3.Error as error:
+            # The disk may be full: nothing of this commit is kept, so every change of it has failed.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            trouble = StorageError(f"{self.path} cannot be written: {error}")
-            failed, done = [(future, trouble) for _, future in taken], []
+            failure = StorageError(f"{self.path} cannot be written: {error}")
+            failed, done = [(future, failure) for _, future in taken], []
         for future, result in done:
             future.set_result(result)
-        for future, its_error in failed:
-            future.set_exception(its_error)
+        for future, reason in failed:
+            future.set_exception(reason)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

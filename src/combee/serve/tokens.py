@@ -37,7 +37,9 @@ def _store(folder: Path, *, make: bool = False) -> Iterator[ServiceStore]:
 @click.argument("folder", type=PathType())
 @click.argument("name")
 @click.option("--tenant", default=DEFAULT_TENANT, show_default=True, help="Whose traces and lessons it reaches.")
-@click.option("--scope", "scopes", multiple=True, help=f"Of {', '.join(SCOPES)}; may be given often. [ingest, read]")
+@click.option(
+    "--scope", "scopes", multiple=True, help=f"One of {', '.join(SCOPES)}; may be given several times. [ingest, read]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def create_command(folder: Path, name: str, tenant: str, scopes: tuple[str, ...], *, as_json: bool) -> None:
     """Make a token NAME for the service in FOLDER and print it; it is shown this once."""
@@ -53,13 +55,13 @@ def create_command(folder: Path, name: str, tenant: str, scopes: tuple[str, ...]
 @click.argument("folder", type=PathType())
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def list_command(folder: Path, *, as_json: bool) -> None:
-    """List the tokens of the service in FOLDER, without what they are."""
+    """List the tokens of the service in FOLDER by name, tenant and scopes."""
     with _store(folder) as store:
-        found = store.submit(list_tokens).result()
+        tokens = store.submit(list_tokens).result()
     if as_json:
-        print_json({"tokens": found})
+        print_json({"tokens": tokens})
         return
-    for each in found:
+    for each in tokens:
         made = time.strftime("%Y-%m-%d", time.localtime(float(str(each["created"]))))
         scopes = each["scopes"]
         shown = ", ".join(map(str, scopes)) if isinstance(scopes, list) else ""
@@ -70,7 +72,7 @@ def list_command(folder: Path, *, as_json: bool) -> None:
 @click.argument("folder", type=PathType())
 @click.argument("name")
 def revoke_command(folder: Path, name: str) -> None:
-    """Take the token NAME away; within two seconds it works no longer."""
+    """Revoke the token NAME; it stops working within two seconds."""
     with _store(folder) as store:
         revoke_token(store, name)
     click.echo(f"revoked {name}")

@@ -17,16 +17,18 @@ from combee.serve.service import Service
 
 __all__ = ["Trials"]
 
-_FEW, _FAR = 50, 4.0  # served units of an arm, standard errors: what is alerted of outcomes that are missing
+_FEW, _FAR = 50, 4.0  # alert on missing outcomes from so many served units an arm, so many standard errors apart
 _LATE = 3600.0  # seconds after which an outcome that did not come is missing
 
 
 @dataclass
-class _Running:
+class _Trial:
+    """A trial that is open. `seq`: the last outcome that was counted; `units`: those that counted."""
+
     version: str
     baseline: str
     started: float
-    trial: ArmEvidence
+    evidence: ArmEvidence
     held: bool
     seq: int = 0
     units: set[str] = field(default_factory=set)
@@ -38,10 +40,10 @@ class Trials:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, _Trial] = {}
 
     async def step(self) -> None:
-        """Bring every trial up to date and act on what it came to."""
+        """Bring every trial up to date and act on its verdict."""
         for tenant in self.service.tenants():
             labels = await self.service.labels(tenant)
             running = await self._open(tenant)
@@ -51,7 +53,7 @@ class Trials:
             if labels[CANARY] != labels[STABLE]:
                 await self._judge(tenant, running or await self._begin(tenant, labels))
 
-    async def _open(self, tenant: str) -> _Running | None:
+    async def _open(self, tenant: str) -> _Trial | None:
         if tenant not in self._running:
             row = await self.service.store.one(
                 "SELECT version, baseline, started, share, state FROM trials WHERE tenant = ? AND ended IS NULL"
@@ -60,21 +62,21 @@ class Trials:
             )
             if row is None:
                 return None
-            self._running[tenant] = _Running(row[0], row[1], row[2], ArmEvidence(row[3]), held=row[4] == "held")
+            self._running[tenant] = _Trial(row[0], row[1], row[2], ArmEvidence(row[3]), held=row[4] == "held")
             self.service.shares[tenant] = row[3]
         return self._running[tenant]
 
-    async def _begin(self, tenant: str, labels: dict[str, str]) -> _Running:
+    async def _begin(self, tenant: str, labels: dict[str, str]) -> _Trial:
         share, now = self.service.settings.share or 0.2, time.time()
         values = (tenant, labels[CANARY], labels[STABLE], share, now)
         sql = "INSERT INTO trials VALUES (?, ?, ?, ?, ?, NULL, 'running', NULL)"
         await self.service.store.write(lambda db: db.execute(sql, values).rowcount)
-        found = await self._open(tenant)
-        if found is None:
+        opened = await self._open(tenant)
+        if opened is None:
             raise AssertionError("it was just begun")
-        return found
+        return opened
 
-    async def _judge(self, tenant: str, running: _Running) -> None:
+    async def _judge(self, tenant: str, running: _Trial) -> None:
         rows = await self.service.store.rows(
             "SELECT o.seq, o.unit, o.failed, s.on_trial FROM outcomes o JOIN served s ON s.tenant = o.tenant"
             " AND s.unit = o.unit AND s.version = ?2 WHERE o.tenant = ?1 AND o.seq > ?3 AND o.received >= s.at"
@@ -87,35 +89,40 @@ class Trials:
         )
         for seq, unit, failed, on_trial in rows:
             running.seq = seq
-            if unit not in running.units and running.trial.verdict() is None:
+            if unit not in running.units and running.evidence.verdict() is None:
                 running.units.add(unit)
-                running.trial.add(on_trial=bool(on_trial), failed=bool(failed))
-        verdict = running.trial.verdict()
+                running.evidence.add(on_trial=bool(on_trial), failed=bool(failed))
+        verdict = running.evidence.verdict()
         if rows:
             await self._note(tenant, running)
         short = running.version[:12]
         if verdict == "worse":
-            await self.service.rollback(tenant, f"canary: e = {running.trial.worse:.0f} that it fails more often")
+            await self.service.rollback(tenant, f"canary: e = {running.evidence.worse:.0f} that it fails more often")
             await self._close(tenant, running, "rolled back")
             await self.service.alert(tenant, "canary", f"version {short} fails more often: rolled back")
         elif verdict == "good":
-            await self.service.promote(tenant, running.version, f"canary: e = {running.trial.good:.0f}")
+            await self.service.promote(tenant, running.version, f"canary: e = {running.evidence.good:.0f}")
             await self._close(tenant, running, "promoted")
             await self.service.alert(tenant, "canary", f"version {short} does not fail more often: promoted")
-        elif not running.held and running.trial.units >= self.service.settings.max_outcomes:
+        elif not running.held and running.evidence.units >= self.service.settings.max_outcomes:
             running.held = True
             await self._note(tenant, running)
-            text = f"version {short} is undecided after {running.trial.units} outcomes: promote it or roll it back"
+            text = f"version {short} is undecided after {running.evidence.units} outcomes: promote it or roll it back"
             await self.service.alert(tenant, "canary", text)
         elif not running.missing_told:
             await self._watch_missing(tenant, running)
 
-    async def _note(self, tenant: str, running: _Running) -> None:
-        values = ("held" if running.held else "running", json.dumps(evidence(running.trial)), tenant, running.started)
+    async def _note(self, tenant: str, running: _Trial) -> None:
+        values = (
+            "held" if running.held else "running",
+            json.dumps(evidence_to_json(running.evidence)),
+            tenant,
+            running.started,
+        )
         sql = "UPDATE trials SET state = ?, evidence = ? WHERE tenant = ? AND started = ?"
         await self.service.store.write(lambda db: db.execute(sql, values).rowcount)
 
-    async def _close(self, tenant: str, running: _Running, state: str) -> None:
+    async def _close(self, tenant: str, running: _Trial, state: str) -> None:
         self._running.pop(tenant, None)
         self.service.shares.pop(tenant, None)
         values = (time.time(), state, tenant, running.started)
@@ -127,8 +134,8 @@ class Trials:
 
         await self.service.store.write(change)
 
-    async def _watch_missing(self, tenant: str, running: _Running) -> None:
-        """Alert once where outcomes of one arm stay away more often: what breaks an agent may break its report, too."""
+    async def _watch_missing(self, tenant: str, running: _Trial) -> None:
+        """Alert once where outcomes of one arm are missing more often: what breaks an agent may break its report."""
         rows = await self.service.store.rows(
             "SELECT s.on_trial, count(*), sum(NOT EXISTS (SELECT 1 FROM outcomes o WHERE o.tenant = s.tenant"
             " AND o.unit = s.unit AND o.received >= s.at)) FROM served s WHERE s.tenant = ? AND s.version = ?"
@@ -149,12 +156,12 @@ class Trials:
             await self.service.alert(tenant, "canary", text)
 
 
-def evidence(trial: ArmEvidence) -> dict[str, Any]:
-    """Return what a trial came to so far, as plain data."""
-    counts = trial.counts
+def evidence_to_json(evidence: ArmEvidence) -> dict[str, Any]:
+    """Return the evidence of a trial so far as plain data."""
+    counts = evidence.counts
     return {
-        "worse": round(trial.worse, 4),
-        "good": round(trial.good, 4),
+        "worse": round(evidence.worse, 4),
+        "good": round(evidence.good, 4),
         "on_trial": {"failed": counts[True, True], "passed": counts[True, False]},
         "others": {"failed": counts[False, True], "passed": counts[False, False]},
     }

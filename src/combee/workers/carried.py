@@ -1,4 +1,4 @@
-"""Results that are bought away from the journal: work is carried elsewhere, and comes home as rows.
+"""Results that are bought away from the journal: work is done elsewhere, and its results come back as rows.
 
 A `ReplayStore` answers from a journal alone and notes what it read; where that is not enough, the same work is done
 elsewhere over a `CarriedStore` that begins with those rows. The rows it makes are put into the journal, and a replay
@@ -18,18 +18,18 @@ class NotStoredError(Exception):
 
 
 class ReplayStore(MemoryStore):
-    """What another store has; nothing is bought and nothing decided. `found` are the rows that were asked for."""
+    """A read-only view of another store: nothing is bought, nothing decided. `rows_read` are the rows it returned."""
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__()
-        self.found: dict[bytes, StoredRow] = {}
+        self.rows_read: dict[bytes, StoredRow] = {}
         self._store = store
 
     def find(self, key: bytes) -> str | None:
         """See `MemoryStore.find`."""
         text = self._store.find(key)
         if text is not None:
-            self.found[key] = StoredRow(key, (), text)
+            self.rows_read[key] = StoredRow(key, (), text)
         return text
 
     def begin(self, key: bytes) -> Purchase | None:
@@ -40,7 +40,7 @@ class ReplayStore(MemoryStore):
         """See `MemoryStore.find_decision`."""
         text = self._store.find_decision(key)
         if text is not None:
-            self.found[key] = StoredRow(key, (), text, decided=True)
+            self.rows_read[key] = StoredRow(key, (), text, decided=True)
         return text
 
     def decide(self, key: bytes, columns: tuple[object, ...], text: str) -> str:
@@ -52,23 +52,23 @@ class ReplayStore(MemoryStore):
 
 
 class CarriedStore(MemoryStore):
-    """A store in memory that begins with rows; `made` are those that were added."""
+    """A store in memory that begins with rows; `added` are those that were written since, in order."""
 
     def __init__(self, rows: Iterable[StoredRow] = ()) -> None:
         super().__init__()
-        self.made: list[StoredRow] = []
+        self.added: list[StoredRow] = []
         for row in rows:
             (self._decisions if row.decided else self._results)[row.key] = row.text
 
     def keep(self, key: bytes, columns: tuple[object, ...], text: str, purchase: Purchase | None) -> None:
         """See `MemoryStore.keep`."""
         super().keep(key, columns, text, purchase)
-        self.made.append(StoredRow(key, columns, text))  # type: ignore[arg-type]  # texts and whole numbers
+        self.added.append(StoredRow(key, columns, text))  # type: ignore[arg-type]  # columns are texts and whole numbers
 
     def decide(self, key: bytes, columns: tuple[object, ...], text: str) -> str:
         """See `MemoryStore.decide`."""
         if key not in self._decisions:
-            self.made.append(StoredRow(key, columns, text, decided=True))  # type: ignore[arg-type]  # as above
+            self.added.append(StoredRow(key, columns, text, decided=True))  # type: ignore[arg-type]  # as above
         return super().decide(key, columns, text)
 
 
@@ -79,7 +79,7 @@ def carried_scope(place: ScopePlace, rows: Iterable[StoredRow]) -> tuple[BoundSc
 
 
 def put_rows(store: MemoryStore, rows: Iterable[StoredRow], purchase: Purchase | None) -> None:
-    """Store what came home; `purchase` is cleared with the last result. What is there already is left as it is."""
+    """Store the rows that a worker sent; `purchase` is cleared with the last result. Rows already there are kept."""
     results = [row for row in rows if not row.decided and store.find(row.key) is None]
     for row in rows:
         if row.decided:

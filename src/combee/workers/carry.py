@@ -1,7 +1,7 @@
-"""The map of a run, carried to workers: what a local run would have written comes home, and is replayed here.
+"""The map of a run, done by workers: what a local run would have written comes back, and is replayed here.
 
-The driver's journal gets the rows, the ledger the calls, the budget what they took; then the map itself runs over those
-rows. So books and journals are those of a local run, byte for byte, and a run may go on with another kind of worker.
+The driver's journal gets the rows, the ledger the calls, the budget what they cost; then the map itself runs over those
+rows. So playbook and journal are those of a local run, byte for byte, and a run may go on with another kind of worker.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class CarriedMap:
-    """A map whose work is done by workers; `inner` is the map that it carries, and what the run is known by."""
+    """A map whose work is done by workers; `inner` is the map that they run, and the one that identifies the run."""
 
     def __init__(self, inner: LiveTasks, dispatcher: Dispatcher, models: Models | None) -> None:
         self.inner = inner
@@ -55,15 +55,15 @@ class CarriedMap:
         return await self._carried(work, _job(task, scope, attempt, role), playbook, scope)
 
     async def _carried(self, work: Callable[[Scope], Awaitable[T]], job: Job, playbook: Playbook, scope: Scope) -> T:
-        """Return what `work` returns over rows that the journal has, or that a worker sends home."""
+        """Return what `work` returns over rows that the journal has, or that a worker sends back."""
         store, place = cast("BoundScope", scope).store, job.place
         replay = ReplayStore(store)
         try:
             return await work(BoundScope(replay, place))
         except NotStoredError:
-            known = {row.key: row for row in (*replay.found.values(), *store.about(place, job.sample.id))}
+            known = {row.key: row for row in (*replay.rows_read.values(), *store.about(place, job.sample.id))}
         key = key_of("carried", *place.parts(), job.role or "", job.sample.id, job.attempt, digest(playbook))
-        purchase = store.begin(key)  # left marked by a kill, and by Ctrl-C: it may have been paid for
+        purchase = store.begin(key)  # stays marked after a kill or Ctrl-C: it may have been paid for
         job = replace(job, key=key.hex(), known=tuple(known.values()))
         outcome = await self._done(job, playbook, purchase)
         put_rows(store, outcome.rows, purchase)
@@ -75,7 +75,7 @@ class CarriedMap:
         return await work(carried_scope(place, known.values())[0])
 
     async def _done(self, job: Job, playbook: Playbook, purchase: Purchase | None) -> JobResult:
-        """Have a job done; once more, with all that is left of the budget, where its worker's part was too small."""
+        """Have a job done; if its worker's share of the budget was too small, once more with all that is left."""
         outcome, lost = await self._dispatcher.work(job, playbook)
         self._book(outcome, lost, purchase)
         if outcome.failure is None or not outcome.failure.short:
@@ -127,10 +127,10 @@ class Start(Protocol):
 
 @asynccontextmanager
 async def carry(prepared: Prepared, start: Start, count: int) -> AsyncGenerator[Prepared]:
-    """Yield a run whose tasks so many workers do; end them after it.
+    """Yield a run whose tasks are done by `count` workers; they are closed afterwards.
 
     Raises:
-        UsageError: Its map cannot be carried, or a worker cannot begin.
+        UsageError: Its map cannot run on workers, or a worker cannot begin.
     """
     inner, workers = live(prepared), prepared.spec.workers
     models = prepared.agent.models
@@ -151,14 +151,14 @@ async def carry(prepared: Prepared, start: Start, count: int) -> AsyncGenerator[
 
 
 def live(prepared: Prepared) -> LiveTasks:
-    """Return the map of a run. Raises `UsageError` where it cannot be carried."""
+    """Return the map of a run. Raises `UsageError` where it cannot run on workers."""
     if not isinstance(prepared.sample_map, LiveTasks):
         raise UsageError("Workers do tasks; recorded traces are read in this process.", hint="Leave out [workers].")
     return prepared.sample_map
 
 
 def recipe_of(prepared: Prepared, shares: int) -> Recipe:
-    """Return what a worker makes the agent of; limits of endpoints and of roles are divided into so many shares."""
+    """Return what a worker makes its agent from; limits of endpoints and of roles are divided by `shares`."""
     spec = prepared.spec
     kept = cast("dict[str, Any]", spec.to_json())
     divided = {

@@ -1,8 +1,8 @@
 """The driver's side of workers: jobs go out in chunks, limits are lent and given back, lost workers are replaced.
 
-A worker may spend what it was lent, so that all together never exceed the budget of the run. A job that meets the end
-of its worker's part is sent once more with all that is left. A job that was lost with its worker is sent again; what
-may have been paid for it stays held until it is booked.
+A worker may spend what it was lent, so that all together never exceed the budget of the run. A job that uses up its
+worker's share is sent once more with all that is left. A job that was lost with its worker is sent again; what may have
+been paid for it stays reserved until it is booked.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from combee.errors import RunError
 from combee.kernel.playbook import Playbook, digest, to_json
 from combee.model import Budget
 from combee.model.budget import Reservation
-from combee.workers.protocol import Chunk, Held, Job, JobResult, Worker, WorkerBudget, WorkerLostError
+from combee.workers.protocol import Chunk, Job, JobResult, Worker, WorkerBudget, WorkerLostError, WorkerState
 
 _NOTHING = Reservation(0, 0.0, 0)
 _WAITS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before a worker is started again
-_LOSSES = 3  # workers that one sample may be lost with: it may be what ends them
+_LOSSES = 3  # workers that may be lost while at one sample: the sample may be what ends them
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A job, and who waits for it. `alone`: it goes out with all that is left of the budget."""
+    """A job, and who waits for it. `alone`: it is sent by itself, with all that is left of the budget."""
 
     job: Job
     book: Playbook
     alone: bool
     done: asyncio.Future[JobResult]
     lost: int = 0
-    held: list[Reservation] = field(default_factory=list)
+    reserved: list[Reservation] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Place:
     """A worker with its jobs that are out, what it was lent, and what it spent before.
 
-    `taken`: jobs that it may forget, once what came of them is on disk.
+    `finished`: by job key, whether the results are on disk yet; the worker may forget the job then.
     """
 
     number: int
@@ -49,7 +49,7 @@ class _Place:
     spent: WorkerBudget
     out: dict[str, _Waiting] = field(default_factory=dict)
     lent: Reservation = _NOTHING
-    taken: dict[str, Callable[[], bool]] = field(default_factory=dict)
+    finished: dict[str, Callable[[], bool]] = field(default_factory=dict)
     ready: bool = True
     """Not while another worker begins here."""
 
@@ -60,9 +60,9 @@ class Dispatcher:
     Args:
         start: Begins worker number 0, 1, ...; raises `UsageError` where it cannot begin.
         count: How many workers.
-        in_flight: Samples that one worker is at, at most.
-        chunk: Samples in one message, at most.
-        budget: Of the run; None where the agent calls no model.
+        in_flight: Samples that one worker may work on at once.
+        chunk: Samples that one message may hold.
+        budget: The budget of the run; None where the agent calls no model.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class Dispatcher:
         self._budget = budget
         self._places: list[_Place] = []
         self._queue: deque[_Waiting] = deque()
-        self._found: dict[str, _Place] = {}
-        self._from: dict[str, _Place] = {}
+        self._from_before: dict[str, _Place] = {}  # jobs that an earlier driver sent, by who has them
+        self._done_by: dict[str, _Place] = {}
         self._sending: set[asyncio.Task[None]] = set()
         self._pumping = False
         self._text = ("", "")
 
     async def begin(self) -> None:
-        """Start all workers, and ask what they hold from before. Raises `UsageError` where one cannot begin."""
+        """Start all workers, and ask what they have from before. Raises `UsageError` where one cannot begin."""
         starting = [asyncio.create_task(self._begin(number)) for number in range(self._count)]
         try:
             await asyncio.gather(*starting)
@@ -110,25 +110,25 @@ class Dispatcher:
         try:
             return await waiting.done, waiting.lost
         finally:
-            for held in waiting.held:
-                self._give_back(held)
+            for reservation in waiting.reserved:
+                self._give_back(reservation)
 
     async def _begin(self, number: int) -> None:
-        worker, held = await self._started(number)
-        place = _Place(number, worker, held.spent)
+        worker, state = await self._started(number)
+        place = _Place(number, worker, state.spent)
         self._places.append(place)
-        self._found.update(dict.fromkeys(held.keys, place))
+        self._from_before.update(dict.fromkeys(state.keys, place))
 
     def forget(self, key: str, is_on_disk: Callable[[], bool]) -> None:
-        """Let the worker that did a job forget it when what came of it is on disk: a new driver would ask again."""
-        self._from.pop(key).taken[key] = is_on_disk
+        """Let the worker that did a job forget it once its results are on disk; until then a new driver may ask."""
+        self._done_by.pop(key).finished[key] = is_on_disk
 
-    async def _started(self, number: int) -> tuple[Worker, Held]:
-        """Start a worker and ask what it holds; try again for a while where it is lost before it answers."""
+    async def _started(self, number: int) -> tuple[Worker, WorkerState]:
+        """Start a worker and ask what it has; try again for a while where it is lost before it answers."""
         for wait in (*_WAITS, None):
             worker = await self._start(number)
             try:
-                return worker, await worker.held()
+                return worker, await worker.state()
             except WorkerLostError as error:
                 why = error
             except BaseException:
@@ -137,11 +137,11 @@ class Dispatcher:
             await worker.close()
             if wait is not None:
                 await asyncio.sleep(wait)
-        hint = "Look at what ends it there: memory, say. What was done is kept."
+        hint = "Find out what ends it there (often a lack of memory). Finished work is kept."
         raise RunError(f"Worker {number} was lost {len(_WAITS) + 1} times before it began: {why}", hint=hint)
 
     def _pump_soon(self) -> None:
-        """Send what waits once all that come in this turn of the loop are there, so that chunks fill up."""
+        """Send what waits at the end of this turn of the event loop, so that chunks fill up."""
         if not self._pumping:
             self._pumping = True
             asyncio.get_running_loop().call_soon(self._pump)
@@ -150,8 +150,8 @@ class Dispatcher:
         self._pumping = False
         while self._queue:
             first, ready = self._queue[0], [one for one in self._places if one.ready]
-            found = self._found.get(first.job.key)
-            place = found if found in ready else min(ready, key=lambda one: len(one.out), default=None)
+            has_it = self._from_before.get(first.job.key)
+            place = has_it if has_it in ready else min(ready, key=lambda one: len(one.out), default=None)
             room = 0 if place is None else self._in_flight - len(place.out)
             if place is None or room < 1 or (first.alone and any(one.out for one in self._places)):
                 return
@@ -162,27 +162,27 @@ class Dispatcher:
             task.add_done_callback(self._sending.discard)
 
     def _next_chunk(self, most: int) -> list[_Waiting]:
-        """Take jobs on one book from the queue; one that needs all of the budget, or was found, goes by itself."""
+        """Take jobs on one book from the queue; one that needs all of the budget, or was sent before, goes alone."""
         chunk = [self._queue.popleft()]
-        found = self._found.pop(chunk[0].job.key, None)
-        while len(chunk) < most and self._queue and not (chunk[0].alone or found):
+        has_it = self._from_before.pop(chunk[0].job.key, None)
+        while len(chunk) < most and self._queue and not (chunk[0].alone or has_it):
             one = self._queue[0]
-            if one.alone or one.book is not chunk[0].book or one.job.key in self._found:
+            if one.alone or one.book is not chunk[0].book or one.job.key in self._from_before:
                 break
             chunk.append(self._queue.popleft())
         return chunk
 
     async def _send(self, place: _Place, chunk: Sequence[_Waiting]) -> None:
-        worker, taken = place.worker, tuple(key for key, is_on_disk in place.taken.items() if is_on_disk())
-        place.taken = {key: is_on_disk for key, is_on_disk in place.taken.items() if key not in taken}
+        worker, forget = place.worker, tuple(key for key, is_on_disk in place.finished.items() if is_on_disk())
+        place.finished = {key: is_on_disk for key, is_on_disk in place.finished.items() if key not in forget}
         try:
             allowance = self._lend(place, 1.0 if chunk[0].alone else 1 / (2 * self._count))
             jobs = tuple(waiting.job for waiting in chunk)
-            outcomes = await worker.work(Chunk(self._written(chunk[0].book), jobs, allowance, taken))
+            outcomes = await worker.work(Chunk(self._written(chunk[0].book), jobs, allowance, forget))
             self._settle(place, outcomes)
             for waiting, outcome in zip(chunk, outcomes, strict=True):
                 place.out.pop(waiting.job.key, None)
-                self._from[waiting.job.key] = place
+                self._done_by[waiting.job.key] = place
                 if not waiting.done.done():
                     waiting.done.set_result(outcome)
         except WorkerLostError as error:
@@ -197,7 +197,7 @@ class Dispatcher:
     async def _replace(self, place: _Place, worker: Worker, why: WorkerLostError) -> None:
         """Put another worker into a place, and its jobs back into the queue."""
         if place.worker is not worker:
-            return  # another chunk was told first
+            return  # another chunk saw the loss first
         place.ready = False
         lost, place.out = list(place.out.values()), {}
         share = 1 / max(1, len(lost))
@@ -208,22 +208,25 @@ class Dispatcher:
         place.lent = _NOTHING
         for waiting in lost:
             if self._budget is not None:
-                waiting.held.append(self._budget.lend(0.0, part))
+                waiting.reserved.append(self._budget.lend(0.0, part))
             waiting.lost += 1
-        worn = [waiting for waiting in lost if waiting.lost >= _LOSSES]
-        for waiting in worn:
-            told = f"{waiting.lost} workers were lost with sample {waiting.job.sample.id}: {why}"
-            self._fail([waiting], RunError(told, hint="Look at what it needs: memory, say. What was done is kept."))
+        given_up = [waiting for waiting in lost if waiting.lost >= _LOSSES]
+        for waiting in given_up:
+            message = f"{waiting.lost} workers were lost with sample {waiting.job.sample.id}: {why}"
+            self._fail(
+                [waiting],
+                RunError(message, hint="Find out what this sample needs (often more memory). Finished work is kept."),
+            )
         try:
             await worker.close()
-            place.worker, held = await self._started(place.number)
-            place.spent = held.spent
+            place.worker, state = await self._started(place.number)
+            place.spent = state.spent
         except Exception as error:  # noqa: BLE001 - as above
             self._fail([*lost, *self._queue], error)
             self._queue.clear()
             return
         place.ready = True
-        self._queue.extendleft(waiting for waiting in reversed(lost) if waiting not in worn)
+        self._queue.extendleft(waiting for waiting in reversed(lost) if waiting not in given_up)
 
     def _fail(self, chunk: Sequence[_Waiting], error: Exception) -> None:
         for waiting in chunk:
@@ -253,7 +256,7 @@ class Dispatcher:
         )
 
     def _settle(self, place: _Place, outcomes: Sequence[JobResult]) -> None:
-        """Take what outcomes cost out of what their worker was lent; who waits for them books it."""
+        """Take what outcomes cost out of what their worker was lent; whoever waits for them books it."""
         rows = [row for outcome in outcomes if not outcome.again for row in outcome.calls]
         cost = sum(row["cost"] or 0.0 for row in rows)
         calls = sum(row["paid"] != "no" for row in rows)

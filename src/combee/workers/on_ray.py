@@ -20,7 +20,7 @@ from combee.errors import CombeeError, UsageError, how_to_install
 from combee.run.settings_tables import WorkersTable
 from combee.run.spec import Prepared
 from combee.workers.carry import carry, live, recipe_of
-from combee.workers.protocol import Chunk, Failure, Held, JobResult, Recipe, WorkerLostError
+from combee.workers.protocol import Chunk, Failure, JobResult, Recipe, WorkerLostError, WorkerState
 from combee.workers.working import Workshop
 
 _IDLE = 900.0  # seconds without a word from a driver after which an actor ends
@@ -29,7 +29,7 @@ _BEGIN = 120.0  # seconds that an actor may take to begin
 
 
 class ActorBody:
-    """What the actor of a worker is: a `Workshop` that is made in the actor's own event loop."""
+    """The class that Ray makes an actor of: a `Workshop` that is made in the actor's own event loop."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
@@ -41,10 +41,10 @@ class ActorBody:
         shop = self._ready()
         return shop if isinstance(shop, Failure) else await shop.work(chunk)
 
-    async def held(self) -> Held | Failure:
-        """Return what is held."""
+    async def state(self) -> WorkerState | Failure:
+        """Return what it has done and spent."""
         shop = self._ready()
-        return shop if isinstance(shop, Failure) else shop.held
+        return shop if isinstance(shop, Failure) else shop.state
 
     def _ready(self) -> Workshop | Failure:
         if self._end is not None:
@@ -59,7 +59,7 @@ class ActorBody:
 
 
 class RayWorker:
-    """A worker as the driver holds it."""
+    """A worker as the driver sees it."""
 
     def __init__(self, ray: Any, actor: Any) -> None:
         self._ray = ray
@@ -69,12 +69,12 @@ class RayWorker:
         """See `Worker.work`."""
         return tuple(await self._asked(self._actor.work.remote(chunk)))
 
-    async def held(self) -> Held:
-        """See `Worker.held`."""
+    async def state(self) -> WorkerState:
+        """See `Worker.state`."""
         try:
             async with asyncio.timeout(_BEGIN):
-                held: Held = await self._asked(self._actor.held.remote())
-                return held
+                state: WorkerState = await self._asked(self._actor.state.remote())
+                return state
         except TimeoutError:
             free = self._ray.available_resources()
             raise UsageError(
@@ -147,9 +147,9 @@ class OnRay:
 
 
 def _name(folder: Path, recipe: Recipe) -> str:
-    """Return what the actors of a run are called; with other settings they are others."""
-    told = f"{folder.resolve()}\n{json.dumps(recipe.settings, sort_keys=True)}"
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    """Return the name that the actors of a run share; other settings give other actors."""
+    identity = f"{folder.resolve()}\n{json.dumps(recipe.settings, sort_keys=True)}"
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
 def _connected(address: str | None, runtime_env: dict[str, Any]) -> Any:
@@ -160,14 +160,14 @@ def _connected(address: str | None, runtime_env: dict[str, Any]) -> Any:
         raise UsageError("Workers on Ray need the extra ray.", hint=how_to_install("ray")) from error
     where: dict[str, Any] = {"include_dashboard": False} if address is None else {"address": address}
     try:
-        if address is not None:  # Ray ends the whole process where nobody answers
+        if address is not None:  # asked first, since Ray ends the whole process where nobody answers
             host, _, port = address.rpartition(":")
             socket.create_connection((host, int(port)), _ANSWER).close()
         ray.init(
             namespace="combee", runtime_env=runtime_env or None, log_to_driver=False, logging_level="ERROR", **where
         )
     except (OSError, RuntimeError, ValueError) as error:
-        said, place = str(error).partition("\n")[0], "here" if address is None else f"at {address}"
-        hint = "`ray status`, on a machine of the cluster, says how it is; versions and tokens must be the same."
-        raise UsageError(f"There is no Ray cluster {place}: {said}", hint=hint) from error
+        reason, place = str(error).partition("\n")[0], "here" if address is None else f"at {address}"
+        hint = "Run `ray status` on a machine of the cluster; Ray must have the same version and token here and there."
+        raise UsageError(f"There is no Ray cluster {place}: {reason}", hint=hint) from error
     return ray

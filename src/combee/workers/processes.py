@@ -1,6 +1,6 @@
 """Workers on this machine: a process each, fed over a pipe.
 
-A worker ends when its driver does, however that ended, since the pipe is closed then. Ctrl-C reaches the driver alone.
+A worker ends with its driver, even one that is killed, since that closes the pipe. Ctrl-C reaches the driver alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from combee.errors import CombeeError, UsageError
 from combee.run.settings_tables import WorkersTable
 from combee.run.spec import Prepared
 from combee.workers.carry import carry, recipe_of
-from combee.workers.protocol import Chunk, Failure, Held, JobResult, Recipe, WorkerLostError
+from combee.workers.protocol import Chunk, Failure, JobResult, Recipe, WorkerLostError, WorkerState
 from combee.workers.working import Workshop
 
 
@@ -57,7 +57,7 @@ class ProcessWorker:
         self._process = context.Process(target=_main, args=(theirs, recipe), name=name, daemon=True)
         try:
             self._process.start()
-        except (AttributeError, TypeError, ValueError) as error:  # as pickle tells what it cannot take
+        except (AttributeError, TypeError, ValueError) as error:  # what pickle raises for an object it cannot send
             hint = "Give a function of a module, by its name: neither a lambda nor one inside another function."
             raise UsageError(f"The agent cannot be sent to another process: {error}.", hint=hint) from error
         finally:
@@ -72,9 +72,9 @@ class ProcessWorker:
         """See `Worker.work`."""
         return cast("tuple[JobResult, ...]", await self._ask(chunk))
 
-    async def held(self) -> Held:
-        """See `Worker.held`."""
-        return cast("Held", await self._ask(None))
+    async def state(self) -> WorkerState:
+        """See `Worker.state`."""
+        return cast("WorkerState", await self._ask(None))
 
     async def close(self) -> None:
         """See `Worker.close`."""
@@ -84,13 +84,13 @@ class ProcessWorker:
 
     async def _ask(self, chunk: Chunk | None) -> object:
         if self._lost:
-            raise WorkerLostError(self._words())
+            raise WorkerLostError(self._how_it_ended())
         self._asked += 1
         answer = self._answers[self._asked] = self._loop.create_future()
         try:
             self._pipe.send((self._asked, chunk))
         except OSError:
-            raise WorkerLostError(self._words()) from None
+            raise WorkerLostError(self._how_it_ended()) from None
         given = await answer
         if isinstance(given, Failure):
             raise given.error()
@@ -114,10 +114,10 @@ class ProcessWorker:
         self._lost = True
         for future in self._answers.values():
             if not future.done():
-                future.set_exception(WorkerLostError(self._words()))
+                future.set_exception(WorkerLostError(self._how_it_ended()))
         self._answers.clear()
 
-    def _words(self) -> str:
+    def _how_it_ended(self) -> str:
         self._process.join(1)
         code = self._process.exitcode
         how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
@@ -154,7 +154,7 @@ async def _serve(pipe: Connection, recipe: Recipe) -> None:
         if isinstance(shop, Failure):
             pipe.send((number, shop))
         else:
-            pipe.send((number, shop.held if chunk is None else await shop.work(chunk)))
+            pipe.send((number, shop.state if chunk is None else await shop.work(chunk)))
 
     while True:
         task = asyncio.create_task(answer(*await inbox.get()))

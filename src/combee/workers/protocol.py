@@ -16,7 +16,7 @@ from combee.kernel.learn import Scorer, Task
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a worker makes its agent of: the settings, its part of the limits in them, and functions of the program."""
+    """What a worker makes its agent from: the settings with its share of their limits, and functions of the program."""
 
     settings: Mapping[str, Any]
     functions: Mapping[str, Callable[..., Any]]
@@ -28,7 +28,7 @@ class Job:
     """One sample to work on: where its results belong, and what is known of them already."""
 
     key: str
-    """Unique in a run; a worker that has done it, or is at it, does not begin again."""
+    """Unique in a run; a worker that has done the job, or is doing it, does not begin again."""
     place: ScopePlace
     sample: Task
     attempt: int
@@ -49,17 +49,17 @@ class WorkerBudget:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Jobs on one playbook (as JSON). `taken`: keys of results that are in the journal, to be forgotten."""
+    """Jobs on one playbook (as JSON). `forget`: keys of jobs whose results are in the journal."""
 
     book: str
     jobs: tuple[Job, ...]
     allowance: WorkerBudget
-    taken: tuple[str, ...] = ()
+    forget: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error, as it travels. `short`: the allowance was used up, not the budget of the run."""
+    """An error, as plain data. `kind` is the name of its class, `call` the kind of a `CallError`."""
 
     kind: str
     message: str
@@ -68,7 +68,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: CombeeError) -> Failure:
-        """Return what travels of an error."""
+        """Return an error as plain data."""
         for root in (CallError, BudgetError, UsageError):
             if isinstance(error, root):
                 call = str(error.kind) if isinstance(error, CallError) else None
@@ -77,11 +77,11 @@ class Failure:
 
     @property
     def short(self) -> bool:
-        """Whether a limit ended it: the worker may have had too small a part of it."""
+        """Whether the allowance was used up: the worker's share may have been too small, not the budget of the run."""
         return self.kind == BudgetError.__name__
 
     def error(self) -> CombeeError:
-        """Return the error again; one that stopped a whole worker is a `RunError`."""
+        """Return the error to raise; of any other kind than calls, budget and usage it is a `RunError`."""
         if self.kind == CallError.__name__:
             return CallError(self.message, kind=CallErrorKind(self.call or CallErrorKind.AGENT), hint=self.hint)
         roots: dict[str, type[CombeeError]] = {"BudgetError": BudgetError, "UsageError": UsageError}
@@ -90,7 +90,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What one job came to: rows for the journal and for the ledger, also where it failed. `again`: found finished."""
+    """What one job came to: rows for the journal and for the ledger, also where it failed. `again`: done before."""
 
     key: str
     rows: tuple[StoredRow, ...]
@@ -100,8 +100,8 @@ class JobResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """Keys of jobs that a worker has done, or is at, and what it has spent (an allowance without minutes)."""
+class WorkerState:
+    """Keys of jobs that a worker has done or is doing, and what it has spent (minutes are not counted)."""
 
     keys: tuple[str, ...] = ()
     spent: WorkerBudget = WorkerBudget(0.0, 0, 0)
@@ -112,13 +112,13 @@ class WorkerLostError(Exception):
 
 
 class Worker(Protocol):
-    """A worker, as the driver holds it."""
+    """A worker, as the driver sees it."""
 
     async def work(self, chunk: Chunk) -> tuple[JobResult, ...]:
         """Return what came of a chunk; several may be under way at once. Raises `WorkerLostError`."""
         ...
 
-    async def held(self) -> Held:
+    async def state(self) -> WorkerState:
         """Return what it has from before this driver began. Raises as `work`.
 
         Raises:

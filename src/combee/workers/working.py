@@ -1,4 +1,4 @@
-"""The inside of a worker: the same agent and the same map as in a local run, over scopes that hold what was carried."""
+"""The inside of a worker: the agent and the map of a local run, over scopes that hold the rows sent with a job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from combee.model import Budget
 from combee.run.settings import Settings
 from combee.run.spec import make_agent
 from combee.workers.carried import carried_scope
-from combee.workers.protocol import Chunk, Failure, Held, Job, JobResult, Recipe, WorkerBudget
+from combee.workers.protocol import Chunk, Failure, Job, JobResult, Recipe, WorkerBudget, WorkerState
 
 _calls: ContextVar[list[Mapping[str, Any]] | None] = ContextVar("calls", default=None)
 
@@ -43,16 +43,17 @@ class Workshop:
             self._agent.models.call_log.elsewhere = _note
 
     @property
-    def held(self) -> Held:
+    def state(self) -> WorkerState:
         """Jobs that are done or under way, and what was spent."""
         models = self._agent.models
         if models is None:
-            return Held(tuple(self._jobs))
-        return Held(tuple(self._jobs), WorkerBudget(models.budget.cost, models.budget.calls, models.budget.tokens))
+            return WorkerState(tuple(self._jobs))
+        budget = models.budget
+        return WorkerState(tuple(self._jobs), WorkerBudget(budget.cost, budget.calls, budget.tokens))
 
     async def work(self, chunk: Chunk) -> tuple[JobResult, ...]:
         """Do the jobs of a chunk, at once; return what came of them."""
-        for key in chunk.taken:
+        for key in chunk.forget:
             self._jobs.pop(key, None)
         models = self._agent.models
         if models is not None:
@@ -64,7 +65,7 @@ class Workshop:
                 self._jobs[job.key] = asyncio.ensure_future(self._one(job, book))
         outcomes = await asyncio.gather(*(asyncio.shield(self._jobs[job.key]) for job in chunk.jobs))
         for outcome in outcomes:
-            if outcome.failure is not None:  # it may be tried again, at this address
+            if outcome.failure is not None:  # it may be tried again under the same key
                 self._jobs.pop(outcome.key, None)
         return tuple(dataclasses.replace(one, again=True) if one.key in again else one for one in outcomes)
 
@@ -97,9 +98,9 @@ class Workshop:
                 await self._answer(job.sample, book, scope, role=job.role, attempt=job.attempt)
         except CombeeError as error:
             failure = Failure.of(error)
-        except Exception as error:  # noqa: BLE001 - the agent may be the user's: told where the user looks
+        except Exception as error:  # noqa: BLE001 - the agent may be the user's own: the driver reports what it raised
             failure = Failure("RunError", f"a worker failed: {type(error).__name__}: {error}")
-        return JobResult(job.key, tuple(store.made), tuple(calls), failure)
+        return JobResult(job.key, tuple(store.added), tuple(calls), failure)
 
 
 def _note(row: Mapping[str, Any]) -> None:
