@@ -16,7 +16,7 @@ from combee.bench.results import BenchRow, rows_of_bench
 from combee.cli import run
 from combee.errors import UsageError
 from combee.kernel.learn import Event, StepFinished
-from combee.mock import MockServer
+from combee.mock import MockConfig, MockServer
 from combee.mock.student import Student, lesson_of
 from combee.run.execute import Interrupted
 from combee.run.settings import Settings
@@ -203,7 +203,7 @@ async def test_a_limit_holds_over_all_cells_and_nothing_is_paid_twice(capsys: py
         (first,) = json.loads(capsys.readouterr().out)
         assert (first["fresh"], first["missing"]) == (1, 2)
         assert "limit" in first["stopped"]
-        assert first["taken"]["calls"] <= server.stats.paid <= 200
+        assert first["taken"]["calls"] == server.stats.paid <= 200
         assert await bench(server.url, "--max-calls", "2000") == 0
         (second,) = json.loads(capsys.readouterr().out)
         assert (second["fresh"], second["missing"], second["stopped"]) == (2, 0, None)
@@ -212,6 +212,34 @@ async def test_a_limit_holds_over_all_cells_and_nothing_is_paid_twice(capsys: py
         (third,) = json.loads(capsys.readouterr().out)
         assert (third["fresh"], third["rows"]) == (0, second["rows"])
         assert second["taken"]["calls"] == server.stats.paid
+
+
+async def test_a_limit_that_ends_learning_or_scoring_leaves_the_cell_to_the_same_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with MockServer(reply=student()) as server:
+        for most in range(100_000, 1_100_000, 90_000):
+            assert await bench(server.url, "--max-tokens", str(most)) == 0
+            (found,) = json.loads(capsys.readouterr().out)
+            assert found["taken"]["tokens"] <= most
+            assert found["taken"]["calls"] == server.stats.paid
+        assert found["missing"] == 0
+
+
+async def test_rows_that_an_endpoint_refuses_are_no_wrong_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    async with MockServer(reply=student()) as server:
+        assert await bench(server.url, "--out", "whole") == 0
+        (whole,) = json.loads(capsys.readouterr().out)
+        assert await bench(server.url, "--max-calls", str(int(whole["rows"][0]["calls"]))) == 0
+        (learned,) = json.loads(capsys.readouterr().out)
+        assert learned["missing"] == 3  # the first cell has learned, and is still to be scored
+        async with MockServer(MockConfig(faults={"content_filter": 1.0})) as refusing:
+            assert await bench(refusing.url) == 1
+        (found, _) = map(json.loads, capsys.readouterr().out.splitlines())
+        assert (found[0]["rows"], found[0]["missing"]) == ([], 3)
+        assert await bench(server.url) == 0
+    (again,) = json.loads(capsys.readouterr().out)
+    assert [row["score"] for row in again["rows"]] == [row["score"] for row in whole["rows"]]
 
 
 async def test_a_limit_below_one_step_is_refused_before_anything_is_paid(capsys: pytest.CaptureFixture[str]) -> None:

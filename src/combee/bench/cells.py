@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from combee.bench.definition import Cell
-from combee.errors import RunError, StorageError, UsageError
+from combee.errors import BudgetError, StorageError, UsageError
 from combee.files import write_whole
 from combee.kernel.journal import Journal
 from combee.kernel.learn import Evaluation, FinishReason
@@ -35,7 +35,7 @@ __all__ = ["BenchRun", "CellResult", "Outlook", "Taken", "forecast_cells"]
 
 _PER_SAMPLE = 2  # calls: an answer and a reflection
 _HELPFUL = 3  # votes of a bullet that counts as proven, in the paper
-_LIMITS = ("max_cost", "max_calls", "max_tokens")
+_REACHED = "The limit of all runs together is reached."
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,10 @@ class BenchRun:
         """Why the cells that are missing were not run: a limit."""
         self.fresh = 0
         """Cells that were run by this process."""
+        self.begun: dict[Path, Taken] = {}
+        """What the cells took that are begun and not done."""
+        self.failed: dict[Cell, str] = {}
+        """Why a cell was left: test rows that could not be scored."""
         self.beside: Sequence[BenchRun] = ()
         """Other benches of the same command, which share the limits."""
 
@@ -135,6 +139,8 @@ class BenchRun:
         for cell, place in self.place.items():
             if (place / "cell.json").is_file():
                 self.done[cell] = CellResult.read(place / "cell.json")
+            elif cell.spec.calls_models and place.is_dir():
+                self.begun[place] = _taken(place) + _taken(place / "scores")
 
     def _data(self, cell: Cell) -> str:
         return self.tasks[cell.tasks].digest()
@@ -149,7 +155,7 @@ class BenchRun:
 
         Raises:
             UsageError: A limit does not reach for the first step of all.
-            RunError: A cell failed; those done are kept, and its own journals too.
+            RunError: A cell could not learn; those done are kept, and its own journals too.
         """
         for cell in self.missing:
             if cell in self.done:  # equal settings under two names
@@ -157,65 +163,76 @@ class BenchRun:
             self.stopped = self._run(cell)
             if self.stopped is not None:
                 return
-            self.fresh += 1
-            say(cell, self.done[cell])
+            if cell in self.done:
+                self.fresh += 1
+                say(cell, self.done[cell])
 
     @property
     def taken(self) -> Taken:
-        """All that models took for the cells that are done."""
+        """All that models took for the cells that are done, and those that are begun."""
         return sum(self._by_place().values(), Taken())
 
     def _by_place(self) -> dict[Path, Taken]:
-        return {self.place[cell]: one.taken for cell, one in self.done.items()}
+        return self.begun | {self.place[cell]: one.taken for cell, one in self.done.items()}
 
-    def _left(self, *more: Taken) -> dict[str, float]:
-        """Return what the limits leave; a cell that several benches have counts once."""
-        places = {place: one for run in (self, *self.beside) for place, one in run._by_place().items()}
-        taken = sum([*places.values(), *more], Taken())
+    def _left(self, place: Path, own: Taken) -> dict[str, float]:
+        """Return what the limits leave for a cell that took its `own`; one that several benches have counts once."""
+        places: dict[Path, Taken] = {}
+        for run in (self, *self.beside):
+            places |= run._by_place()
+        places[place] = own
+        taken = sum(places.values(), Taken())
         used = {"max_cost": taken.cost or 0.0, "max_calls": taken.calls, "max_tokens": taken.tokens}
         return {name: limit - used[name] for name, limit in self.limits.items()}
 
-    def _within(self, spec: Settings, *more: Taken) -> Settings | None:
-        """Return settings with what is left as their limits; None where nothing is."""
-        left = self._left(*more)
-        return None if any(one <= 0 for one in left.values()) else spec.over({"budget": left})
+    def _within(self, cell: Cell, own: Taken | None = None) -> Settings | None:
+        """Return a cell's settings with what is left as their limits; None where nothing is."""
+        left = self._left(self.place[cell], own or Taken())
+        return None if any(one <= 0 for one in left.values()) else cell.spec.over({"budget": left})
 
     def _run(self, cell: Cell) -> str | None:
-        """Run a cell; return why it could not be finished, None where it is done."""
-        place, tasks = self.place[cell], self.tasks[cell.tasks]
-        spec = self._within(cell.spec)
+        """Run a cell; return the limit that ended it, if one did."""
+        place = self.place[cell]
+        spec = self._within(cell)
         if spec is None:
-            return "The limit is reached."
-        done, learning = None, Taken()
-        if not cell.empty:
-            if not (place / JOURNAL).exists() and (said := self._too_little(spec, tasks)):
+            return _REACHED
+        try:
+            if not cell.empty and not (place / JOURNAL).exists() and (said := self._too_little(cell, spec)):
                 return said
-            done = execute(prepare(spec, place), place, self.display())
-            learning = _taken(place)
-            if done.result.reason is FinishReason.BUDGET:
-                return f"The limit is reached: {done.result.detail}."
-        spec = self._within(cell.spec, learning)
-        if spec is None:
-            return "The limit is reached."
+            return self._learn_and_score(cell, spec)
+        except BudgetError:
+            return _REACHED
+        finally:
+            if cell not in self.done and spec.calls_models:
+                self.begun[place] = _taken(place) + _taken(place / "scores")
+
+    def _learn_and_score(self, cell: Cell, spec: Settings) -> str | None:
+        place, tasks = self.place[cell], self.tasks[cell.tasks]
+        done = None if cell.empty else execute(prepare(spec, place), place, self.display())
+        if done is not None and done.result.reason is FinishReason.BUDGET:
+            return _REACHED
+        limited = self._within(cell, _taken(place))
+        if limited is None:
+            return _REACHED
         book = Playbook() if done is None else done.result.best
-        found = self._score(spec, tasks, book, place / "scores")
+        found = self._score(limited, tasks, book, place / "scores")
         if not found.complete:
-            first = next(iter(found.errors.values()), "no task has an answer")
-            if self.limits and self._within(cell.spec, learning, _taken(place / "scores")) is None:
-                return f"The limit is reached: {first}"
-            raise RunError(f"{counted(len(found.errors), 'test task')} could not be scored: {first}")
+            first = next(iter(found.errors.values()))
+            self.failed[cell] = f"{counted(len(found.errors), 'test row')} could not be scored: {first}"
+            return None
         result = _result(found, book, done, place, spec.calls_models)
         place.mkdir(parents=True, exist_ok=True)
         write_whole(place / "cell.json", json.dumps(dataclasses.asdict(result)))
+        self.begun.pop(place, None)
         self.done |= {one: result for one, other in self.place.items() if other == place}
         return None
 
-    def _too_little(self, spec: Settings, tasks: TaskSet) -> str | None:
+    def _too_little(self, cell: Cell, spec: Settings) -> str | None:
         """Return why what is left is too little for one step of a new cell; with nothing taken yet that is an error."""
         try:
-            check_budget(spec, work_on(spec, tasks))
+            check_budget(spec, work_on(spec, self.tasks[cell.tasks]))
         except UsageError as error:
-            if not self.done:
+            if not any(run.done or run.begun for run in (self, *self.beside)):
                 raise
             return f"What is left is too little: {error.message}"
         return None

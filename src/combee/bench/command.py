@@ -146,6 +146,9 @@ def _bench(benches: Sequence[Bench], what: str, options: dict[str, Any]) -> int:
     stopped = next((run.stopped for run in runs if run.stopped is not None), None)
     if stopped is not None:
         say_aside(f"{stopped} {_so_far(runs)} are done: the same command with a higher limit goes on.")
+    if failed := [said for run in runs for said in run.failed.values()]:
+        hint = f"{_so_far(runs)} are done: the same command asks again for what is missing, and for nothing else."
+        raise RunError(f"{counted(len(failed), 'run')} could not be finished: {failed[0]}", hint=hint)
     return 0
 
 
@@ -235,7 +238,7 @@ def _say_results(benches: Sequence[Bench], runs: Sequence[BenchRun], page: Path,
     for bench, run in zip(benches, runs, strict=True):
         if rows := rows_of_bench(run):
             click.echo(f"\n{bench.table.title}\n{plain_table(bench, rows)}")
-        if run.done and any(cell.spec.calls_models for cell in run.cells):
+        if run.taken.calls:
             cost = "at an unknown price" if run.taken.cost is None else f"${run.taken.cost:.4f}"
             click.echo(f"Taken, scoring included: {run.taken.calls:,} calls, {run.taken.tokens:,} tokens, {cost}")
     click.echo(f"\npage  {page}")
