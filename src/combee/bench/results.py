@@ -24,6 +24,7 @@ from combee.report.svg import Plot, Series, line_plot
 __all__ = ["BenchRow", "expected_table", "notes_of", "plain_table", "result_to_json", "rows_of_bench", "write_page"]
 
 _NONE = "–"
+_WIDE = 10  # from which an axis is logarithmic
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,11 +300,16 @@ def _curve(rows: Sequence[BenchRow], at: str, what: str) -> Plot | None:
     if not series:
         return None
     limits, y = ((0.0, 1.0), "share right") if score else (None, what)
-    return line_plot(series, title=f"{what.capitalize()} by {at}", x=f"{at} (log)", y=y, log_x=True, y_limits=limits)
+    across = [x for one in series for x, _ in one.points]
+    log = min(across) > 0 and max(across) >= _WIDE * min(across)
+    x = f"{at} (log)" if log else at
+    return line_plot(
+        series, title=f"{what.capitalize()} by {at}", x=x, y=y, log_x=log, whole_x=not log, y_limits=limits
+    )
 
 
 def _points(pairs: Iterable[tuple[At, float | None]]) -> list[tuple[float, float]]:
-    return [(float(x), y) for x, y in pairs if isinstance(x, int | float) and x > 0 and y is not None]
+    return [(float(x), y) for x, y in pairs if isinstance(x, int | float) and y is not None]
 
 
 def result_to_json(bench: Bench, run: BenchRun) -> dict[str, JSON]:
