@@ -17,9 +17,9 @@ FLOORS = {
     4: {"ace", "lexical", "tasks"},
     5: {"run"},
     6: {"terminal"},
-    7: {"traces", "gepa", "team", "export", "bench", "mock"},
+    7: {"traces", "gepa", "team", "export", "mock"},
     8: {"report", "mcp", "workers"},
-    9: {"swarm", "serve"},
+    9: {"bench", "swarm", "serve"},
     10: {"cli"},
 }
 EVERYWHERE = {"errors", "files"}

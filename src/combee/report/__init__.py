@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from combee.report.compare import MethodTable, comparison_page, write_comparison
 from combee.report.read import RunRecord, read_run
 from combee.report.run import REPORT_NAME, run_page, write_report
 from combee.report.svg import Mark, Plot, Series, bar_plot, line_plot
@@ -10,15 +9,12 @@ from combee.report.svg import Mark, Plot, Series, bar_plot, line_plot
 __all__ = [
     "REPORT_NAME",
     "Mark",
-    "MethodTable",
     "Plot",
     "RunRecord",
     "Series",
     "bar_plot",
-    "comparison_page",
     "line_plot",
     "read_run",
     "run_page",
-    "write_comparison",
     "write_report",
 ]

@@ -24,6 +24,7 @@ from typing import TypeVar
 
 from combee.errors import DataError, UsageError
 from combee.tasks.model import Fields, Fractions, Sizes
+from combee.tasks.published import published_files
 from combee.tasks.rows import SUFFIXES, Table, is_folder, read_table
 from combee.tasks.shape import (
     Item,
@@ -73,7 +74,7 @@ def read_parts(
         DataError, UsageError: as `combee.tasks.load`.
     """
     folder = is_folder(path)
-    files = _files_in(path) if folder else {"all": path}
+    files = (published_files(path, kind or "") or _files_in(path)) if folder else {"all": path}
     notes: list[str] = []
     items: dict[str, tuple[Item, ...]] = {}
     for name, file in files.items():

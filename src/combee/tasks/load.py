@@ -15,6 +15,7 @@ from combee.kernel.learn.roles import Scorer
 from combee.tasks.embedded import tag_set
 from combee.tasks.files import Parts, check_fractions, check_sizes, read_parts
 from combee.tasks.model import Fields, Fractions, Sizes, TaskSet
+from combee.tasks.published import published_files
 from combee.tasks.rows import is_folder
 from combee.tasks.scorers import scorer as scorer_of
 from combee.tasks.shape import SCORERS, rows_of, tags_offered
@@ -32,6 +33,10 @@ _ABOUT: Mapping[str, str] = {
         "with the paper's. The test file is a part (220 of 441 rows) of the ACE test file."
     ),
     "formula": "50 financial formulas from FinLoRA (MIT). As in ACE the definition is dropped from the question.",
+}
+_AS_PUBLISHED: Mapping[str, str] = {
+    "finer": "FiNER-139 as prepared by FinLoRA and ACE (CC BY-SA 4.0), from the files of the ACE repository.",
+    "formula": _ABOUT["formula"],
 }
 
 
@@ -53,7 +58,8 @@ def load(
     Args:
         spec: `tags`, `finer`, `formula`, a file (.jsonl, .ndjson, .json, .csv, .tsv), or a folder of such files named
             train, val and test. A name wins over a file called the same: write ./tags for the file.
-        data_dir: folder that holds finer/ and formula/; by default the environment variable COMBEE_DATA.
+        data_dir: folder that holds finer/ and formula/, or the files of the ACE repository under their own names; by
+            default the environment variable COMBEE_DATA.
         sizes: rows of (train, val, test). None: `tags` makes 500, 100, 300; a file is cut by `fractions`; a folder
             gives all of its files, and a split without a file is cut from train only when a size asks for it.
         fractions: shares of a single file.
@@ -104,7 +110,7 @@ def _task_set(name: str | None, path: Path, parts: Parts, judge: Scorer | None) 
         test=test,
         scorer=judge or scorer_of(SCORERS[parts.kind]),
         choices=tags_offered(rows),
-        about=_ABOUT[name]
+        about=(_AS_PUBLISHED if published_files(path, name) else _ABOUT)[name]
         if name
         else f"{rows_of(len(rows))} of {path.name}: {len(train)} train, {len(val)} val, {len(test)} test",
         notes=parts.notes,
@@ -120,7 +126,10 @@ def _folder_of(name: str, data_dir: Path | str | None) -> Path:
         )
     path = Path(root).expanduser() / name
     if not is_folder(path):
-        raise DataError("no such folder", path=path, hint=f"{root} must hold {name}/ with its train and test files.")
+        if published_files(path.parent, name):
+            return path.parent
+        hint = f"{root} must hold {name}/ with its train and test files, or ACE's own files as they are."
+        raise DataError("no such folder", path=path, hint=hint)
     return path
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from combee.bench import WayResult
+from combee.bench.compare import WayResult
 from combee.files import write_whole
 from combee.report.html import Html, Piece, el, table
 from combee.report.page import Section, figures, page
