@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     path for pattern in ("*.md", "docs/**/*.md", "skills/**/*.md", "examples/**/*.md") for path in ROOT.glob(pattern)
 )
-NOT_FOR_USE = {"api.md", "decisions.md", "kernel.md"}  # made from docstrings; for those who change Combee
+NOT_FOR_USE = {"api.md", "decisions.md", "extend.md", "kernel.md"}  # made from docstrings; for those who add to Combee
 USE = sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in NOT_FOR_USE)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
