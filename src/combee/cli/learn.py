@@ -13,6 +13,7 @@ from combee.errors import DataError, UsageError
 from combee.files import real_path
 from combee.kernel.aggregate import BASELINES
 from combee.kernel.journal import Journal
+from combee.kernel.learn import forget_snapshot
 from combee.kernel.playbook import load
 from combee.run.folders import check_traces, find_run, new_run, refuse_device
 from combee.run.methods import forecast, methods, prepare
@@ -159,10 +160,11 @@ def _short_forms(options: Mapping[str, Any]) -> list[str]:
 @mend_options
 @setting("--workers", "workers.kind", "Where samples are worked on: local, processes, or ray.", metavar="KIND")
 @setting("--workers-at", "workers.address", "HOST:PORT of a Ray cluster.", metavar="ADDRESS")
+@click.option("--replay", is_flag=True, help="Replay the run from its first step, not from its last snapshot.")
 @budget_options
 @quiet_option
 @json_option
-def resume_command(run: str | None, quiet: bool, as_json: bool, **options: Any) -> None:
+def resume_command(run: str | None, replay: bool, quiet: bool, as_json: bool, **options: Any) -> None:
     """Go on with RUN (default: the latest). Settings come from the run itself; stored results are not bought again.
 
     What was wrong can be put right: endpoint, key, pace, price. The run keeps the new setting. Limits count what the
@@ -171,8 +173,11 @@ def resume_command(run: str | None, quiet: bool, as_json: bool, **options: Any) 
     folder = find_run(run)
     with Journal.open(folder, create=False, read_only=True) as journal:
         old = kept_spec(journal, folder)
-        results = sum(1 for _ in journal.results())
+        results = journal.count_results()
     spec = mended(old, options)
     refuse_another_model(old, spec, results)
     prepared = prepare(spec, folder)
+    if replay:
+        with Journal.open(folder, create=False) as journal:
+            forget_snapshot(journal)
     print_finished(finish(prepared, folder, quiet=quiet, as_json=as_json), as_json=as_json)

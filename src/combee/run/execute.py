@@ -112,8 +112,8 @@ def _named_start(prepared: Prepared, folder: Path) -> Playbook | None:
 
 def _first_version(journal: Journal) -> Playbook | None:
     """The book that a run began with: what became of its file since then is of no matter."""
-    versions = journal.versions()
-    return from_json(journal.text(versions[0].digest)) if versions else None
+    first = journal.first()
+    return None if first is None else from_json(journal.text(first))
 
 
 def _same_data(journal: Journal, prepared: Prepared) -> None:

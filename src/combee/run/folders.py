@@ -83,7 +83,7 @@ def _begun(folder: Path) -> bool:
 
 def has_results(journal: Journal) -> bool:
     """Say whether a run holds a result, or a call that was or may have been paid for: also one under way at a kill."""
-    if any(True for _ in journal.results()) or left_open(journal.path.parent / PURCHASES_NAME):
+    if journal.count_results() or left_open(journal.path.parent / PURCHASES_NAME):
         return True
     if len(journal.versions()) > 1:  # what is learned from votes alone has no results
         return True

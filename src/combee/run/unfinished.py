@@ -62,7 +62,7 @@ def kept_until_the_end(
     folder = UNFINISHED / f"{command}-{hash_json([about, _names(models)])[:12]}"
     with _opened(folder) as journal:
         models.attach(journal)
-        found = sum(1 for _ in journal.results())
+        found = journal.count_results()
         if found:
             say(f"Going on where it stopped: {counted(found, 'answer')} kept in {folder}.")
         answers = Answers(journal.scope(seed=0, epoch=0, step=0), found)

@@ -87,10 +87,10 @@ class Book:
         """Make the book where there is none yet: empty, and stable."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self._writing(create=True) as journal:
-            if not journal.versions():
+            first = journal.first()
+            if first is None:
                 empty = Playbook()
-                journal.add_version(to_json(empty), digest(empty))
-            first = journal.versions()[0].digest
+                first = journal.add_version(to_json(empty), digest(empty))
             for label in (STABLE, CANARY, LAST):
                 journal.label(label, first, key=f"first {label}")
 

@@ -75,7 +75,7 @@ class Tally:
         if not isinstance(event, RunStarted | SampleDone):
             return describe_warning(event)
         if isinstance(event, RunStarted):
-            self.all = event.samples
+            self.all, self.done = event.samples, event.done
         elif not event.error:
             self._failed.discard(event.sample)
             self.done += 1

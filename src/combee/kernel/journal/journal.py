@@ -169,6 +169,15 @@ class Journal(Versions):
         """Return what this opening reused, bought, bought again after a kill, and replayed."""
         return self._store.stats()
 
+    def count_reused(self, *, results: int, decisions: int) -> None:
+        """Count results and decisions as reused that need not be read, since what follows from them is kept."""
+        self._store.count_reused(results, decisions)
+
+    def count_results(self) -> int:
+        """Return how many results are stored."""
+        self.flush()
+        return int((self._reader.one("SELECT count(*) FROM results") or (0,))[0])
+
     def results(self, role: str | None = None) -> Iterator[tuple[Address, JSON]]:
         """Yield the stored results of one role, or of all, in the order they were bought."""
         self.flush()

@@ -235,6 +235,12 @@ class FileStore(MemoryStore):
         with self._lock:
             return Stats(**self._counts)
 
+    def count_reused(self, results: int, decisions: int) -> None:
+        """Count what need not be read."""
+        with self._lock:
+            self._counts["reused"] += results
+            self._counts["decisions_replayed"] += decisions
+
     def find(self, key: bytes) -> str | None:
         """See `MemoryStore.find`."""
         text = self._look_up("results", key)

@@ -149,6 +149,11 @@ class Versions:
         """Return the history, oldest first."""
         return tuple(map(_version, self._reader.rows(f"{_SELECT} ORDER BY id")))
 
+    def first(self) -> str | None:
+        """Return the digest of the version that the history begins with, or None before there is one."""
+        row = self._reader.one("SELECT digest FROM versions ORDER BY id LIMIT 1")
+        return None if row is None else str(row[0])
+
     def version(self, digest: str) -> Version:
         """Return how a version first came about. Raises `UsageError` when there is none."""
         row = self._reader.one(f"{_SELECT} WHERE digest = ? ORDER BY id LIMIT 1", digest)

@@ -50,6 +50,7 @@ from combee.kernel.learn.sampling import (
     SampleMap,
     evaluate,
 )
+from combee.kernel.learn.snapshot import forget as forget_snapshot
 
 __all__ = [
     "Alerted",
@@ -90,6 +91,7 @@ __all__ = [
     "Validated",
     "delta_to_json",
     "evaluate",
+    "forget_snapshot",
     "learn",
     "reflection_from_json",
     "reflection_name",

@@ -195,9 +195,7 @@ def refuse_another_run(
     known = journal.meta(KEY)
     now["rules"] = known.get("rules", 1) if isinstance(known, dict) else RULES
     if isinstance(known, dict):
-        differences = list(
-            _differences(cast("dict[str, Any]", known), now, bought=any(True for _ in journal.results()))
-        )
+        differences = list(_differences(cast("dict[str, Any]", known), now, bought=bool(journal.count_results())))
         if differences:
             hint = (
                 "Make the call as it was, or give another folder. What may change: concurrency, pipeline, "

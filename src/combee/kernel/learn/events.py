@@ -21,11 +21,15 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """`samples` over all epochs; `replayed` tells whether an earlier part of this run is in the journal."""
+    """`samples` over all epochs; `replayed` tells whether an earlier part of this run is in the journal.
+
+    `done` samples lie before the snapshot that it goes on from: nothing more is told of them.
+    """
 
     samples: int
     epochs: int
     replayed: bool
+    done: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from combee.kernel.guard import (
     why_refused,
 )
 from combee.kernel.journal import JSON, Scope
+from combee.kernel.journal.scope import BoundScope
 from combee.kernel.learn.events import Alerted, GuardJudged
 from combee.kernel.learn.sampling import Evaluation
 from combee.kernel.playbook import Delta, Playbook, digest
@@ -69,6 +70,10 @@ class Judge:
     """The most reflections in a call (in a minibatch, where one call reads it whole) after a retry; None: no limit."""
     labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """Labels by reflection."""
+    scored: dict[str, tuple[int, int, str]] = field(default_factory=dict)
+    """Where in the journal the scores of each version lie: epoch, step, path."""
+    scope_at: Callable[[int, int, str], Scope] | None = None
+    """Returns such a place, in a run that goes on from a snapshot."""
     _trusted: frozenset[str] = frozenset()
     _alarm: int = 0
     _calm: int = 0
@@ -218,7 +223,12 @@ class Judge:
     async def _score(self, book: Playbook, scope: Scope) -> Rows:
         name = digest(book)
         if name not in self._rows and self.validate is not None:
-            scores = (await self.validate(book, scope.sub("guard"))).scores
+            at = scope.sub("guard")
+            if name in self.scored and self.scope_at is not None:
+                at = self.scope_at(*self.scored[name])
+            elif isinstance(at, BoundScope):
+                self.scored[name] = (at.place.epoch, at.place.step, at.place.path)
+            scores = (await self.validate(book, at)).scores
             self._rows[name] = {task: (score.hits, max(1, score.total)) for task, score in scores.items()}
         return self._rows[name]
 

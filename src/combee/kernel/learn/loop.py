@@ -1,9 +1,10 @@
 """The learning loop: minibatch after minibatch, each mapped, reduced, judged, and put into the next version.
 
 Offline it walks over all samples `epochs` times. Online is one epoch of the same loop: each score is taken before its
-sample is learned from. A run is replayed, not restored: with the same journal it takes the same path. Events, versions,
-labels and the tree of each scan go to the journal and to the observer; an observer that raises is reported once in the
-log and not called again, so that a display cannot break a run.
+sample is learned from. With the same journal a run takes the same path to the same bytes: what it has is replayed, from
+its first step or from a snapshot between two steps (`snapshot`). Events, versions, labels and the tree of each scan go
+to the journal and to the observer; an observer that raises is reported once in the log and not called again, so that a
+display cannot break a run.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import Generic, TypeVar
 
 from combee.errors import BudgetError, CombeeError, NothingReadError, UsageError
 from combee.kernel.aggregate import Scan
 from combee.kernel.journal import JSON, Journal, MemoryScope, Scope
 from combee.kernel.learn.codec import revision_to_json
-from combee.kernel.learn.collect import Collected, MapStoppedError, SamplesInFlight, StepCollector
+from combee.kernel.learn.collect import Collected, MapStoppedError, SamplesInFlight, StepCollector, reflection_name
 from combee.kernel.learn.config import RULES, LearnConfig, refuse_another_run
 from combee.kernel.learn.events import (
     Event,
@@ -40,8 +42,9 @@ from combee.kernel.learn.events import (
 from combee.kernel.learn.judge import Judge, Validate
 from combee.kernel.learn.pacing import Batching, Clock, announcement
 from combee.kernel.learn.reduce import Reduced, Reducer
-from combee.kernel.learn.roles import Curator, Reflection
+from combee.kernel.learn.roles import Curator
 from combee.kernel.learn.sampling import Sample, SampleMap
+from combee.kernel.learn.snapshot import Progress, is_due, keep, restore
 from combee.kernel.pace import Choice
 from combee.kernel.playbook import Delta, Playbook, digest, to_json, tokens
 from combee.kernel.runner import LocalRunner, Runner
@@ -104,7 +107,7 @@ async def learn(
         reducer=Reducer(curator, config, judge, runner, run),
         recorder=recorder,
         config=config,
-        book=book,
+        now=Progress(book),
         validate=validate,
         judge=judge,
     )
@@ -118,30 +121,27 @@ class _Loop(Generic[S]):
     reducer: Reducer
     recorder: Recorder
     config: LearnConfig
-    book: Playbook
+    now: Progress
     validate: Validate | None
     judge: Judge
-    batching: Batching | None = None
-    carried: tuple[Reflection, ...] = ()
-    step: int = 0
-    seen: int = 0
-    worked: int = 0
-    best: Playbook | None = None
-    best_accuracy: float = -1.0
-    version: str = ""
-    steps: list[StepFinished] = field(default_factory=list)
-    validations: list[Validated] = field(default_factory=list)
-    unlearned: list[str] = field(default_factory=list)
+    batching: Batching = field(init=False)
+    kept: int = 0
+    """Samples seen at the last snapshot."""
 
     async def run(self) -> LearnResult:
         begun = time.perf_counter()
         admitted = self._admit()
-        journal = self.recorder.journal
-        replayed = journal is not None and bool(journal.versions())
-        self.recorder.tell(RunStarted(len(admitted) * self.config.epochs, self.config.epochs, replayed))
-        self.version = self.recorder.version(self.book, None, 0, 0, None)
+        journal, epochs = self.recorder.journal, self.config.epochs
+        replayed = journal is not None and bool(journal.labels())
+        self.batching = Batching(self.config, len(admitted))
+        self.now.version = self.recorder.version(self.now.book, None, 0, 0, None)
         if self.config.guard_validate:
-            self.recorder.label("stable", self.version, "stable/start")
+            self.recorder.label("stable", self.now.version, "stable/start")
+        if replayed:
+            self._restore(admitted)
+        self.recorder.tell(RunStarted(len(admitted) * epochs, epochs, replayed, done=self.now.worked))
+        for step in self.now.steps:
+            self.recorder.tell(step)
         reason, detail = FinishReason.COMPLETED, "all samples were seen"
         try:
             await self._all_epochs(admitted)
@@ -157,14 +157,14 @@ class _Loop(Generic[S]):
             await self.in_flight.close()
         self._finish(reason, detail, begun)
         return LearnResult(
-            best=self.best if self.best is not None else self.book,
-            last=self.book,
+            best=self.now.best if self.now.best is not None else self.now.book,
+            last=self.now.book,
             reason=reason,
             detail=detail,
-            steps=tuple(self.steps),
-            validations=tuple(self.validations),
-            unlearned=tuple(self.unlearned),
-            choice=self.batching.choice if self.batching is not None else None,
+            steps=tuple(self.now.steps),
+            validations=tuple(self.now.validations),
+            unlearned=tuple(self.now.unlearned),
+            choice=self.batching.choice,
         )
 
     def _admit(self) -> list[S]:
@@ -180,39 +180,79 @@ class _Loop(Generic[S]):
         return admitted
 
     async def _all_epochs(self, samples: Sequence[S]) -> None:
-        batching = self.batching = Batching(self.config, len(samples))
-        for epoch in range(self.config.epochs):
-            order = list(samples)
-            if self.config.shuffle:
-                random.Random(f"{self.config.seed}/{epoch}").shuffle(order)
-            queue: deque[tuple[S, int]] = deque((sample, 0) for sample in order)
-            await self._all_steps(epoch, queue, batching)
-        while not self.worked and not self.in_flight.failed_now:
+        for epoch in range(self.now.epoch, self.config.epochs):
+            self.now.begin_epoch(epoch)
+            order = self._order(samples, epoch)
+            await self._all_steps(epoch, self._queue(order))
+        while not self.now.worked and not self.in_flight.failed_now:
             # Nothing but failures, all from the journal: what was in the way may be mended, so all is tried anew.
-            self.unlearned.clear()
-            await self._all_steps(epoch, deque((sample, 0) for sample in order), batching)
+            self.now.unlearned.clear()
+            await self._all_steps(epoch, deque((sample, 0) for sample in order), anew=True)
         await self._validate_at(self.config.epochs - 1, at_end=True)
-        if not self.worked:
+        if not self.now.worked:
             raise self.in_flight.nothing_worked(len(samples))
 
-    async def _all_steps(self, epoch: int, queue: deque[tuple[S, int]], batching: Batching) -> None:
-        while queue or self.in_flight.pending or self.carried:
-            queue.extend(await self._one_step(epoch, queue, batching))
-            await self._validate_at(epoch)
+    def _order(self, samples: Sequence[S], epoch: int) -> list[S]:
+        order = list(samples)
+        if self.config.shuffle:
+            random.Random(f"{self.config.seed}/{epoch}").shuffle(order)
+        return order
 
-    async def _one_step(self, epoch: int, queue: deque[tuple[S, int]], batching: Batching) -> list[tuple[S, int]]:
+    def _queue(self, order: Sequence[S]) -> deque[tuple[S, int]]:
+        """Return what is left of an epoch: all of it, or what a snapshot leaves."""
+        again, by_id = self.now.again, {sample.id: sample for sample in order} if self.now.again else {}
+        everything = chain(((sample, 0) for sample in order), ((by_id[name], tries) for name, tries in again))
+        return deque(islice(everything, self.now.taken, None))
+
+    async def _all_steps(self, epoch: int, queue: deque[tuple[S, int]], *, anew: bool = False) -> None:
+        while queue or self.in_flight.pending or self.now.carried:
+            again = await self._one_step(epoch, queue)
+            queue.extend(again)
+            self.now.again += [(sample.id, tries) for sample, tries in again]
+            await self._validate_at(epoch)
+            if not anew:
+                self._keep(at_end=not (queue or self.now.carried))
+
+    def _keep(self, *, at_end: bool) -> None:
+        """Keep a snapshot where enough was seen since the last; not while samples are under way."""
+        journal, seen = self.recorder.journal, self.now.seen
+        if journal is None or not self.now.worked or self.in_flight.pending:
+            return
+        if is_due(seen, self.kept) or (at_end and seen > self.kept):
+            rest: dict[str, JSON] = {"failures": self.reducer.failures, "pace": self.batching.get_state()}
+            keep(journal, self.now, self.judge, rest)
+            self.kept = seen
+
+    def _restore(self, samples: Sequence[S]) -> None:
+        """Go on from the last snapshot, if there is one."""
+        journal = self.recorder.journal
+        restored = None if journal is None else restore(journal, self.judge, samples)
+        if restored is None:
+            return
+        self.now, rest = restored
+        self.kept = self.now.seen
+        self.judge.scope_at = lambda epoch, step, path: self._scope(epoch, step).sub(path)
+        self.reducer.failures = rest["failures"]
+        self.batching.set_state(rest["pace"])
+        if self.judge.policy.open:
+            return
+        for epoch in range(self.now.epoch + 1):
+            self.judge.labels.update((reflection_name(sample.id, epoch), sample.labels) for sample in samples)
+
+    async def _one_step(self, epoch: int, queue: deque[tuple[S, int]]) -> list[tuple[S, int]]:
         """Take a minibatch from the queue and learn from it; return the samples to try again later."""
         scope = self._scope(epoch)
         size = 0
         if queue:
-            size = min(batching.next(scope, None if self.reducer.leafwise else self.judge.ceiling), len(queue))
+            size = min(self.batching.next(scope, None if self.reducer.leafwise else self.judge.ceiling), len(queue))
         batch = [queue.popleft() for _ in range(size)]
-        if (choice := batching.new_choice()) is not None:
-            self.recorder.tell(announcement(self.step, choice))
-        self.recorder.tell(StepStarted(epoch, self.step, len(batch)))
+        self.now.taken += size
+        if (choice := self.batching.new_choice()) is not None:
+            self.recorder.tell(announcement(self.now.step, choice))
+        self.recorder.tell(StepStarted(epoch, self.now.step, len(batch)))
         clock = Clock(scope, self.recorder.journal)
-        self.in_flight.start(batch, self.book, scope, epoch=epoch, step=self.step)
-        collector = StepCollector(self.in_flight, scope, self.config.quorum if queue else 1.0, self.carried)
+        self.in_flight.start(batch, self.now.book, scope, epoch=epoch, step=self.now.step)
+        collector = StepCollector(self.in_flight, scope, self.config.quorum if queue else 1.0, self.now.carried)
         try:
             first = await self._collect(collector, scope)
         except MapStoppedError as stop:
@@ -220,14 +260,14 @@ class _Loop(Generic[S]):
         collected = collector.finish()
         reduced = await self._reduce(collected, first, scope)
         self._take_over(reduced, epoch)
-        self.seen += len(collected.worked)
-        self.worked += len(collected.worked)
+        self.now.seen += len(collected.worked)
+        self.now.worked += len(collected.worked)
         seconds = clock.seconds()
         if batch:
-            batching.measured(len(batch), seconds)
-        self.steps.append(self._finished_step(collected, reduced, epoch, len(batch), seconds))
-        self.recorder.tell(self.steps[-1])
-        self.step += 1
+            self.batching.measured(len(batch), seconds)
+        self.now.steps.append(self._finished_step(collected, reduced, epoch, len(batch), seconds))
+        self.recorder.tell(self.now.steps[-1])
+        self.now.step += 1
         return self._again(collected)
 
     def _finished_step(
@@ -237,7 +277,7 @@ class _Loop(Generic[S]):
         scans = reduced.scans
         return StepFinished(
             epoch=epoch,
-            step=self.step,
+            step=self.now.step,
             batch=batch,
             hits=collected.hits,
             total=collected.total,
@@ -252,7 +292,7 @@ class _Loop(Generic[S]):
             depth=sum(scan.depth for scan in scans),
             bullets=len(reduced.book),
             tokens=tokens(reduced.book),
-            version=self.version,
+            version=self.now.version,
             seconds=seconds,
             late=len(self.in_flight.pending),
         )
@@ -266,14 +306,15 @@ class _Loop(Generic[S]):
             return None
         async with aclosing(collector.stream(early=early)) as source:
             quorum = collector.quorum if early else 1.0
-            return await self.reducer.read_early(source, collector.names, self.book, scope, quorum=quorum)
+            return await self.reducer.read_early(source, collector.names, self.now.book, scope, quorum=quorum)
 
     async def _reduce(
         self, collected: Collected[S], first: Scan[Delta] | NothingReadError | None, scope: Scope
     ) -> Reduced:
         """Fold what was collected into the book, telling what happens on the way."""
         self.judge.labels.update({reflection.id: reflection.labels for reflection in collected.reflections})
-        async with aclosing(self.reducer.reduce(collected, self.book, first, scope=scope, step=self.step)) as outcomes:
+        reducing = self.reducer.reduce(collected, self.now.book, first, scope=scope, step=self.now.step)
+        async with aclosing(reducing) as outcomes:
             async for outcome in outcomes:
                 if isinstance(outcome, Reduced):
                     return outcome
@@ -282,12 +323,12 @@ class _Loop(Generic[S]):
 
     def _take_over(self, reduced: Reduced, epoch: int) -> None:
         """Make the book of a step the present one, and a version."""
-        self.book, self.carried = reduced.book, reduced.carried
-        self.version = self.recorder.version(self.book, self.version, epoch, self.step, reduced)
+        self.now.book, self.now.carried = reduced.book, reduced.carried
+        self.now.version = self.recorder.version(self.now.book, self.now.version, epoch, self.now.step, reduced)
         promoted = reduced.verdict is not None and reduced.verdict.promote
-        if promoted and self.judge.stable is self.book:
-            self.recorder.label("stable", self.version, f"stable/{self.step}")
-        self.recorder.scans(reduced.scans, epoch, self.step)
+        if promoted and self.judge.stable is self.now.book:
+            self.recorder.label("stable", self.now.version, f"stable/{self.now.step}")
+        self.recorder.scans(reduced.scans, epoch, self.now.step)
 
     def _again(self, collected: Collected[S]) -> list[tuple[S, int]]:
         waiting: list[tuple[S, int]] = []
@@ -295,37 +336,39 @@ class _Loop(Generic[S]):
             if tries + 1 < self.config.attempts:
                 waiting.append((sample, tries + 1))
             else:
-                self.unlearned.append(sample.id)
-                self.seen += 1
+                self.now.unlearned.append(sample.id)
+                self.now.seen += 1
         return waiting
 
     async def _validate_at(self, epoch: int, *, at_end: bool = False) -> None:
         """Validate when a multiple of `eval_every` was crossed since the last time, and at the end."""
         if self.validate is None:
             return
-        last = self.validations[-1].seen if self.validations else 0
-        crossed = self.seen // self.config.eval_every > last // self.config.eval_every
-        if not (crossed or (at_end and (not self.validations or last != self.seen))):
+        last = self.now.validations[-1].seen if self.now.validations else 0
+        crossed = self.now.seen // self.config.eval_every > last // self.config.eval_every
+        if not (crossed or (at_end and (not self.now.validations or last != self.now.seen))):
             return
-        scored = await self.validate(self.book, self._scope(epoch).sub("validate"))
+        scored = await self.validate(self.now.book, self._scope(epoch).sub("validate"))
         accuracy = scored.accuracy
-        best = scored.complete and accuracy is not None and accuracy > self.best_accuracy
+        best = scored.complete and accuracy is not None and accuracy > self.now.best_accuracy
         if best and accuracy is not None:
-            self.best, self.best_accuracy = self.book, accuracy
-            self.recorder.label("best", self.version, f"best/{self.step}")
-        event = Validated(self.step, self.seen, scored.hits, scored.total, len(scored.errors), self.version, best)
-        self.validations.append(event)
+            self.now.best, self.now.best_accuracy = self.now.book, accuracy
+            self.recorder.label("best", self.now.version, f"best/{self.now.step}")
+        now, errors = self.now, len(scored.errors)
+        event = Validated(now.step, now.seen, scored.hits, scored.total, errors, now.version, best)
+        self.now.validations.append(event)
         self.recorder.tell(event)
 
-    def _scope(self, epoch: int) -> Scope:
-        journal = self.recorder.journal
+    def _scope(self, epoch: int, step: int | None = None) -> Scope:
+        """Return the place of a step, by default the present one."""
+        journal, step = self.recorder.journal, self.now.step if step is None else step
         if journal is None:
-            return MemoryScope(seed=self.config.seed, epoch=epoch, step=self.step)
-        return journal.scope(seed=self.config.seed, epoch=epoch, step=self.step)
+            return MemoryScope(seed=self.config.seed, epoch=epoch, step=step)
+        return journal.scope(seed=self.config.seed, epoch=epoch, step=step)
 
     def _finish(self, reason: FinishReason, detail: str, begun: float) -> None:
         seconds = round(time.perf_counter() - begun, 3)
-        self.recorder.tell(RunFinished(reason, detail, self.version, len(self.book), seconds))
+        self.recorder.tell(RunFinished(reason, detail, self.now.version, len(self.now.book), seconds))
 
 
 _LOG = logging.getLogger("combee")

@@ -6,12 +6,25 @@ The rule itself is `combee.kernel.pace`.
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 
-from combee.kernel.journal import Journal, Scope
+from combee.kernel.journal import JSON, Journal, Scope
 from combee.kernel.learn.config import LearnConfig
 from combee.kernel.learn.events import BatchChosen
-from combee.kernel.pace import Choice, Delay, DelayLaw, PaceState, curve, lower, next_batch, start, state_choice
+from combee.kernel.pace import (
+    Choice,
+    Delay,
+    DelayLaw,
+    PaceState,
+    curve,
+    from_json,
+    lower,
+    next_batch,
+    start,
+    state_choice,
+    to_json,
+)
 
 
 class Batching:
@@ -38,6 +51,17 @@ class Batching:
             if self._pace.batch is not None and self._pace.since_fit == 1:
                 self._unsaid = state_choice(self._pace)
         return cast("int", scope.decide("batch", size))
+
+    def get_state(self) -> JSON:
+        """Return as JSON what the measurements so far come to."""
+        fresh: list[JSON] = [[delay.batch, delay.seconds] for delay in self._fresh]
+        return None if self._pace is None else {"pace": cast("JSON", to_json(self._pace)), "fresh": fresh}
+
+    def set_state(self, state: Mapping[str, Any] | None) -> None:
+        """Go on from what `get_state` returned. Raises `DataError` for something else."""
+        if state is not None:
+            self._pace = from_json(state["pace"])
+            self._fresh = [Delay(batch, seconds) for batch, seconds in state["fresh"]]
 
     def measured(self, batch: int, seconds: float | None) -> None:
         """Take in the delay of a step; None (a replayed step that was never measured whole) does not count."""

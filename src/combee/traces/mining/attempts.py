@@ -293,6 +293,7 @@ def made_files(row: Sequence[Attempt]) -> set[str]:
     for attempt in row:
         if attempt.command is not None:
             made |= written_files(attempt.command)
+            made |= {basename(part.words[-1]) for part in attempt.parts if part.program == "create"}  # SWE-agent's
         elif {"content", "file_text"} & attempt.fields.keys():
             made |= {basename(attempt.fields[key]) for key in _PATHS if key in attempt.fields}
     return made
