@@ -322,8 +322,10 @@ def changes_the_world(part: SimpleCommand) -> bool:
 
 
 def only_looks(part: SimpleCommand) -> bool:
-    """Whether a program that may do much is only asked: `docker compose ps`, `git status`, `npm --version`."""
+    """Whether a program that may do much is only asked: `docker compose ps`, `git status`, `kubectl get --help`."""
     words = core(part)
+    if words[1:] and words[-1] in {"--help", "--usage", "-h"}:
+        return True
     asked = LOOKING.get(basename(words[0]) if words else "", frozenset())
     verbs = [word for word in words[1:4] if not word.startswith("-")]
     return (bool(asked) and bool(verbs) and verbs[0] in asked) or (not verbs and not ONLY_ASKS.isdisjoint(words))

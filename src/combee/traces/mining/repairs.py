@@ -147,6 +147,7 @@ def _shell(place: int, row: Sequence[Attempt], fault: ErrorLine) -> MinedLesson 
             each
             for each in attempt.parts
             if _alike(part, each)
+            and _only_asks(part) == _only_asks(each)  # `--help` mends nothing: what was made of it comes later
             and (
                 _same_intent(part, each)
                 or (refused and part.targets & each.targets)
@@ -347,8 +348,6 @@ def _means_nothing(part: SimpleCommand, fix: SimpleCommand) -> bool:
     """
     if same_call(part, fix):
         return _spelled(part) == _spelled(fix)
-    if _only_asks(part) != _only_asks(fix):
-        return True
     if not RUNNERS & {part.program, fix.program}:
         return False
     one, other = core(part), core(fix)
