@@ -117,7 +117,9 @@ def tokens(book: Playbook) -> int:
         UsageError: the book's counter cannot be used here.
     """
     counter = token_counter(book.counter)
-    return counter.total(sum(map(counter.units, _lines(book.bullets, "ace"))))
+    if book.kept.tokens is None:
+        book.kept.tokens = counter.total(sum(map(counter.units, _lines(book.bullets, "ace"))))
+    return book.kept.tokens
 
 
 _MARK = re.compile(r"<!-- combee playbook: high_water=([0-9]{1,18}) counter=(\S+) -->\s*")
