@@ -48,6 +48,7 @@ KEPT = "traces.jsonl"
 EARLIER = "earlier.jsonl"
 """Stored runs in a run's folder that are not learned from again, but count for what several runs met or got past."""
 _SHOWN = 10
+_FEW = 3
 _MOST_READ = 8000  # tokens of one trace that a reflector is shown
 
 
@@ -230,10 +231,18 @@ def _lines(facts: Mapping[str, JSON]) -> list[str]:
 
 
 def notices(facts: Mapping[str, JSON], most: int) -> list[str]:
-    """Return the first notices of what was not read, and of what was read but changed, as lines."""
+    """Return the first notices of what was not read, and of what was read but changed, as lines; of many alike one."""
     lines: list[str] = []
     for name, title in (("skipped", "not read"), ("notes", "noted")):
-        items = cast("list[str]", facts[name])
+        alike: dict[str, list[str]] = {}
+        for item in cast("list[str]", facts[name]):
+            where, _, reason = item.partition(": ")
+            alike.setdefault(reason, []).append(where)
+        items = [
+            f"{wheres[0]}{f' and {len(wheres) - 1} more' if len(wheres) > _FEW else ''}: {reason}"
+            for reason, wheres in alike.items()
+            for _ in (wheres[:1] if len(wheres) > _FEW else wheres)
+        ]
         lines += [f"{title:<10} {item}" for item in items[:most]]
         if len(items) > most:
             lines.append(f"{title:<10} and {len(items) - most} more (`{typed('traces')} PATH --json` names all)")

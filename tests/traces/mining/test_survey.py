@@ -238,6 +238,8 @@ def test_what_other_runs_used_is_not_called_missing_for_all() -> None:
         "The program `curl` was missing (`curl: command not found`) in 3 runs, and there in another one: look before "
         "you count on it.": 3
     }
+    hung = recorded(("curl -s http://api/y", KILLED, None), name="hung")
+    assert "and there in another one" in next(iter(survey([*missing, hung]).support()))
     unsure = recorded(("curl -s http://api/y | head -1", "", None), name="unsure")
     assert survey([*missing, unsure]).support() == {}
     module = [

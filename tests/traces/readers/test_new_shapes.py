@@ -23,6 +23,7 @@ WriteLines = Callable[[str, Sequence[object]], Path]
 Line = dict[str, object]
 
 MISSING = "sh: 1: vitest: not found"
+SAID = "`vitest: not found`"
 
 
 def item(**payload: object) -> Line:
@@ -76,7 +77,7 @@ def test_codex_exec_command_teaches_the_same_as_shell(read_all: Read, write_line
     shell, _ = read_all(write_lines("a/r.jsonl", session(*steps("shell", "command", older))))
     unified, _ = read_all(write_lines("b/r.jsonl", session(*steps("exec_command", "cmd", block), name="s2")))
     assert taught(shell) == taught(unified)
-    assert taught(unified) == [f"`npm test` failed with `{MISSING}` until `npm ci` was run; then it worked."]
+    assert taught(unified) == [f"`npm test` failed with {SAID} until `npm ci` was run; then it worked."]
     assert [step.is_error for step in unified[0].steps if step.role == "tool"] == [True, False, False]
 
 
@@ -101,7 +102,7 @@ def test_codex_cells_are_the_commands_that_they_run(read_all: Read, write_lines:
     calls = [call.arguments for step in trace.steps for call in step.tool_calls]
     assert [json.loads(call)["cmd"] for call in calls] == ["npm test", "npm ci", "npm test"]
     assert [step.is_error for step in trace.steps if step.role == "tool"] == [True, None, False]
-    assert taught([trace]) == [f"`npm test` failed with `{MISSING}` until `npm ci` was run; then it worked."]
+    assert taught([trace]) == [f"`npm test` failed with {SAID} until `npm ci` was run; then it worked."]
 
 
 def test_a_command_that_goes_on_ends_with_its_last_output(read_all: Read, write_lines: WriteLines) -> None:
@@ -161,7 +162,7 @@ def test_the_stream_of_codex_exec(read_all: Read, write_lines: WriteLines) -> No
     assert dict(report.formats) == {"codex_exec": 1}
     assert (report.lost, report.tool_calls) == (0, 5)
     assert traces[0].meta["session"] == "0199-x"
-    assert f"`npm test` failed with `{MISSING}` until `npm ci` was run; then it worked." in taught(traces)
+    assert f"`npm test` failed with {SAID} until `npm ci` was run; then it worked." in taught(traces)
     failed = [{"type": "thread.started", "thread_id": "y"}, {"type": "turn.failed", "error": {"message": "quota"}}]
     ((trace,), _) = read_all(write_lines("f/run.jsonl", failed))
     assert trace.outcome is not None
@@ -214,7 +215,7 @@ def test_the_stream_of_claude_p(read_all: Read, write_lines: WriteLines) -> None
     assert (report.lost, traces[0].meta["model"]) == (0, "claude-y")
     assert traces[0].outcome is not None
     assert (traces[0].outcome.success, traces[0].outcome.claimed) == (True, True)
-    assert taught(traces) == [f"`npm test` failed with `{MISSING}` until `npm ci` was run; then it worked."]
+    assert taught(traces) == [f"`npm test` failed with {SAID} until `npm ci` was run; then it worked."]
     listed, _ = read_all(write_lines("listed.json", [json.dumps(lines)]))
     assert taught(listed) == taught(traces)
 

@@ -155,11 +155,13 @@ def outline(trace: Trace, row: Sequence[Attempt], past: Iterable[str] = ()) -> O
 
 
 def _used(attempt: Attempt) -> set[tuple[str, bool]]:
-    if attempt.worked is False or attempt.fault is not None or attempt.command is None:
+    # a program that was alone in a call which the time limit killed was there, and ran until then
+    killed = attempt.fault is not None and attempt.fault.kind == "timeout" and len(attempt.parts) == 1
+    if attempt.command is None or (not killed and (attempt.worked is False or attempt.fault is not None)):
         return set()
     found: set[tuple[str, bool]] = set()
     for part in attempt.parts:
-        sure = attempt.worked is True and part.sure
+        sure = (attempt.worked is True and part.sure) or killed
         found.add((f"command/{basename(part.words[0])}", sure))
         if part.program == "python3":
             code = " ".join(part.words)

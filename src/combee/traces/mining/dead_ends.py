@@ -7,15 +7,15 @@ brought it back, what it waited for: a prompt at the end of its output is a ques
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from posixpath import basename
 
 from combee.redaction.orders import orders
-from combee.traces.mining.attempts import Attempt, carried, places, ran
+from combee.traces.mining.attempts import Attempt, carried, places, ran, touched_files
 from combee.traces.mining.faults import ErrorLine, printed
 from combee.traces.mining.lesson import MinedLesson
-from combee.traces.mining.missing import installed
+from combee.traces.mining.missing import installed, is_name
 from combee.traces.mining.programs import JUDGES, READERS, RUNNERS
 from combee.traces.mining.quoting import prompt_form, quoted
 from combee.traces.mining.repairs import culprit
@@ -34,12 +34,14 @@ def find_dead_ends(row: Sequence[Attempt]) -> list[MinedLesson]:
     """Return the calls that a run tried again and again in vain: three times, or two ways to install one thing."""
     tried: dict[tuple[str, str], list[tuple[Attempt, str]]] = defaultdict(list)
     worked: set[str] = set()
+    own_sources = False  # the run itself changed from where packages come: what then fails is its own doing
     for attempt in row:
         if attempt.worked:
             worked |= {_thing(part, name) for part in attempt.parts for name in installed(part) or ("",)}
             worked |= {basename(core(part)[0]) for part in attempt.parts}
+        own_sources = own_sources or any(name.endswith((".list", ".repo")) for name in touched_files(attempt))
         part, fault = _culprit(attempt)
-        if part is not None and fault is not None:
+        if part is not None and fault is not None and not (own_sources and installed(part)) and not _moved(part, fault):
             for name in installed(part) or ("",):
                 tried[_thing(part, name), fault.signature].append((attempt, part.line))
     found = [
@@ -48,6 +50,13 @@ def find_dead_ends(row: Sequence[Attempt]) -> list[MinedLesson]:
         if not {thing, basename(thing)} & worked and (finding := _dead_end(thing, sign, failures)) is not None
     ]
     return sorted(found, key=lambda finding: finding.steps)
+
+
+def _moved(part: SimpleCommand, fault: ErrorLine) -> bool:
+    """Whether the shell looked for the program where the run itself had put it: `/repo/jdk/bin/javac: No such file`."""
+    speaker, _, said = fault.line.rpartition(": ")
+    path = speaker.rpartition(" ")[2]
+    return said == "No such file or directory" and path.startswith("/") and basename(path) == part.words[0]
 
 
 def find_unmended(row: Sequence[Attempt], handled: Sequence[MinedLesson]) -> tuple[list[MinedLesson], set[str]]:
@@ -66,7 +75,7 @@ def find_unmended(row: Sequence[Attempt], handled: Sequence[MinedLesson]) -> tup
     where = places(row)
     for attempt in row:
         part, fault = _culprit(attempt)
-        if part is None or fault is None:
+        if part is None or fault is None or not is_name(part.program):
             continue
         line = part.line
         key = f"unmended/{part.program} {line.removeprefix(part.words[0]).strip()}/{fault.signature}"
@@ -126,28 +135,44 @@ def _told(handled: Sequence[MinedLesson]) -> set[int]:
     return {step for each in handled for step in (each.steps if each.kind == "dead_end" else each.steps[:1])}
 
 
-def installs_in_one(by_trace: Mapping[str, tuple[MinedLesson, ...]]) -> dict[str, tuple[MinedLesson, ...]]:
-    """Say once what many kinds of installs have in common: that they were killed by the time limit, run after run."""
-    killed = [each for found in by_trace.values() for each in found if _is_killed_install(each)]
-    lines = list(
-        dict.fromkeys(each.text.split(" failed with ")[0] for each in sorted(killed, key=lambda each: each.key))
-    )
-    if len(lines) < _LEAST:
-        return dict(by_trace)
-    text = (
+def said_once(by_trace: Mapping[str, tuple[MinedLesson, ...]]) -> dict[str, tuple[MinedLesson, ...]]:
+    """Say once what several lessons have in common.
+
+    Installs of many kinds that the time limit killed are one lesson; a dead end that only one run came to is none where
+    many runs met the same fault of the same program.
+    """
+    runs = Counter(key for found in by_trace.values() for key in {each.key for each in found})
+    unmended = {each.key for found in by_trace.values() for each in found if each.kind == "unmended"}
+    often = {(key.split("/")[1].split()[0], key.rpartition("/")[2]) for key in unmended}
+    killed = {each for found in by_trace.values() for each in found if _is_killed_install(each, runs[each.key])}
+    lines = sorted({line for each in killed for line in _INSTALL.findall(each.text)[:1]})
+    one = (
         f"Installs that were killed by the time limit in run after run and never came through: {', '.join(lines[:6])}"
         f"{' and others' if len(lines) > 6 else ''}."
     )
     out = {}
     for name, found in by_trace.items():
-        mine = [each for each in found if _is_killed_install(each)]
-        one = [MinedLesson("unmended", "unmended/installs", text, mine[0].steps)] if mine else []
-        out[name] = (*(each for each in found if each not in mine), *one)
+        mine = [each for each in found if len(lines) >= _LEAST and each in killed]
+        ends = {each.key for each in found if each.kind == "dead_end" and runs[each.key] == 1}
+        told = {key for key in ends if _is_met_often(key, often)}
+        kept = (each for each in found if each not in mine and each.key not in told)
+        out[name] = (*kept, *(MinedLesson("unmended", "unmended/installs", one, each.steps) for each in mine[:1]))
     return out
 
 
-def _is_killed_install(finding: MinedLesson) -> bool:
-    return finding.kind == "unmended" and " install " in finding.key and "timed out and was killed" in finding.text
+_INSTALL = re.compile(r"`[^`]* (?:install|add) [^`]*`")
+
+
+def _is_killed_install(finding: MinedLesson, runs: int) -> bool:
+    alone = finding.kind == "dead_end" and runs == 1
+    killed = (finding.kind == "unmended" or alone) and "timed out and was killed" in finding.text
+    return killed and (" install " in finding.key or " add " in finding.key)
+
+
+def _is_met_often(key: str, often: set[tuple[str, str]]) -> bool:
+    """Whether a dead end (`dead end/PROGRAM .../FAULT`) is one that many runs met."""
+    thing, _, fault = key.removeprefix("dead end/").rpartition("/")
+    return (thing.split()[0], fault) in often
 
 
 def _culprit(attempt: Attempt) -> tuple[SimpleCommand | None, ErrorLine | None]:

@@ -155,7 +155,14 @@ _NEEDLES: tuple[tuple[str, ...], ...] = (
 _TIMEOUT = re.compile(
     r"\A\s*The last command <command>.*?</command>\s+timed\s+out\s+and\s+has\s+been\s+killed", re.DOTALL
 )
-_TIMED_OUT = re.compile(r"^Command timed out\b", re.MULTILINE)
+_TIMED_OUT = re.compile(
+    r"^\W{0,3}(?:(?:Execution )?Error: )?(?:(?:the |your )?(?:last |bash |shell |tool |script |code )?"
+    r"(?:command|execution|process|call|script|program)\b(?: ?\W?[\"'`<(\[][^\n]{0,200}?[\"'`\])>])? ?"
+    r"(?:timed[- ]out\b|exceeded the time|(?:was|has been) (?:killed|cancell?ed|terminated|interrupted|aborted) "
+    r"(?:because it (?:took|ran)|after|due to (?:a )?timeout))|timed out: bash has not returned\b)",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""How harnesses say that they killed a call; a program's own `Connection timed out` is an error of its own."""
 _IN_ITS_NAME = re.compile(
     r"^([\w.+-]{2,40})(?:\[\d+\])?:? (?i:fatal |fatal error|error): .*[A-Za-z]{3}.*$", re.MULTILINE
 )

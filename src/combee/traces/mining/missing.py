@@ -15,6 +15,7 @@ from combee.traces.mining.attempts import (
     carried,
     changed_files,
     in_another_way,
+    made_files,
     places,
     sets_up,
     world_changed,
@@ -40,6 +41,7 @@ INSTALLERS = frozenset(
 )  # fmt: skip
 _WINDOW = 12
 _CHAIN = 3
+_NAME = re.compile(r"(?![A-Z]{4,}\Z)[\w./+~-]*[\w+]\Z")
 _TRACED = re.compile(r"^[ \t]*File \"([^\"\n]{1,200}\.py)\", line \d", re.MULTILINE)
 
 
@@ -67,7 +69,7 @@ def find_missing(row: Sequence[Attempt]) -> list[MinedLesson]:
         fault = attempt.fault
         if fault is None or fault.kind not in {"command", "module"} or fault.about in found:
             continue
-        if not is_identifier(fault.about, attempt.own):
+        if not is_name(fault.about) or not is_identifier(fault.about, attempt.own):
             continue
         finding = _brought(fault, place, row) or stand_in(fault, place, row) or _without(fault, place, row)
         if finding is not None:
@@ -123,10 +125,20 @@ def _brought(fault: ErrorLine, place: int, row: Sequence[Attempt]) -> MinedLesso
 
 
 def _named(fault: ErrorLine, part: SimpleCommand) -> bool:
-    """Whether the packages of an install plausibly hold what was missing: the name is in one of them."""
-    name = fault.about.casefold().replace("_", "-")
-    known = BRINGS.get(fault.about, frozenset()) | {name}
-    return any(package in known or name in package.split("-") for package in installed(part))
+    """Whether the packages of an install plausibly hold what was missing."""
+    return _bears(fault.about, installed(part))
+
+
+def _bears(thing: str, packages: frozenset[str]) -> bool:
+    """Whether the name of a program or module is in one of the packages' names, or known to come with one."""
+    name = thing.casefold().replace("_", "-")
+    known = BRINGS.get(thing, frozenset()) | {name}
+    return any(package in known or name in package.split("-") for package in packages)
+
+
+def is_name(word: str) -> bool:
+    """Whether a word can be the name of a program: `find.`, `cd..` and `DISCUSSION` are slips of the pen."""
+    return _NAME.match(word) is not None
 
 
 def _used(fault: ErrorLine, first: Attempt, rest: Sequence[Attempt], part: SimpleCommand) -> int | None:
@@ -211,9 +223,11 @@ def find_absent(row: Sequence[Attempt], handled: Sequence[MinedLesson]) -> tuple
     found: dict[str, MinedLesson] = {}
     where = places(row)
     same = _places_of_lines(row)
+    made = made_files(row)
+    tried = frozenset(name for attempt in row for part in attempt.parts for name in installed(part))
     for place, attempt in enumerate(row):
         fault = attempt.fault
-        if fault is None or fault.kind not in {"command", "module"}:
+        if fault is None or fault.kind not in {"command", "module"} or not is_name(fault.about):
             continue
         key = f"absent/{fault.kind}/{fault.about}"
         if key not in past:
@@ -225,6 +239,8 @@ def find_absent(row: Sequence[Attempt], handled: Sequence[MinedLesson]) -> tuple
                 past.add(key)
         if key in found or not _asked_for(fault, attempt) or not is_identifier(fault.about, attempt.own):
             continue
+        if fault.kind == "module" and _scripts(attempt) & made and not _bears(fault.about, tried):
+            continue  # a name that only the run's own script knows, which nobody took for a package
         what = "program" if fault.kind == "command" else "Python module"
         text = (
             f"The {what} `{fault.about}` was missing ({quoted(said(fault))}) in run after run, and none of them "
@@ -244,15 +260,14 @@ def _places_of_lines(row: Sequence[Attempt]) -> Mapping[str | None, Sequence[int
 def _got_past(fault: ErrorLine, first: Attempt, others: Sequence[Attempt]) -> bool:
     """Whether the same call may have worked in the run, in whatever way, or the program that was missing did.
 
-    A call whose end is not known may have worked: what is said of all runs must be sure.
+    A call whose end is not known, or that the time limit killed, may have: what is said of all runs must be sure.
     """
     if fault.kind == "command":
         wanted = [part for part in first.parts if called(part, fault.about) or fault.about in part.typed]
     else:
         wanted = [part for part in first.parts if part.program == "python3"]
     return any(
-        other.worked is not False
-        and other.fault is None
+        ((other.worked is not False and other.fault is None) or (other.fault and other.fault.kind == "timeout"))
         and (
             (first.command is not None and other.command == first.command)
             or any(same_call(mine, part) for mine in wanted for part in other.parts)

@@ -36,6 +36,8 @@ _OPENS, _CLOSES = "([{<\"'`‘“«", ")]}>\"'`’”».,:;!?…"
 _QUOTES = frozenset("\"'`‘“«")
 _QUOTES_END = frozenset("\"'`’”»")
 _TOKEN = re.compile(r"\S+")
+_SHELL_SPEAKS = re.compile(r"\A\S{0,40}sh: (?:-c: )?(?:line )?\d+: (?=[\w./+-]+: )")
+"""A shell that speaks for another program, by the number of a line that no other run has."""
 _KNOWN_PROMPT = re.compile(
     r"(?:[>?$#:]{1,3}|(?:do you want|are you sure you want) to continue(?: connecting)?|is this ok|"
     r"proceed|continue|overwrite|(?:enter )?(?:passphrase|password)(?: for \w{1,40})?|"
@@ -148,6 +150,7 @@ def error_form(line: str, own: frozenset[str] = frozenset()) -> str:
         line: one line that a tool printed.
         own: see `own_words`; what the agent's call holds is its own.
     """
+    line = _SHELL_SPEAKS.sub("", line)
     for known in KNOWN_SENTENCES:
         line = line.replace(known, known.replace(" ", "\0"))
     kept: list[str] = []

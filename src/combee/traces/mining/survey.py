@@ -19,7 +19,7 @@ from combee.traces.mining.dead_ends import (
     find_hangs,
     find_slow,
     find_unmended,
-    installs_in_one,
+    said_once,
 )
 from combee.traces.mining.lesson import HeldBack, MinedLesson, Standing, sifted
 from combee.traces.mining.missing import find_absent, find_missing
@@ -100,7 +100,7 @@ def survey(traces: Iterable[Trace], users: Users | None = None) -> Survey:
     for group, by_trace in own.items():
         across = contrast(outlines[group])
         merged = {name: (*alone, *across.get(name, ())) for name, alone in by_trace.items()}
-        found |= installs_in_one(_settled(_true_across(merged, outlines[group])))
+        found |= said_once(_settled(_true_across(merged, outlines[group])))
     return Survey(found, tuple(held))
 
 

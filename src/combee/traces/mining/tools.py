@@ -45,8 +45,9 @@ def find_tool_repairs(row: Sequence[Attempt], users: Users) -> list[MinedLesson]
     """Return for each failed call the next one of the same tool that worked, with one argument changed."""
     found: dict[tuple[str, str], MinedLesson] = {}
     for place, attempt in enumerate(row):
-        if attempt.failed and attempt.command is None and attempt.fault is not None:
-            lesson = _mended(place, row, attempt.fault, users)
+        fault = attempt.fault
+        if attempt.failed and attempt.command is None and fault is not None:
+            lesson = _mended(place, row, fault, users)
             if lesson is not None:
                 found.setdefault((lesson.key, lesson.text), lesson)
     return list(found.values())
@@ -73,6 +74,8 @@ def _mended(place: int, row: Sequence[Attempt], fault: ErrorLine, users: Users) 
         if mine.keys() != theirs.keys() or len(changed) != 1:
             return None
         raw = is_workshop(first.tool)
+        if _is_of_this_run(changed[0], mine[changed[0]], theirs[changed[0]], fault):
+            return None
         said = (_difference if raw else _general_difference)(mine[changed[0]], theirs[changed[0]])
         about = {*subwords(mine[changed[0]])} - {*subwords(theirs[changed[0]])}
         if said is None or (users == "customers" and not about.intersection(subwords(fault.line))):
@@ -86,6 +89,14 @@ def _mended(place: int, row: Sequence[Attempt], fault: ErrorLine, users: Users) 
             (row[place].step, attempt.step),
         )
     return None
+
+
+def _is_of_this_run(name: str, old: str, new: str, fault: ErrorLine) -> bool:
+    """Whether the change says nothing to another run: other code, or a line, a page, a place that no error names."""
+    if fault.kind == "syntax":
+        return old.strip() != new.strip()
+    numbers = old.strip().isdecimal() and new.strip().isdecimal()
+    return numbers and fault.kind != "timeout" and not {*subwords(name)} <= {*subwords(fault.line)}
 
 
 def _given_more(first: Attempt, later: Attempt) -> MinedLesson | None:

@@ -15,6 +15,7 @@ from combee.redaction import Outcome, Step, ToolCall, Trace, trace_id
 from combee.traces.readers.messages import Piece
 from combee.traces.readers.source import Source
 from combee.traces.readers.values import flag, number, table, text
+from combee.traces.readers.written import with_written_calls
 
 _DETAIL = 4000
 
@@ -150,7 +151,7 @@ class TraceDraft:
         if outcome is not None:
             tests = {self._plain(name): passed for name, passed in outcome.tests.items()}
             outcome = Outcome(outcome.success, outcome.score, outcome.claimed, tests, self._plain(outcome.detail))
-        steps = tuple(self.steps)
+        steps = tuple(with_written_calls(self.steps))
         kept = {key: self._plain(value) for key, value in {**self.meta, **(meta or {})}.items() if value}
         yield Trace(trace_id(task, steps, outcome, self._plain(self.run)), task, steps, outcome, meta=kept)
 

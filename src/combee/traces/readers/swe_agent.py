@@ -56,6 +56,9 @@ class SweAgentReader:
             yield from draft.trace(outcome=submitted(text(info.get("exit_status"))), meta=meta, line=line)
 
 
+_STATE = re.compile(r"\n?\(Open file: [^\n]*\)\n\(Current directory: [^\n]*\)\nbash-\$\s*\Z")
+
+
 def _opening(draft: TraceDraft, history: list[dict[str, object]], line: int) -> None:
     for message in history:
         draft.pieces(pieces(message), line=line)
@@ -84,6 +87,7 @@ def _from_history(
             elif waiting is not None and piece.role in {"user", "tool"}:
                 piece.role = "tool"
                 piece.answers = piece.answers or waiting
+                piece.text = _STATE.sub("", piece.text)  # what the harness shows below each answer
                 waiting = None
             draft.add(piece, agent=agent, line=line)
     if waiting is not None and 0 < actions <= len(steps):
