@@ -19,7 +19,7 @@ from combee.kernel.playbook.duplicates import same_lesson
 from combee.kernel.playbook.model import Bullet, Playbook
 from combee.kernel.playbook.sections import SECTIONS, canonical_section, make_id, number_of, section_key
 from combee.kernel.playbook.text import equality_key, lesson_core, similarity
-from combee.kernel.playbook.textform import bullet_line, heading_line
+from combee.kernel.playbook.textform import heading_line, line_units
 
 _RANK = {name: number for number, name in enumerate(SECTIONS)}
 
@@ -99,7 +99,7 @@ class BookDraft:
             _leave(self._by_core, lesson_core(bullet.text), bullet.id)
 
     def _units(self, bullet: Bullet) -> int:
-        return self._counter.units(bullet_line(bullet)) if self._counter is not None else 0
+        return line_units(bullet, self._counter) if self._counter is not None else 0
 
     def equal_to(self, text: str, *, but: Sequence[str] = ()) -> Bullet | None:
         """Return the oldest bullet with this text, if any."""
@@ -155,6 +155,7 @@ class BookDraft:
         lines = self._lines if measured else None
         book.kept.draft = _Index(self.bullets, sections, self._by_text, self._by_core, self.high_water, lines)
         book.kept.by_id = self.bullets
+        book.kept.words_before = self.book.kept.words or self.book.kept.words_before
         book.kept.tokens = self.tokens_after() if measured else None
         return book
 

@@ -36,6 +36,8 @@ class Bullet:
     last_used: int | None = None
     _json: str | None = field(default=None, init=False, repr=False, compare=False)
     """Its line in the JSON form once it was written: versions share bullets, so most lines are written once."""
+    _units: tuple[str, int] | None = field(default=None, init=False, repr=False, compare=False)
+    """What its line measures, by the counter of this name, once that was asked."""
 
     def __post_init__(self) -> None:
         # Books are read by the ten thousand: nothing is set that is right already.
@@ -142,7 +144,9 @@ class Kept:
     proven: dict[str, tuple[str, int]] | None = None
     """Text and helpful votes of the bullets that have proved themselves (`guard.erosion`)."""
     words: object = None
-    """Where its words stand (`textform`)."""
+    """Where its words stand (`views`)."""
+    words_before: object = None
+    """The same of the version that it was made from."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
