@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from combee.kernel.journal import canonical_json, hash_json
-from combee.kernel.playbook import Bullet, Playbook, find_ids, from_json, to_json, view
+from combee.kernel.playbook import Bullet, Playbook, from_json, to_json, view
+from combee.model.operations import find_ids
 from combee.redaction.orders import KINDS, orders
 from combee.swarm.context import Entry, whole_lines
 from combee.swarm.knowledge import issues
