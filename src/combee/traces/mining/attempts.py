@@ -287,6 +287,13 @@ def changed_files(attempt: Attempt) -> set[str]:
     return {"the open file"} if "text" in attempt.fields else set()
 
 
+def touched_files(attempt: Attempt) -> set[str]:
+    """Return the base names of the files that a call wrote, or may have before something else in it failed."""
+    if attempt.command is None:
+        return changed_files(attempt)
+    return changed_files(replace(attempt, worked=None))
+
+
 def made_files(row: Sequence[Attempt]) -> set[str]:
     """Return the base names of the files that calls made: of a run's own scripts it is not said what they need."""
     made: set[str] = set()
