@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from combee.environments.acting import TARGET, Verdicts, acting, folder_of
-from combee.environments.jobs import Jobs, Trial
+from combee.environments.jobs import HarborTrial, Jobs
 from combee.errors import BudgetError, CallError, CallErrorKind, UsageError
 from combee.kernel.journal import Scope, current_purchase
 from combee.kernel.learn import Evaluation, Rollout, Task
@@ -168,7 +168,7 @@ class HarborTrials:
         verdict = f"{trial.reward:g} (reward{cost})"
         return Rollout(task.id, verdict, reasoning=trial.folder.relative_to(folder).as_posix())
 
-    async def _bought(self, jobs: Jobs, place: str, book: Playbook, key: str) -> Trial:
+    async def _bought(self, jobs: Jobs, place: str, book: Playbook, key: str) -> HarborTrial:
         budget = self._models.role_budgets.get("generator", self._models.budget)
         try:
             held = await budget.reserve(Usage(0, 0), self._table.dollars)
@@ -182,7 +182,7 @@ class HarborTrials:
             budget.settle(held, None, None, counted=False)
             self._counter.leave()
 
-    def _book(self, trial: Trial, item: str, *, lost: bool) -> None:
+    def _book(self, trial: HarborTrial, item: str, *, lost: bool) -> None:
         """Book a trial; `lost`: one that a kill broke off may have been paid for besides."""
         if (purchase := current_purchase()) is not None:
             purchase.lost = 0  # the trials on disk know better

@@ -27,7 +27,7 @@ from combee.model import Usage
 from combee.run.settings_tables import EnvironmentTable
 from combee.traces.readers import read
 
-__all__ = ["Jobs", "Trial", "read_trial"]
+__all__ = ["HarborTrial", "Jobs", "read_trial"]
 
 _GATHER = 0.05  # seconds without a further task, after which those that came are one job
 _LOOK = 0.25  # seconds between two looks at a job's folder
@@ -37,7 +37,7 @@ _SHOWN = 5  # last lines of a log
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class HarborTrial:
     """A trial that ended. `reward` is None where nothing valid was judged, for the reason `trouble`.
 
     `broken_off`: by Ctrl-C or a kill, so that nobody took it in.
@@ -52,7 +52,7 @@ class Trial:
     seconds: float
 
 
-def read_trial(folder: Path) -> Trial | None:
+def read_trial(folder: Path) -> HarborTrial | None:
     """Read a trial's folder; None: it has not ended."""
     try:
         result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
@@ -68,7 +68,7 @@ def read_trial(folder: Path) -> Trial | None:
     usage, cost = _taken([result["agent_result"]] if result.get("agent_result") else steps)
     reward = None if outcome is None or outcome.claimed else outcome.score
     broken_off = said.get("exception_type") in _BROKEN_OFF
-    return Trial(folder, reward, trouble[:300], broken_off, usage, cost, _seconds(result))
+    return HarborTrial(folder, reward, trouble[:300], broken_off, usage, cost, _seconds(result))
 
 
 def _taken(parts: Sequence[dict[str, Any]]) -> tuple[Usage | None, float | None]:
@@ -93,7 +93,7 @@ class _Minibatch:
     """Tasks that wait for one job: their folders, each with whoever waits for its trial."""
 
     book: Playbook
-    waiting: dict[str, list[asyncio.Future[Trial]]] = field(default_factory=dict)
+    waiting: dict[str, list[asyncio.Future[HarborTrial]]] = field(default_factory=dict)
 
 
 class Jobs:
@@ -115,17 +115,17 @@ class Jobs:
         table = self._table
         return hash_json([place, digest(book), table.agent, table.model, list(table.options), table.book])[:12]
 
-    def found(self, key: str, task: str) -> Trial | None:
+    def found(self, key: str, task: str) -> HarborTrial | None:
         """Return the trial of a task that an earlier process ended."""
         return next((trial for name in self._names(key) for trial in self._ended(name, {task}).values()), None)
 
-    def lost(self, key: str, task: str, trial: Trial) -> bool:
+    def lost(self, key: str, task: str, trial: HarborTrial) -> bool:
         """Whether another trial of the task was broken off: it may have been paid for."""
         left = (folder for name in self._names(key) for _, folder in self._begun(name, {task}))
         others = (read_trial(folder) for folder in left if folder != trial.folder)
         return any(other is None or other.broken_off for other in others)
 
-    async def run(self, task: str, book: Playbook, key: str) -> Trial:
+    async def run(self, task: str, book: Playbook, key: str) -> HarborTrial:
         """Return the trial of a task (its folder); it may have ended without a valid reward.
 
         Raises:
@@ -138,7 +138,7 @@ class Jobs:
             job = asyncio.create_task(self._job(key, batch))
             self._working.add(job)
             job.add_done_callback(self._working.discard)
-        future: asyncio.Future[Trial] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[HarborTrial] = asyncio.get_running_loop().create_future()
         batch.waiting.setdefault(task, []).append(future)
         return await future
 
@@ -219,11 +219,11 @@ class Jobs:
         names = [path.name.removesuffix(".tasks.json") for path in self._folder.glob(f"{key}-*.tasks.json")]
         return sorted(names, key=lambda name: int(name.rpartition("-")[2]))
 
-    def _ended(self, name: str, tasks: set[str]) -> dict[str, Trial]:
+    def _ended(self, name: str, tasks: set[str]) -> dict[str, HarborTrial]:
         """Return the trials of a job with a valid reward, by task."""
         return {task: trial for task, trial in self._trials(name, tasks) if trial.reward is not None}
 
-    def _trials(self, name: str, tasks: set[str]) -> Iterator[tuple[str, Trial]]:
+    def _trials(self, name: str, tasks: set[str]) -> Iterator[tuple[str, HarborTrial]]:
         """Yield those trials of a job that ended, each with its task."""
         for task, folder in self._begun(name, tasks):
             if (trial := read_trial(folder)) is not None:
