@@ -67,6 +67,7 @@ class CellResult:
         learning: What models took for learning; None: the embedded agent.
         scoring: The same for scoring.
         unlearned: Samples that failed for outside reasons.
+        measured: What else was measured, by the name of the metric: of a size (`scale`).
     """
 
     rows: tuple[tuple[str, int, int], ...]
@@ -78,6 +79,7 @@ class CellResult:
     learning: Taken | None
     scoring: Taken | None
     unlearned: int = 0
+    measured: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def taken(self) -> Taken:
@@ -304,7 +306,7 @@ def forecast_cells(run: BenchRun, cells: Sequence[Cell]) -> tuple[dict[tuple[str
     known: dict[tuple[str, str, object], Mapping[str, Any]] = {}
     for cell in cells:
         if cell.group not in known:  # a seed changes no estimate
-            known[cell.group], lines = _forecast(cell, run.tasks[cell.tasks])
+            known[cell.group], lines = _forecast(cell, run.tasks.get(cell.tasks))
             said += [line for line in lines if line not in said]
         one, name = known[cell.group], (cell.tasks, cell.arm)
         old = found.get(name, Outlook(0, 0, 0, 0.0, 0.0))
@@ -314,8 +316,8 @@ def forecast_cells(run: BenchRun, cells: Sequence[Cell]) -> tuple[dict[tuple[str
     return found, said
 
 
-def _forecast(cell: Cell, tasks: TaskSet) -> tuple[Mapping[str, Any], list[str]]:
-    if not cell.spec.calls_models:
+def _forecast(cell: Cell, tasks: TaskSet | None) -> tuple[Mapping[str, Any], list[str]]:
+    if tasks is None or not cell.spec.calls_models:
         return {"calls": 0, "tokens": 0, "cost": 0.0, "minutes": 0.0}, []
     if cell.empty:
         check_scoring(cell.spec, tasks.test, {"none": Playbook()})

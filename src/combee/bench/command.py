@@ -13,6 +13,7 @@ import click
 from combee.bench.cells import BenchRun, CellResult, Outlook, forecast_cells
 from combee.bench.definition import SMALL_ROWS, Bench, Cell, bench_names, cells_of, read_bench, small
 from combee.bench.results import expected_table, notes_of, plain_table, result_to_json, rows_of_bench, write_page
+from combee.bench.scale import ScaleRun
 from combee.errors import INTERRUPTED, RunError, UsageError
 from combee.kernel.journal import JSON
 from combee.run.estimates import NO_CALLS
@@ -118,7 +119,7 @@ def _bench(benches: Sequence[Bench], what: str, options: dict[str, Any]) -> int:
     base, limits = _base(options)
     quiet = options["quiet"] or options["as_json"]
     runs = [
-        BenchRun(
+        (ScaleRun if one.of_sizes else BenchRun)(
             options["out"],
             cells_of(one, base, seeds=options["seeds"], rows=rows),
             limits,
@@ -162,11 +163,10 @@ def _base(options: dict[str, Any]) -> tuple[Settings, dict[str, float]]:
 
 def _load(runs: Sequence[BenchRun], limits: dict[str, float]) -> None:
     """Load data and what is done already, and refuse limits that cannot be held, before anything is paid."""
+    if limits and not any(cell.spec.calls_models for run in runs for cell in run.cells):
+        raise UsageError("A limit does nothing here: no model is called.", hint="Leave it out, or give --model.")
     for run in runs:
-        with_model = [cell for cell in run.cells if cell.spec.calls_models]
-        if limits and not with_model:
-            raise UsageError("A limit does nothing here: no model is called.", hint="Leave it out, or give --model.")
-        for cell in with_model:
+        for cell in [cell for cell in run.cells if cell.spec.calls_models]:
             refuse_unknown_prices(cell.spec.over({"budget": limits}))
         try:
             run.load()
@@ -184,9 +184,10 @@ def _run(runs: Sequence[BenchRun], *, quiet: bool) -> None:
             return
         at = "" if cell.at is None else f" at {cell.at}"
         score = sum(h for _, h, _ in result.rows) / max(1, sum(t for *_, t in result.rows))
+        came_to = f"{score:.3f}" if result.rows else f"{result.measured['kept']:.4f} kept"
         done = sum(len(run.done) for run in runs)
         click.echo(
-            f"[{done}/{whole}] {cell.tasks} · {cell.arm}{at} · seed {cell.seed}: {score:.3f}, "
+            f"[{done}/{whole}] {cell.tasks} · {cell.arm}{at} · seed {cell.seed}: {came_to}, "
             f"{result.entries:,} entries, {result.seconds:.1f} s",
             err=True,
         )
