@@ -25,7 +25,7 @@ from combee.report import read_run
 from combee.run.estimates import check_budget, check_scoring, forecast_run, forecast_scoring, work_on
 from combee.run.execute import Finished, execute
 from combee.run.folders import JOURNAL
-from combee.run.methods import RunDisplay, prepare
+from combee.run.methods import RunDisplay, method_of, prepare
 from combee.run.settings import Settings
 from combee.run.spec import connect, load_tasks
 from combee.run.words import counted
@@ -323,6 +323,9 @@ def _forecast(cell: Cell, tasks: TaskSet | None) -> tuple[Mapping[str, Any], lis
         check_scoring(cell.spec, tasks.test, {"none": Playbook()})
         found = forecast_scoring(cell.spec, tasks.test, {"none": Playbook()})
     else:
+        if cell.spec.agent.method != "ace":
+            forecast = method_of(cell.spec).forecast(cell.spec)
+            return forecast.data, [line for line in forecast.lines if line.startswith(("Price of", "The price of"))]
         # The score on the test rows is one validation at the end.
         work = dataclasses.replace(work_on(cell.spec, tasks), validation=len(tasks.test))
         once = cell.spec.over({"learn": {"eval_every": len(tasks.train) * cell.spec.learn_config().epochs}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import click
 
 from combee.bench.cells import BenchRun, CellResult, Outlook, forecast_cells
 from combee.bench.definition import SMALL_ROWS, Bench, Cell, bench_names, cells_of, read_bench, small
+from combee.bench.rehearsal import STUDENT, student_served
 from combee.bench.results import expected_table, notes_of, plain_table, result_to_json, rows_of_bench, write_page
 from combee.bench.scale import ScaleRun
 from combee.errors import INTERRUPTED, RunError, UsageError
@@ -20,7 +22,7 @@ from combee.run.estimates import NO_CALLS
 from combee.run.options import over_options, refuse_unknown_prices
 from combee.run.settings import Settings, read_settings
 from combee.run.words import counted, with_program
-from combee.tasks import DATA_VARIABLE
+from combee.tasks import DATA_VARIABLE, load
 from combee.tasks.published import look
 from combee.terminal.display import make_display
 from combee.terminal.options import (
@@ -114,14 +116,38 @@ def _data(options: dict[str, Any]) -> int:
 
 
 def _bench(benches: Sequence[Bench], what: str, options: dict[str, Any]) -> int:
-    rows = SMALL_ROWS if options["is_small"] else None
-    benches = [small(one) for one in benches] if options["is_small"] else benches
     base, limits = _base(options)
+    if options["is_small"]:
+        benches = [small(one) for one in benches]
+    with ExitStack() as stack:
+        rehearsed = None
+        if any(one.needs_model for one in benches) and not base.calls_models:
+            if options["is_small"]:
+                train, test = SMALL_ROWS
+                served = student_served(load("tags", sizes=(train, train // 4, test)), m0=benches[0].table.forget)
+                url = stack.enter_context(served)
+                rehearsed = Settings().over({"model": {"name": STUDENT, "base_url": url}})
+            elif what != "all":
+                raise UsageError(
+                    f"The bench {what} needs a model.", hint="Give --model NAME; --small rehearses it with a student."
+                )
+            else:
+                left = [one.name for one in benches if one.needs_model]
+                say_aside(f"Left out without --model: {', '.join(left)}.")
+                benches = [one for one in benches if not one.needs_model]
+        return _run_benches(benches, what, options, (base, rehearsed or base, limits))
+
+
+def _run_benches(
+    benches: Sequence[Bench], what: str, options: dict[str, Any], bases: tuple[Settings, Settings, dict[str, float]]
+) -> int:
+    rows = SMALL_ROWS if options["is_small"] else None
+    base, with_model, limits = bases
     quiet = options["quiet"] or options["as_json"]
     runs = [
         (ScaleRun if one.of_sizes else BenchRun)(
             options["out"],
-            cells_of(one, base, seeds=options["seeds"], rows=rows),
+            cells_of(one, with_model if one.needs_model else base, seeds=options["seeds"], rows=rows),
             limits,
             lambda: make_display(quiet=quiet or not base.calls_models),
         )

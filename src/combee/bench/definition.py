@@ -35,6 +35,7 @@ SIZE = "size"
 At = str | int | float | None
 """The value of what an arm varies; None where it varies nothing."""
 
+_METHODS = ("ace", "gepa")
 SMALL_ROWS = (48, 24)
 """Rows of (train, test) with `--small`."""
 
@@ -52,6 +53,8 @@ class PaperTable(SettingsTable):
     """Entries of the playbook."""
     helpful: Annotated[int, Field(ge=0)] | None = None
     """Entries that were marked helpful three times or more."""
+    said: Text | None = None
+    """What it says in words, where it gives no figure."""
 
 
 class ArmTable(SettingsTable):
@@ -91,6 +94,8 @@ class BenchTable(SettingsTable):
     """Task sets: finer, formula, tags, or files; planted alone where arms vary size: the loop without an agent."""
     seeds: Count = 3
     """How often each cell is learned. A seed decides which reflections share a call, and what is forgotten."""
+    val: Annotated[int, Field(ge=0)] = 0
+    """Validation rows, for arms of the method gepa; a quarter of the training rows at most with --small."""
     forget: Positive | None = 40.0
     """Simulated forgetting (m0) where the embedded agent works; a model forgets by itself."""
     metrics: list[Metric] = Field(default_factory=lambda: list(METRICS), min_length=1)
@@ -108,6 +113,11 @@ class Bench:
     name: str
     table: BenchTable
     layer: Layer
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether an arm works with a model only."""
+        return any(arm.agent.method != "ace" for arm in self.table.arms)
 
     @property
     def of_sizes(self) -> bool:
@@ -188,8 +198,8 @@ def _check(bench: Bench) -> None:
         names.add(arm.name)
         if (arm.vary is None) != (not arm.values):
             raise bench.refuse((*place, "vary"), f"arm {arm.name!r}: vary and values go together.", "Give both.")
-        if arm.agent.method != "ace":
-            said = f"arm {arm.name!r}: only the method ace can be benched."
+        if arm.agent.method not in _METHODS:
+            said = f"arm {arm.name!r}: of methods only {' and '.join(_METHODS)} can be benched."
             raise bench.refuse((*place, "agent", "method"), said, "Leave it out.")
         for row, one in enumerate(arm.paper):
             if one.tasks not in bench.table.tasks:
@@ -237,7 +247,8 @@ def cells_of(
     """
     if bench.of_sizes:
         base, rows = Settings(), None  # no model is called
-    sizes = {"val": 0} if rows is None else {"train": rows[0], "val": 0, "test": rows[1]}
+    val = bench.table.val
+    sizes = {"val": val} if rows is None else {"train": rows[0], "val": min(val, rows[0] // 4), "test": rows[1]}
     found: list[Cell] = []
     for seed in range(seeds or bench.table.seeds):
         common = {**bench.table.learn.given(), "seed": seed}

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from combee.bench.cells import BenchRun, CellResult, Outlook
 from combee.bench.definition import At, Bench, Cell, PaperTable
+from combee.bench.rehearsal import STUDENT
 from combee.files import write_whole
 from combee.kernel.journal import JSON
 from combee.report.html import Piece, el, table
@@ -141,6 +142,7 @@ def _of_paper(paper: PaperTable | None) -> str:
     said = [] if paper.score is None else [f"{paper.score:.3f}"]
     said += [] if paper.entries is None else [f"{paper.entries} entries"]
     said += [] if paper.helpful is None else [f"{paper.helpful} helpful ≥ 3"]
+    said += [] if paper.said is None else [paper.said]
     return ", ".join(said)
 
 
@@ -205,6 +207,11 @@ def notes_of(bench: Bench, run: BenchRun) -> list[str]:
                 f"{name}: answers are numbers, which the embedded agent cannot work out: its score says nothing here, "
                 "its entries say what aggregation kept."
             )
+    if STUDENT in with_model:
+        found.append(
+            "REHEARSED: a scripted student answers over HTTP. It is right exactly if the lesson of a label stands in "
+            "its prompt: that shows how many lessons arrive, not that a model learns."
+        )
     if with_model:
         found.append(f"Models: {', '.join(with_model)}. Calls, tokens and dollars are those of learning alone.")
     found.append(
