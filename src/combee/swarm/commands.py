@@ -14,6 +14,7 @@ from combee.run.words import counted, typed
 from combee.swarm import World, edges, totals, traces
 from combee.swarm.commands_mcp import mcp_command, token_command
 from combee.swarm.commands_run import ask_command, json_option, retry_command, revive_command, run_command
+from combee.swarm.commands_watch import watch_command
 from combee.swarm.config import populate, read_swarm_file
 from combee.swarm.context import load
 from combee.swarm.mail import open_asks
@@ -180,5 +181,5 @@ def measure_command(words: tuple[str, ...]) -> None:
     )
 
 
-for _each in (run_command, ask_command, revive_command, retry_command, mcp_command, token_command):
+for _each in (run_command, ask_command, revive_command, retry_command, mcp_command, token_command, watch_command):
     command.add_command(_each)
