@@ -13,15 +13,16 @@ from benchmarks.swarm_lab.result import (
     Curve,
     Experiment,
     Setting,
-    Spread,
     Table,
     above,
+    below,
+    comes,
     judge,
     mean_of,
     median_of,
     resampled,
 )
-from benchmarks.swarm_lab.ways import PER_WINDOW, Told, Way, chain, disk, fresh, mesh, persistent, reports
+from benchmarks.swarm_lab.ways import FRESH, PER_WINDOW, Way, chain, disk, mesh, persistent, reports
 
 __all__ = ["Spent", "budget", "spend"]
 
@@ -66,11 +67,6 @@ def spend(way: Way, count: int, seed: int, questions: int) -> tuple[Spent, Spent
 CHAIN, HALF = "compaction, all foreseeable", "compaction, half foreseeable"
 TOLD, GUESSED = "reports of sub-agents, all foreseeable", "reports of sub-agents, half foreseeable"
 DISK, STAYING, PEERS = "disk, searched", "persistent agents", "mesh"
-ONCE: dict[str, Told] = {
-    "fresh sub-agents": "nothing",
-    "fresh sub-agents, told the part": "part",
-    "fresh sub-agents, told the document": "document",
-}
 _Found = dict[str, list[tuple[Spent, Spent]]]
 
 
@@ -81,7 +77,7 @@ def _ways(agents: int) -> dict[str, Way]:
         TOLD: reports(1.0, 0.05),
         GUESSED: reports(0.5, 0.05),
         DISK: disk(addressable=True),
-        **{name: fresh(told) for name, told in ONCE.items()},
+        **FRESH,
         STAYING: persistent(agents),
         PEERS: mesh(agents),
     }
@@ -149,7 +145,7 @@ def _claims(found: _Found, asked: int) -> tuple[Claim, ...]:
             median_of(_from(one[n], other[n]) for one, other in zip(found[STAYING], found[name], strict=True))
             for n in (0, 1)
         ]
-        for name in ONCE
+        for name in FRESH
     }
     needs = {name: median_of(whole.reach(0.95) for whole, _ in found[name]) for name in found}
     written = (CHAIN, HALF, TOLD, GUESSED)
@@ -163,7 +159,7 @@ def _claims(found: _Found, asked: int) -> tuple[Claim, ...]:
             "Agents that stay are cheaper than fresh sub-agents, reading included.",
             "; ".join(f"{name}: from question {whole:.0f} on in whole prompts, {cached:.0f} in fresh tokens"
                       for name, (whole, cached) in pairs.items()) + f", of {asked}",
-            (_comes(one) for both in pairs.values() for one in both),
+            (comes(one) for both in pairs.values() for one in both),
         ),
         judge(
             "At equal tokens agents that stay get more right than what was written before the question was known.",
@@ -175,13 +171,9 @@ def _claims(found: _Found, asked: int) -> tuple[Claim, ...]:
             "That agents ask each other costs little (less than half as much again).",
             f"a question put to a peer who asks the one who knows takes {ratios[0]:.2f} times the tokens of asking it, "
             f"{ratios[1]:.2f} times the fresh ones",
-            (above(Spread(1.5 - one.value, 1.5 - one.high, 1.5 - one.low), 0) for one in ratios),
+            (below(one, 1.5) for one in ratios),
         ),
     )  # fmt: skip
-
-
-def _comes(one: Spread) -> bool | None:
-    return True if one.high < math.inf else False if one.low == math.inf else None
 
 
 def _before(staying: list[tuple[Spent, Spent]], other: list[tuple[Spent, Spent]]) -> bool | None:

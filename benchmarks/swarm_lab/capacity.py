@@ -24,7 +24,7 @@ from benchmarks.swarm_lab.result import (
     judge,
     mean_of,
 )
-from benchmarks.swarm_lab.ways import PER_WINDOW, QUESTIONS, Told, Way, chain, disk, fresh, mesh, persistent, reports
+from benchmarks.swarm_lab.ways import FRESH, PER_WINDOW, QUESTIONS, Way, chain, disk, mesh, persistent, reports
 
 __all__ = ["Outcome", "capacity", "largest", "outcome"]
 
@@ -92,11 +92,6 @@ def largest(run: Callable[[int], Outcome], limit: float, *, start: float = 0.5, 
 
 _GUIDE = "one window each"
 TURNS = "persistent, 4 agents, one at a time"
-ONCE: dict[str, Told] = {
-    "fresh sub-agents": "nothing",
-    "fresh sub-agents, told the part": "part",
-    "fresh sub-agents, told the document": "document",
-}
 SEARCHED, BLIND = "disk, question can be searched for", "disk, question cannot be searched for"
 _Sizes = dict[str, list[Found]]
 
@@ -168,7 +163,7 @@ def _measured(setting: Setting) -> tuple[_Sizes, tuple[int, ...]]:
             )
     found[SEARCHED] = run(disk(addressable=True), start=limit)
     found[BLIND] = run(disk(addressable=False))
-    found |= {name: run(fresh(told), start=limit, few=6) for name, told in ONCE.items()}
+    found |= {name: run(way, start=limit, few=6) for name, way in FRESH.items()}
     agents = setting.pick((1, 4), (1, 4, 16, 64))
     found |= {_hired(n): run(persistent(n), 2 * n, n / 2) for n in agents}
     found[TURNS] = run(persistent(4), 8, 2, one_at_a_time=True)
@@ -182,10 +177,10 @@ CHAINED, REPORTED = "compaction", "reports of sub-agents"
 def _claims(found: _Sizes, agents: tuple[int, ...]) -> tuple[Claim, ...]:
     chains = [name for name in found if name.startswith(CHAINED) and "200k" not in name]
     kept = found[_hired(4)]
-    price = {name: [one.at.tokens for one in found[name]] for name in (*ONCE, _hired(4))}
-    dearer = {name: mean_of(a / b for a, b in zip(price[name], price[_hired(4)], strict=True)) for name in ONCE}
+    price = {name: [one.at.tokens for one in found[name]] for name in (*FRESH, _hired(4))}
+    dearer = {name: mean_of(a / b for a, b in zip(price[name], price[_hired(4)], strict=True)) for name in FRESH}
     one = found[_hired(1)]
-    against = {
+    pairs = {
         f"{foreseen:.0%} foreseeable, {summary * 200 // WINDOW}k": [
             found[_short(way, summary, foreseen)] for way in (CHAINED, REPORTED)
         ]
@@ -207,8 +202,8 @@ def _claims(found: _Sizes, agents: tuple[int, ...]) -> tuple[Claim, ...]:
         judge(
             "A fresh sub-agent need not guess what matters; it pays with reading everything again.",
             "; ".join(f"{name}: {_shown(found[name])} windows at {dearer[name]:.2f} times the tokens a question of "
-                      "four agents that stay" for name in ONCE),
-            (above(_size(found[name]), 1) and above(dearer[name], 1) for name in ONCE),
+                      "four agents that stay" for name in FRESH),
+            (above(_size(found[name]), 1) and above(dearer[name], 1) for name in FRESH),
         ),
         constructed(
             "With persistent agents that forget nothing capacity grows to one window an agent, also when they take "
@@ -221,8 +216,8 @@ def _claims(found: _Sizes, agents: tuple[int, ...]) -> tuple[Claim, ...]:
         judge(
             "Sub-agents that read 200k and answer in a few thousand tokens carry further than one agent that compacts.",
             "; ".join(f"{name}: {_shown(told)} windows of 200k, compaction {_shown(chained)}"
-                      for name, (chained, told) in against.items()),
-            (above(mean_of(b.size - a.size for a, b in zip(chained, told, strict=True)), 0)
-             for chained, told in against.values()),
+                      for name, (chained, told) in pairs.items()),
+            (above(against(told, "size", chained), 0)
+             for chained, told in pairs.values()),
         ),
     )  # fmt: skip

@@ -26,6 +26,7 @@ from benchmarks.swarm_lab.result import (
     Table,
     above,
     average,
+    comes,
     constructed,
     judge,
     mean_of,
@@ -328,7 +329,7 @@ def _claims(cells: _Cells, kinds: list[Slips], depth: int, told: Sequence[tuple[
         judge(
             f"At equal tokens checking saves more than it costs, at some depth up to {depth}.",
             "; ".join(f"slips of {_name(slips)}: from depth {one:.0f}" for slips, one in pays.items()),
-            (one.high < math.inf or (None if one.low < math.inf else False) for one in pays.values()),
+            (comes(one) for one in pays.values()),
         ),
         judge(
             "Peers who do the work three times and take the majority need no centre.",

@@ -13,7 +13,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.swarm_lab.result import Experiment, Setting, Spread, Table, above, judge, mean_of
+from benchmarks.swarm_lab.result import Experiment, Setting, Table, above, judge, mean_of
 from combee.cli.main import run
 from combee.swarm import World
 from combee.swarm.config import read_swarm_file
@@ -85,7 +85,7 @@ def learning(setting: Setting) -> Experiment:
         judge(
             "What one agent has found stands in the lessons of all: asking the makers of traces could add nothing.",
             f"{there:.1%} of the handbooks were found by some agent in training; lessons name {named:.1%} of these",
-            [above(Spread(named.value - 0.99, named.low - 0.99, named.high - 0.99), 0)],
+            [above(named, 0.99)],
         ),
     )
     return Experiment(

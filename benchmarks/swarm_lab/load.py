@@ -15,9 +15,10 @@ from benchmarks.swarm_lab.result import (
     Curve,
     Experiment,
     Setting,
-    Spread,
     Table,
     above,
+    against,
+    below,
     constructed,
     each,
     judge,
@@ -220,11 +221,7 @@ def _claims(cells: _Cells, sizes: tuple[int, ...], hot: int) -> tuple[Claim, ...
     worse = mean_of(b.busiest * top - 2 * a.busiest * first for a, b in zip(roots[first], roots[top], strict=True))
     plain = cells[f"{STRAIGHT}, uniform", hot]
     peers = {name: found for (name, size), found in cells.items() if size == hot and name.startswith(STRAIGHT)}
-    spared = {
-        name: mean_of(2 * a.busiest - b.busiest for a, b in zip(plain, found, strict=True))
-        for name, found in peers.items()
-        if "uniform" not in name
-    }
+    spared = {name: against(found, "busiest", plain, 2) for name, found in peers.items() if "uniform" not in name}
     found = {name: each(cells[f"{name}, uniform", second], "messages") for name in (BLIND, STRAIGHT)}
     return (
         constructed(
@@ -245,12 +242,12 @@ def _claims(cells: _Cells, sizes: tuple[int, ...], hot: int) -> tuple[Claim, ...
             "In a mesh no agent is a bottleneck (takes twice what the busiest takes where demand is uniform).",
             f"of {hot:,} agents the busiest takes, in messages a question: "
             + "; ".join(f"{name}: {each(one, 'busiest'):.3f}" for name, one in peers.items()),
-            (above(one, 0) for one in spared.values()),
+            (below(one, 0) for one in spared.values()),
         ),
         judge(
             "Peers find each other and need no centre (fewer than four messages a question).",
             f"among {second} peers {found[BLIND]:.0f} messages a question without a directory, "
             f"{found[STRAIGHT]:.1f} with one, which is shared",
-            (above(Spread(-one.value, -one.high, -one.low), -4) for one in found.values()),
+            (below(one, 4) for one in found.values()),
         ),
     )  # fmt: skip

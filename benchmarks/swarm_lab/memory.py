@@ -31,6 +31,8 @@ from benchmarks.swarm_lab.result import (
     Spread,
     Table,
     above,
+    against,
+    below,
     constructed,
     each,
     judge,
@@ -126,9 +128,7 @@ def returns(setting: Setting) -> Experiment:
     entropy = {where: each(some, "entropy") for where, some in grown.items()}
     cold = {where: each(some, "cold") for where, some in grown.items()}
     warmer = {
-        where: mean_of(a.cold / 2 - b.cold for a, b in zip(grown["none", where[1]], grown[where], strict=True))
-        for where in grown
-        if where[0] != "none"
+        where: against(grown[where], "cold", grown["none", where[1]], 0.5) for where in grown if where[0] != "none"
     }
     claims = (
         constructed(
@@ -140,22 +140,18 @@ def returns(setting: Setting) -> Experiment:
         judge(
             f"Roles arise by themselves also when {ROUND} questions come at once (entropy below 0.3).",
             ", ".join(f"{entropy[kind, ROUND]:.2f} with {kind}" for kind in kinds),
-            (_below(entropy[kind, ROUND], 0.3) for kind in kinds),
+            (below(entropy[kind, ROUND], 0.3) for kind in kinds),
         ),
         judge(
             "Every answer makes an expert better at its field: half as many questions for which documents are read.",
             "; ".join(f"{kind}, {many} at once: {cold[kind, many]:.0%}" for kind, many in cold),
-            (above(one, 0) for one in warmer.values()),
+            (below(one, 0) for one in warmer.values()),
         ),
     )  # fmt: skip
     columns = ("return", "at once", "right", "cold starts", "entropy of roles", "tokens a question", "fresh tokens",
                "compactions")  # fmt: skip
     setup = f"12 agents, 6 topics of 20 documents, nobody knows anything at first; {questions} questions."
     return Experiment("returns", setup, (Table("Return", columns, rows),), (), claims)
-
-
-def _below(one: Spread, bar: float) -> bool | None:
-    return above(Spread(-one.value, -one.high, -one.low), -bar)
 
 
 # Notes that rest on documents which have changed since
@@ -298,9 +294,7 @@ def asking(setting: Setting) -> Experiment:
         for (share, since), found in cells.items()
     )  # fmt: skip
     more = {
-        (share, since): mean_of(b.kept - a.kept for a, b in zip(cells[share, None], cells[share, since], strict=True))
-        for share in shares
-        for since in later
+        (share, since): against(cells[share, since], "kept", cells[share, None]) for share in shares for since in later
     }
     columns = ("foreseeable", "traces since", "needed facts kept", "tokens for each")
     setup = (

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from benchmarks.swarm_lab.lab import DOCUMENT, WINDOW, ask_all, cost, key_of, lab, path_of, reading
-from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Setting, Table, above, each, judge, mean_of
+from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Setting, Table, above, against, each, judge, mean_of
 from benchmarks.swarm_lab.ways import PER_WINDOW, QUESTIONS, persistent
 from combee.swarm.agents import Reply, ToolSpec, View, use
 from combee.swarm.context import Newest, count
@@ -72,9 +72,7 @@ def rotting(setting: Setting) -> Experiment:
         for (rot, way), some in found.items()
     )
     right = {where: each(some, "right") for where, some in found.items()}
-    gain = {
-        rot: mean_of(b.right - a.right for a, b in zip(found[rot, few], found[rot, many], strict=True)) for rot in rates
-    }
+    gain = {rot: against(found[rot, many], "right", found[rot, few]) for rot in rates}
     series = {f"rot {rot}": [(n, right[rot, way].value) for way, (n, tries) in ways.items() if tries == 1]
               for rot in rates}  # fmt: skip
     claims = (

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     Numbers = TypeVar("Numbers", bound=DataclassInstance)
 
 __all__ = [
-    "Claim", "Curve", "Experiment", "Setting", "Spread", "Table", "Verdict", "above", "average", "constructed", "each",
-    "judge", "mean_of", "median_of", "resampled",
+    "Claim", "Curve", "Experiment", "Setting", "Spread", "Table", "Verdict", "above", "against",
+    "average", "below", "comes", "constructed", "each", "judge", "mean_of", "median_of", "resampled",
 ]  # fmt: skip
 
 Verdict = Literal["holds", "holds only if", "does not hold", "undecided", "by construction"]
@@ -91,6 +91,12 @@ def each(found: Sequence[T], name: str) -> Spread:
     return mean_of(float(getattr(one, name)) for one in found)
 
 
+def against(found: Sequence[T], name: str, others: Sequence[T], times: float = 1) -> Spread:
+    """Return how much more of one field there is than of others `times` over, in the mean of the seeds."""
+    pairs = zip(found, others, strict=True)
+    return mean_of(float(getattr(a, name)) - times * float(getattr(b, name)) for a, b in pairs)
+
+
 def average(found: Sequence[Numbers]) -> Numbers:
     """Return the mean of every field; of fields that are lists of numbers, at each place."""
     columns = [[getattr(one, each.name) for one in found] for each in fields(found[0])]
@@ -103,6 +109,16 @@ def average(found: Sequence[Numbers]) -> Numbers:
 def above(spread: Spread, bar: float) -> bool | None:
     """Return whether a number is above a bar; None where the interval does not decide it."""
     return True if spread.low > bar else False if spread.high <= bar else None
+
+
+def below(spread: Spread, bar: float) -> bool | None:
+    """Return whether a number is below a bar; None where the interval does not decide it."""
+    return above(Spread(-spread.value, -spread.high, -spread.low), -bar)
+
+
+def comes(spread: Spread) -> bool | None:
+    """Return whether something comes at all; None where some resamples say never and others not."""
+    return True if spread.high < math.inf else None if spread.low < math.inf else False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,10 @@ from benchmarks.swarm_lab.result import (
     Spread,
     Table,
     above,
+    against,
+    comes,
     each,
     judge,
-    mean_of,
     median_of,
 )
 from combee.swarm.agents import Reply, View, use
@@ -276,22 +277,15 @@ def _shown(found: Sequence[Team]) -> tuple[str, ...]:
 def _claims(where: _Where, find: _Run, gather: _Run, sizes: Sequence[int]) -> tuple[Claim, ...]:
     top = sizes[-1]
     busiest = {way: find(way, top) for way in WAYS}
-    relief = {
-        way: mean_of(b.busiest - a.busiest for a, b in zip(busiest[LEADS], busiest[way], strict=True))
-        for way in (FLAT, DIRECTORY, TREE)
-    }
-    wide = {
-        size: mean_of(a.right - b.right for a, b in zip(gather(LEADS, size), gather(FLAT, size), strict=True))
-        for size in sizes
-    }
+    relief = {way: against(busiest[way], "busiest", busiest[LEADS]) for way in (FLAT, DIRECTORY, TREE)}
+    wide = {size: against(gather(LEADS, size), "right", gather(FLAT, size)) for size in sizes}
     pays = [(*key, metric, one) for key, found in where.items() for metric, one in zip(METRICS, found, strict=True)]
     return (
         judge(
             f"From some size of team on, up to {top} agents, a layer of leads takes fewer messages and tokens.",
             "; ".join(f"than a {rival} at {rate} changes a task, in {metric}: {one:.0f}"
                       for rate, rival, metric, one in pays if metric != "busiest"),
-            (one.high < math.inf or (None if one.low < math.inf else False)
-             for *_, metric, one in pays if metric != "busiest"),
+            (comes(one) for *_, metric, one in pays if metric != "busiest"),
         ),
         judge(
             "A layer takes load from the busiest agent.",

@@ -33,7 +33,7 @@ from combee.swarm.context import Compaction, Entry, Newest, Refuse, Summarise, w
 from combee.swarm.knowledge import note
 from combee.swarm.swarm import Swarm
 
-__all__ = ["PER_WINDOW", "QUESTIONS", "Told", "Way", "chain", "disk", "fresh", "mesh", "persistent", "reports"]
+__all__ = ["FRESH", "PER_WINDOW", "QUESTIONS", "Way", "chain", "disk", "fresh", "mesh", "persistent", "reports"]
 
 PER_WINDOW = WINDOW // DOCUMENT
 QUESTIONS = 40
@@ -175,6 +175,13 @@ def fresh(told: Told = "nothing") -> Way:
             yield swarm, _asks(facts, seed, lambda _: "a00")
 
     return way
+
+
+FRESH: dict[str, Way] = {
+    "fresh sub-agents": fresh(),
+    "fresh sub-agents, told the part": fresh("part"),
+    "fresh sub-agents, told the document": fresh("document"),
+}
 
 
 def reports(foreseen: float, share: float, summary: int = SUMMARY) -> Way:
