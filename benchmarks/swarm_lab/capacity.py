@@ -19,6 +19,7 @@ from benchmarks.swarm_lab.result import (
     Spread,
     Table,
     above,
+    against,
     constructed,
     each,
     judge,
