@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.gepa_student import GepaStudent
 from combee.kernel.playbook import count_tokens
+from combee.mock.gepa_student import GepaStudent
 
 
 class Counting:

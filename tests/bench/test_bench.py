@@ -7,14 +7,17 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from combee.bench import scale
 from combee.bench.cells import BenchRun, CellResult, Taken
 from combee.bench.definition import SMALL_ROWS, Cell, bench_names, cells_of, read_bench, small
 from combee.bench.results import BenchRow, rows_of_bench
 from combee.cli import run
-from combee.errors import UsageError
+from combee.errors import RunError, UsageError
+from combee.kernel.journal import Journal
 from combee.kernel.learn import Event, StepFinished
 from combee.mock import MockConfig, MockServer
 from combee.mock.student import Student, lesson_of
@@ -59,7 +62,7 @@ def ready(folder: Path, display: type[Display] = Display) -> BenchRun:
 def test_the_list_names_every_packaged_bench(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "list"]) == 0
     out = capsys.readouterr().out
-    assert bench_names() == ["ablations", "baselines", "batch-sweep", "dynamic-batch", "overload"]
+    assert bench_names() == ["ablations", "baselines", "batch-sweep", "dynamic-batch", "gepa", "overload", "scale"]
     assert [line.split()[0] for line in out.splitlines()[:-1]] == bench_names()
 
 
@@ -68,11 +71,87 @@ def test_every_bench_can_be_rehearsed_without_data_or_model(name: str, capsys: p
     assert run(["bench", name, "--small", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["missing"] == 0
-    assert len(found["rows"]) == found["runs"] == sum(len(arm.points) for arm in read_bench(name).table.arms)
+    assert len(found["rows"]) == found["runs"] == sum(len(arm.points) for arm in small(read_bench(name)).table.arms)
     assert all(0 <= row["interval"][0] <= row["score"] <= row["interval"][1] <= 1 for row in found["rows"])
-    assert any("SIMULATED FORGETTING" in note for note in found["notes"])
+    said = "REHEARSED" if name == "gepa" else "SIMULATED FORGETTING"
+    assert any(said in note for note in found["notes"])
     page = read_page(Path(f"bench-results/{name}-small.html").read_text(encoding="utf-8"))
     assert read_bench(name).table.title in page.text
+    rows = {(row["arm"], row["at"]): row for row in found["rows"]}
+    if name == "gepa":
+        _lessons_travel_and_one_call_loses_more(rows)
+    if name == "scale":
+        _the_law_of_scale_holds(rows)
+    if name in {"gepa", "scale"}:  # another address of the student is no other run, and a size is not run twice
+        assert run(["bench", name, "--small", "--json"]) == 0
+        (again,) = json.loads(capsys.readouterr().out)
+        assert (again["fresh"], again["rows"]) == (0, found["rows"])
+
+
+def _lessons_travel_and_one_call_loses_more(rows: dict[Any, Any]) -> None:
+    assert rows["no playbook", None]["score"] == 0
+    assert rows["gepa, combee", 40]["score"] > rows["gepa, naive", 40]["score"] + 0.1
+    assert rows["gepa, combee", 40]["entries"] > 1.5 * rows["gepa, naive", 40]["entries"]
+
+
+def _the_law_of_scale_holds(rows: dict[Any, Any]) -> None:
+    sizes = {"combee": (10, 100, 1000), "paper": (100, 1000)}
+    assert set(rows) == {(arm, size) for arm, all_sizes in sizes.items() for size in all_sizes}
+    assert rows["combee", 1000]["kept"] > 0.95
+    assert rows["paper", 1000]["kept"] < 0.5
+    assert all(rows[key]["reads"] == pytest.approx(2.0) for key in rows if key[0] == "paper")
+    assert all(row[name] > 0 for row in rows.values() for name in ("cpu", "memory", "disk", "opened", "replayed"))
+
+
+def test_what_needs_a_model_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "gepa"]) == 2
+    said = capsys.readouterr().err
+    assert "The bench gepa needs a model." in said
+    assert "--small" in said
+
+
+SIZES = """\
+title = "Sizes"
+tasks = ["planted"]
+seeds = 1
+metrics = ["kept", "calls"]
+
+[[arms]]
+name = "combee"
+learn = { batch = 20 }
+vary = "size"
+values = [40]
+"""
+
+
+def test_a_size_that_was_stopped_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("sizes.toml").write_text(SIZES, encoding="utf-8")
+    whole = scale._in_a_process
+
+    def breaking(place: Path, how: str, cell: Cell) -> dict[str, Any]:
+        if how == "open":
+            raise RunError("broken off")
+        return whole(place, how, cell)
+
+    monkeypatch.setattr(scale, "_in_a_process", breaking)
+    assert run(["bench", "sizes.toml", "--json"]) == 1
+    assert "the same command goes on" in capsys.readouterr().err
+    monkeypatch.setattr(scale, "_in_a_process", whole)
+    assert run(["bench", "sizes.toml", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert [(row["at"], row["kept"] > 0.5) for row in found["rows"]] == [(40, True)]
+    (cell,) = Path("bench-results/cells").iterdir()
+    with Journal.open(cell, create=False, read_only=True) as journal:
+        assert len(list(journal.results("reflect"))) == 40
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [('vary = "size"', 'vary = "learn.batch"'), ("[40]", "[0]"), ('["planted"]', '["planted", "tags"]')]
+)
+def test_sizes_and_tasks_do_not_mix(old: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("sizes.toml").write_text(SIZES.replace(old, new), encoding="utf-8")
+    assert run(["bench", "sizes.toml"]) == 2
+    assert "size is varied, in whole numbers" in capsys.readouterr().err
 
 
 def test_what_one_call_loses_shows_in_the_overload_curve(capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,6 +90,7 @@ def test_the_schema_names_every_key_of_the_file_that_init_writes(capsys: pytest.
         "learn",
         "budget",
         "prices",
+        "environment",
         "guard",
         "start",
         "workers",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gepa_student import GepaStudent
 from combee.kernel.learn import Task
+from combee.mock.gepa_student import GepaStudent
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 

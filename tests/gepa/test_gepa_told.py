@@ -8,12 +8,12 @@ from typing import Any
 
 from gepa.api import optimize
 
-from benchmarks.gepa_student import GepaStudent
 from combee.gepa import CombeeReflection, GepaRecorder, TaskAdapter
 from combee.gepa.search import COMPONENT, GepaRun
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import GuardJudged, Judge, Rollout, Score, Task
 from combee.kernel.playbook import Bullet, Playbook, to_text
+from combee.mock.gepa_student import GepaStudent
 from combee.terminal.display import Display
 from tests.gepa.answers import exact
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from gepa.api import optimize
 
-from benchmarks.gepa_student import GepaStudent
 from combee.errors import CallError, CallErrorKind, RunError, UsageError
 from combee.gepa import CombeeReflection, CombeeSampler, GepaRecorder, TaskAdapter, keep_state
 from combee.kernel.journal import Journal, MemoryScope, Scope
 from combee.kernel.learn import Rollout, Task
 from combee.kernel.playbook import Playbook, to_text
+from combee.mock.gepa_student import GepaStudent
 from tests.gepa.answers import Asked, exact, fenced
 
 

@@ -21,15 +21,14 @@ from combee.kernel.playbook import (
     Vote,
     VoteKind,
     distinct_terms,
-    find_ids,
     merge,
-    parse_operations,
     says,
     split_terms,
     tokens,
 )
 from combee.model.answer_text import why_unusable
 from combee.model.asking import as_text
+from combee.model.operations import find_ids, parse_operations
 
 CITED_SHARE = 0.5
 """Share of a lesson's words that must stand in a text that cites its reflection."""

@@ -16,10 +16,11 @@ from combee.ace.replies import cited_ids, votes_of
 from combee.errors import CallError, CallErrorKind, UsageError
 from combee.kernel.journal import Scope
 from combee.kernel.learn.roles import Reflection, Rollout, Score, Task
-from combee.kernel.playbook import Playbook, find_ids
+from combee.kernel.playbook import Playbook
 from combee.model import ChatModel
 from combee.model.answer_text import why_refused, why_unusable
 from combee.model.asking import as_text, ask, ask_and_keep
+from combee.model.operations import find_ids
 from combee.model.settings import CallOptions
 from combee.redaction import Outcome, Step, Trace, clean, redact
 

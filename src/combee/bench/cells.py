@@ -25,7 +25,7 @@ from combee.report import read_run
 from combee.run.estimates import check_budget, check_scoring, forecast_run, forecast_scoring, work_on
 from combee.run.execute import Finished, execute
 from combee.run.folders import JOURNAL
-from combee.run.methods import RunDisplay, prepare
+from combee.run.methods import RunDisplay, method_of, prepare
 from combee.run.settings import Settings
 from combee.run.spec import connect, load_tasks
 from combee.run.words import counted
@@ -67,6 +67,7 @@ class CellResult:
         learning: What models took for learning; None: the embedded agent.
         scoring: The same for scoring.
         unlearned: Samples that failed for outside reasons.
+        measured: What else was measured, by the name of the metric: of a size (`scale`).
     """
 
     rows: tuple[tuple[str, int, int], ...]
@@ -78,6 +79,7 @@ class CellResult:
     learning: Taken | None
     scoring: Taken | None
     unlearned: int = 0
+    measured: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def taken(self) -> Taken:
@@ -304,7 +306,7 @@ def forecast_cells(run: BenchRun, cells: Sequence[Cell]) -> tuple[dict[tuple[str
     known: dict[tuple[str, str, object], Mapping[str, Any]] = {}
     for cell in cells:
         if cell.group not in known:  # a seed changes no estimate
-            known[cell.group], lines = _forecast(cell, run.tasks[cell.tasks])
+            known[cell.group], lines = _forecast(cell, run.tasks.get(cell.tasks))
             said += [line for line in lines if line not in said]
         one, name = known[cell.group], (cell.tasks, cell.arm)
         old = found.get(name, Outlook(0, 0, 0, 0.0, 0.0))
@@ -314,13 +316,16 @@ def forecast_cells(run: BenchRun, cells: Sequence[Cell]) -> tuple[dict[tuple[str
     return found, said
 
 
-def _forecast(cell: Cell, tasks: TaskSet) -> tuple[Mapping[str, Any], list[str]]:
-    if not cell.spec.calls_models:
+def _forecast(cell: Cell, tasks: TaskSet | None) -> tuple[Mapping[str, Any], list[str]]:
+    if tasks is None or not cell.spec.calls_models:
         return {"calls": 0, "tokens": 0, "cost": 0.0, "minutes": 0.0}, []
     if cell.empty:
         check_scoring(cell.spec, tasks.test, {"none": Playbook()})
         found = forecast_scoring(cell.spec, tasks.test, {"none": Playbook()})
     else:
+        if cell.spec.agent.method != "ace":
+            forecast = method_of(cell.spec).forecast(cell.spec)
+            return forecast.data, [line for line in forecast.lines if line.startswith(("Price of", "The price of"))]
         # The score on the test rows is one validation at the end.
         work = dataclasses.replace(work_on(cell.spec, tasks), validation=len(tasks.test))
         once = cell.spec.over({"learn": {"eval_every": len(tasks.train) * cell.spec.learn_config().epochs}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,16 @@ import click
 
 from combee.bench.cells import BenchRun, CellResult, Outlook, forecast_cells
 from combee.bench.definition import SMALL_ROWS, Bench, Cell, bench_names, cells_of, read_bench, small
+from combee.bench.rehearsal import STUDENT, student_served
 from combee.bench.results import expected_table, notes_of, plain_table, result_to_json, rows_of_bench, write_page
+from combee.bench.scale import ScaleRun
 from combee.errors import INTERRUPTED, RunError, UsageError
 from combee.kernel.journal import JSON
 from combee.run.estimates import NO_CALLS
 from combee.run.options import over_options, refuse_unknown_prices
 from combee.run.settings import Settings, read_settings
 from combee.run.words import counted, with_program
-from combee.tasks import DATA_VARIABLE
+from combee.tasks import DATA_VARIABLE, load
 from combee.tasks.published import look
 from combee.terminal.display import make_display
 from combee.terminal.options import (
@@ -113,14 +116,38 @@ def _data(options: dict[str, Any]) -> int:
 
 
 def _bench(benches: Sequence[Bench], what: str, options: dict[str, Any]) -> int:
-    rows = SMALL_ROWS if options["is_small"] else None
-    benches = [small(one) for one in benches] if options["is_small"] else benches
     base, limits = _base(options)
+    if options["is_small"]:
+        benches = [small(one) for one in benches]
+    with ExitStack() as stack:
+        rehearsed = None
+        if any(one.needs_model for one in benches) and not base.calls_models:
+            if options["is_small"]:
+                train, test = SMALL_ROWS
+                served = student_served(load("tags", sizes=(train, train // 4, test)), m0=benches[0].table.forget)
+                url = stack.enter_context(served)
+                rehearsed = Settings().over({"model": {"name": STUDENT, "base_url": url}})
+            elif what != "all":
+                raise UsageError(
+                    f"The bench {what} needs a model.", hint="Give --model NAME; --small rehearses it with a student."
+                )
+            else:
+                left = [one.name for one in benches if one.needs_model]
+                say_aside(f"Left out without --model: {', '.join(left)}.")
+                benches = [one for one in benches if not one.needs_model]
+        return _run_benches(benches, what, options, (base, rehearsed or base, limits))
+
+
+def _run_benches(
+    benches: Sequence[Bench], what: str, options: dict[str, Any], bases: tuple[Settings, Settings, dict[str, float]]
+) -> int:
+    rows = SMALL_ROWS if options["is_small"] else None
+    base, with_model, limits = bases
     quiet = options["quiet"] or options["as_json"]
     runs = [
-        BenchRun(
+        (ScaleRun if one.of_sizes else BenchRun)(
             options["out"],
-            cells_of(one, base, seeds=options["seeds"], rows=rows),
+            cells_of(one, with_model if one.needs_model else base, seeds=options["seeds"], rows=rows),
             limits,
             lambda: make_display(quiet=quiet or not base.calls_models),
         )
@@ -162,11 +189,10 @@ def _base(options: dict[str, Any]) -> tuple[Settings, dict[str, float]]:
 
 def _load(runs: Sequence[BenchRun], limits: dict[str, float]) -> None:
     """Load data and what is done already, and refuse limits that cannot be held, before anything is paid."""
+    if limits and not any(cell.spec.calls_models for run in runs for cell in run.cells):
+        raise UsageError("A limit does nothing here: no model is called.", hint="Leave it out, or give --model.")
     for run in runs:
-        with_model = [cell for cell in run.cells if cell.spec.calls_models]
-        if limits and not with_model:
-            raise UsageError("A limit does nothing here: no model is called.", hint="Leave it out, or give --model.")
-        for cell in with_model:
+        for cell in [cell for cell in run.cells if cell.spec.calls_models]:
             refuse_unknown_prices(cell.spec.over({"budget": limits}))
         try:
             run.load()
@@ -184,9 +210,10 @@ def _run(runs: Sequence[BenchRun], *, quiet: bool) -> None:
             return
         at = "" if cell.at is None else f" at {cell.at}"
         score = sum(h for _, h, _ in result.rows) / max(1, sum(t for *_, t in result.rows))
+        came_to = f"{score:.3f}" if result.rows else f"{result.measured['kept']:.4f} kept"
         done = sum(len(run.done) for run in runs)
         click.echo(
-            f"[{done}/{whole}] {cell.tasks} · {cell.arm}{at} · seed {cell.seed}: {score:.3f}, "
+            f"[{done}/{whole}] {cell.tasks} · {cell.arm}{at} · seed {cell.seed}: {came_to}, "
             f"{result.entries:,} entries, {result.seconds:.1f} s",
             err=True,
         )

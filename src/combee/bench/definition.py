@@ -24,11 +24,18 @@ from combee.run.settings_tables import AgentTable, Amount, Count, LearnTable, Mo
 
 __all__ = ["METRICS", "Bench", "Cell", "PaperTable", "bench_names", "cells_of", "read_bench", "small"]
 
-Metric = Literal["score", "entries", "helpful", "calls", "chain", "minutes", "tokens", "cost"]
+Metric = Literal[
+    "score", "entries", "helpful", "calls", "chain", "minutes", "tokens", "cost",
+    "kept", "reads", "cpu", "memory", "disk", "opened", "replayed",
+]  # fmt: skip
 METRICS: tuple[Metric, ...] = ("score", "entries", "helpful", "calls", "chain", "minutes", "tokens", "cost")
+PLANTED = "planted"
+"""The task set of a bench of sizes: reflections of which each plants a fact; its arms vary `SIZE`."""
+SIZE = "size"
 At = str | int | float | None
 """The value of what an arm varies; None where it varies nothing."""
 
+_METHODS = ("ace", "gepa")
 SMALL_ROWS = (48, 24)
 """Rows of (train, test) with `--small`."""
 
@@ -46,6 +53,8 @@ class PaperTable(SettingsTable):
     """Entries of the playbook."""
     helpful: Annotated[int, Field(ge=0)] | None = None
     """Entries that were marked helpful three times or more."""
+    said: Text | None = None
+    """What it says in words, where it gives no figure."""
 
 
 class ArmTable(SettingsTable):
@@ -82,9 +91,11 @@ class BenchTable(SettingsTable):
     about: Text = "A bench of one's own."
     """What it shows, in a few sentences."""
     tasks: Annotated[list[Text], Field(min_length=1)]
-    """Task sets: finer, formula, tags, or files."""
+    """Task sets: finer, formula, tags, or files; planted alone where arms vary size: the loop without an agent."""
     seeds: Count = 3
     """How often each cell is learned. A seed decides which reflections share a call, and what is forgotten."""
+    val: Annotated[int, Field(ge=0)] = 0
+    """Validation rows, for arms of the method gepa; a quarter of the training rows at most with --small."""
     forget: Positive | None = 40.0
     """Simulated forgetting (m0) where the embedded agent works; a model forgets by itself."""
     metrics: list[Metric] = Field(default_factory=lambda: list(METRICS), min_length=1)
@@ -102,6 +113,16 @@ class Bench:
     name: str
     table: BenchTable
     layer: Layer
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether an arm works with a model only."""
+        return any(arm.agent.method != "ace" for arm in self.table.arms)
+
+    @property
+    def of_sizes(self) -> bool:
+        """Whether its cells are sizes."""
+        return self.table.tasks == [PLANTED]
 
     def refuse(self, place: Sequence[str | int], said: str, hint: str | None = None) -> DataError:
         """Return the error for what cannot be used at a place of the file."""
@@ -169,13 +190,16 @@ def _check(bench: Bench) -> None:
     names: set[str] = set()
     for number, arm in enumerate(bench.table.arms):
         place = ("arms", number)
+        if bench.of_sizes != (arm.vary == SIZE) or (bench.of_sizes and not all(map(_is_size, arm.values))):
+            said = f"arm {arm.name!r}: {SIZE} is varied, in whole numbers, where {PLANTED} is the only task set."
+            raise bench.refuse((*place, "values"), said, "See `combee bench scale`.")
         if arm.name in names:
             raise bench.refuse((*place, "name"), f"there are several arms {arm.name!r}.", "Name each anew.")
         names.add(arm.name)
         if (arm.vary is None) != (not arm.values):
             raise bench.refuse((*place, "vary"), f"arm {arm.name!r}: vary and values go together.", "Give both.")
-        if arm.agent.method != "ace":
-            said = f"arm {arm.name!r}: only the method ace can be benched."
+        if arm.agent.method not in _METHODS:
+            said = f"arm {arm.name!r}: of methods only {' and '.join(_METHODS)} can be benched."
             raise bench.refuse((*place, "agent", "method"), said, "Leave it out.")
         for row, one in enumerate(arm.paper):
             if one.tasks not in bench.table.tasks:
@@ -186,10 +210,25 @@ def _check(bench: Bench) -> None:
                 raise bench.refuse((*place, "paper", row), said, "Give it as `at`.")
 
 
+def _is_size(value: At) -> bool:
+    return type(value) is int and value > 0
+
+
 def small(bench: Bench) -> Bench:
-    """Return the bench on a few rows of the built-in tasks, one seed a cell; it needs no data."""
-    table = bench.table.model_copy(update={"tasks": ["tags"], "seeds": 1})
+    """Return the bench on a few rows of the built-in tasks, one seed a cell; it needs no data.
+
+    Sizes are a hundredth, 1,000 at most.
+    """
+    if bench.of_sizes:
+        arms = [arm.model_copy(update={"values": _hundredths(arm.values)}) for arm in bench.table.arms]
+        table = bench.table.model_copy(update={"arms": arms, "seeds": 1})
+    else:
+        table = bench.table.model_copy(update={"tasks": ["tags"], "seeds": 1})
     return Bench(f"{bench.name}-small", table, bench.layer)
+
+
+def _hundredths(sizes: Sequence[int | float | bool | str]) -> list[int]:
+    return list(dict.fromkeys(min(1_000, max(1, int(size) // 100)) for size in sizes))
 
 
 def cells_of(
@@ -206,7 +245,10 @@ def cells_of(
     Raises:
         UsageError: An arm has a setting that cannot be used, or that does nothing in it.
     """
-    sizes = {"val": 0} if rows is None else {"train": rows[0], "val": 0, "test": rows[1]}
+    if bench.of_sizes:
+        base, rows = Settings(), None  # no model is called
+    val = bench.table.val
+    sizes = {"val": val} if rows is None else {"train": rows[0], "val": min(val, rows[0] // 4), "test": rows[1]}
     found: list[Cell] = []
     for seed in range(seeds or bench.table.seeds):
         common = {**bench.table.learn.given(), "seed": seed}
@@ -222,7 +264,7 @@ def _cells_of_arm(bench: Bench, number: int, base: Settings, tasks: str) -> Iter
     for at in arm.points:
         own: dict[str, Any] = {"learn": arm.learn.given(), "agent": arm.agent.given(), "model": arm.model.given()}
         try:
-            if arm.vary is not None:
+            if arm.vary is not None and arm.vary != SIZE:
                 _set(own, arm.vary, at)
             own = {name: table for name, table in own.items() if table}
             spec = base.over(own)

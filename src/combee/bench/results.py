@@ -14,6 +14,7 @@ from pathlib import Path
 
 from combee.bench.cells import BenchRun, CellResult, Outlook
 from combee.bench.definition import At, Bench, Cell, PaperTable
+from combee.bench.rehearsal import STUDENT
 from combee.files import write_whole
 from combee.kernel.journal import JSON
 from combee.report.html import Piece, el, table
@@ -81,6 +82,13 @@ _MEASURES: dict[str, tuple[str, Callable[[CellResult], float | None], str]] = {
     "minutes": ("minutes", lambda one: one.seconds / 60, ",.3g"),
     "tokens": ("tokens", lambda one: None if one.learning is None else one.learning.tokens, ",.0f"),
     "cost": ("dollars", lambda one: None if one.learning is None else one.learning.cost, ".4f"),
+    "kept": ("kept", lambda one: one.measured.get("kept"), ".4f"),
+    "reads": ("reads an item", lambda one: one.measured.get("reads"), ".2f"),
+    "cpu": ("CPU µs an item", lambda one: one.measured.get("cpu"), ",.0f"),
+    "memory": ("memory MB", lambda one: one.measured.get("memory"), ",.0f"),
+    "disk": ("disk MB", lambda one: one.measured.get("disk"), ",.1f"),
+    "opened": ("opened s", lambda one: one.measured.get("opened"), ",.2f"),
+    "replayed": ("replayed s", lambda one: one.measured.get("replayed"), ",.2f"),
 }
 
 
@@ -134,6 +142,7 @@ def _of_paper(paper: PaperTable | None) -> str:
     said = [] if paper.score is None else [f"{paper.score:.3f}"]
     said += [] if paper.entries is None else [f"{paper.entries} entries"]
     said += [] if paper.helpful is None else [f"{paper.helpful} helpful ≥ 3"]
+    said += [] if paper.said is None else [paper.said]
     return ", ".join(said)
 
 
@@ -178,6 +187,9 @@ def _expected(one: Outlook) -> list[str]:
 def notes_of(bench: Bench, run: BenchRun) -> list[str]:
     """Return what has to be known to read the table."""
     found = [bench.table.about.strip()]
+    if bench.of_sizes:
+        found.append(_forgetting(bench))
+        return found
     with_model = sorted({cell.spec.model_of("generator").name for cell in run.cells if cell.spec.calls_models})
     embedded = any(not cell.spec.calls_models for cell in run.cells)
     if embedded:
@@ -186,11 +198,7 @@ def notes_of(bench: Bench, run: BenchRun) -> list[str]:
             "Calls are those that a model would have got; minutes are those of this machine."
         )
     if embedded and bench.table.forget is not None:
-        found.append(
-            f"SIMULATED FORGETTING: a call over m reflections keeps each lesson with probability "
-            f"exp(-m/{bench.table.forget:g}), fitted to the paper's entries. It shows what an aggregation does with "
-            "a forgetful model, not what any model forgets."
-        )
+        found.append(_forgetting(bench))
     for name, tasks in run.tasks.items():
         found.append(f"{name}: {len(tasks.train)} training rows, {len(tasks.test)} test rows. {tasks.about}")
         found += [f"{name}: {note}" for note in tasks.notes]
@@ -199,6 +207,11 @@ def notes_of(bench: Bench, run: BenchRun) -> list[str]:
                 f"{name}: answers are numbers, which the embedded agent cannot work out: its score says nothing here, "
                 "its entries say what aggregation kept."
             )
+    if STUDENT in with_model:
+        found.append(
+            "REHEARSED: a scripted student answers over HTTP. It is right exactly if the lesson of a label stands in "
+            "its prompt: that shows how many lessons arrive, not that a model learns."
+        )
     if with_model:
         found.append(f"Models: {', '.join(with_model)}. Calls, tokens and dollars are those of learning alone.")
     found.append(
@@ -209,6 +222,14 @@ def notes_of(bench: Bench, run: BenchRun) -> list[str]:
     if lost := sum(one.unlearned for one in run.done.values()):
         found.append(f"{lost} samples failed for outside reasons and were not learned from.")
     return found
+
+
+def _forgetting(bench: Bench) -> str:
+    return (
+        f"SIMULATED FORGETTING: a call over m reflections keeps each lesson with probability "
+        f"exp(-m/{bench.table.forget:g}), fitted to the paper's entries. It shows what an aggregation does with "
+        "a forgetful model, not what any model forgets."
+    )
 
 
 def _rows_to_json(rows: Sequence[BenchRow]) -> list[JSON]:
@@ -237,7 +258,7 @@ def _section(bench: Bench, run: BenchRun) -> Section:
     rows = rows_of_bench(run)
     heads, *cells = _whole_table(bench, rows)
     body: list[Piece] = [el("ul", *(el("li", note) for note in notes_of(bench, run)))]
-    for name in run.tasks:
+    for name in dict.fromkeys(row.tasks for row in rows):
         plots = [plot for plot in _plots(bench, [row for row in rows if row.tasks == name]) if plot is not None]
         body += [el("h3", name), figures(plots)] if plots else []
     body.append(table(heads, cells, numbers=range(2, len(heads))))
@@ -252,9 +273,10 @@ def _plots(bench: Bench, rows: Sequence[BenchRow]) -> list[Plot | None]:
         _pareto(rows, "cost", "dollars of learning"),
     ]
     varied = {arm.name: arm.vary for arm in bench.table.arms if arm.vary is not None}
+    curves = bench.table.metrics if bench.of_sizes else ("score", "entries")
     for key in dict.fromkeys(varied.values()):
         own = [row for row in rows if varied.get(row.arm) == key]
-        found += [_curve(own, _in_words(key), what) for what in ("score", "entries")]
+        found += [_curve(own, _in_words(key), what) for what in curves]
     return found
 
 
@@ -294,18 +316,17 @@ def _curve(rows: Sequence[BenchRow], at: str, what: str) -> Plot | None:
         if len(points) > 1:
             whole = score and len(points) == len(own)
             series.append(Series(arm, points, [row.interval for row in own] if whole else ()))
-        paper = _points((row.at, getattr(row.paper, what)) for row in own if row.paper is not None)
+        paper = _points((row.at, getattr(row.paper, what, None)) for row in own if row.paper is not None)
         if paper:
             series.append(Series(f"{arm}, in the paper", paper, line=False))
     if not series:
         return None
-    limits, y = ((0.0, 1.0), "share right") if score else (None, what)
+    limits, y = ((0.0, 1.0), "share right") if score else (None, _MEASURES[what][0])
     across = [x for one in series for x, _ in one.points]
     log = min(across) > 0 and max(across) >= _WIDE * min(across)
     x = f"{at} (log)" if log else at
-    return line_plot(
-        series, title=f"{what.capitalize()} by {at}", x=x, y=y, log_x=log, whole_x=not log, y_limits=limits
-    )
+    title = f"{(what if score else y).capitalize()} by {at}"
+    return line_plot(series, title=title, x=x, y=y, log_x=log, whole_x=not log, y_limits=limits)
 
 
 def _points(pairs: Iterable[tuple[At, float | None]]) -> list[tuple[float, float]]:

@@ -20,10 +20,11 @@ from combee import __version__
 from combee.errors import CombeeError, how_to_install
 from combee.kernel.journal import Journal
 from combee.kernel.runner import run_sync
+from combee.run.environments import environment_named
 from combee.run.methods import worker_kind
 from combee.run.options import over_options
 from combee.run.settings import Settings, read_settings
-from combee.terminal.options import config_option, endpoint_options
+from combee.terminal.options import config_option, endpoint_options, setting
 
 if TYPE_CHECKING:
     from combee.model import EndpointReport, LocalModel, OpenAIModel, Price, RoleModel
@@ -54,10 +55,12 @@ class Check:
 @click.command(name="doctor")
 @endpoint_options
 @config_option
+@setting("--appworld", "environment.url", "An AppWorld server: what does it lack?", metavar="URL")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def doctor_command(as_json: bool, **options: Any) -> int:
     """Check this installation and, if one is named or configured, the model: does it answer, and what can it do?"""
     checks = [_python(), _sqlite(), _disk(), *_extras(), *_models(options), *_workers(options)]
+    checks += _environment(options)
     if as_json:
         click.echo(json.dumps([asdict(check) for check in checks], ensure_ascii=False))
     else:
@@ -108,8 +111,21 @@ def _workers(options: Mapping[str, Any]) -> list[Check]:
         return [Check("workers", ok=False, found=error.message, fix=error.hint or "")]
 
 
+def _environment(options: Mapping[str, Any]) -> list[Check]:
+    """Look at the environment that the settings name, and at an AppWorld server that was asked for."""
+    spec = read_settings(options["config_path"])
+    kind, table = spec.environment.kind, spec.environment
+    if (url := options["environment__url"]) is not None:
+        kind, table = "appworld", spec.over({"environment": {"kind": "appworld", "url": [url]}}).environment
+    try:
+        found = [] if kind is None else environment_named(kind).look(table)
+    except CombeeError as error:
+        return [Check("environment", ok=False, found=error.message, fix=error.hint or "")]
+    return [Check(one.name, one.ok, one.found, one.fix) for one in found]
+
+
 def _models(options: Mapping[str, Any]) -> list[Check]:
-    spec = over_options(read_settings(options["config_path"]), options)
+    spec = over_options(read_settings(options["config_path"]), {**options, "environment__url": None})
     if not spec.calls_models and spec.model_name is None:
         place = (os.environ.get("OPENAI_BASE_URL") and "OPENAI_BASE_URL is set") or spec.origin("model")
         if not place:

@@ -25,6 +25,7 @@ from combee.redaction import find_secrets
 from combee.report.interval import interval, share_text
 from combee.run.baselines import baselines
 from combee.run.calls import Scoring
+from combee.run.environments import environment_of
 from combee.run.estimates import check_scoring, forecast_scoring
 from combee.run.findings import spent, spent_lines
 from combee.run.folders import all_runs, find_run, open_book
@@ -164,7 +165,9 @@ def _print(
     found, without = both
     prepared, split = scored.prepared, scored.split
     parts = [(score.hits, score.total) for score in found.scores.values()]
-    beside = baselines(train, scored.tasks, prepared.tasks.scorer)
+    environment = environment_of(prepared.spec)
+    beside = {} if environment is not None else baselines(train, scored.tasks, prepared.tasks.scorer)
+    summary = [] if environment is None else environment.summary(scored.tasks, found)
     rows = rows_of(scored.tasks, found, scored.book, prepared.config.view_tokens)
     if options["as_json"]:
         plain = rows_of(scored.tasks, without, Playbook())
@@ -177,6 +180,7 @@ def _print(
             "total": found.total,
             "without_playbook": without.accuracy,
             "baselines": beside,
+            "summary": summary,
             "interval": list(interval(parts)) if parts else None,
             "errors": found.errors,
             "about": prepared.tasks.about,
@@ -193,6 +197,8 @@ def _print(
         click.echo(f"{prepared.tasks.name}, {split}: {found.accuracy:.3f} ({share_text(parts)}) with {name}")
     if without.accuracy is not None:
         click.echo(f"without a playbook: {without.accuracy:.3f}")
+    for line in summary:
+        click.echo(line)
     if beside:
         click.echo(f"without an agent: {_beside(beside)}")
     for line in spent_lines(prepared.agent.models):

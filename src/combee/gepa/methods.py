@@ -26,9 +26,9 @@ from combee.kernel.playbook import (
     digest,
     distinct_terms,
     from_text,
-    parse_operations,
     to_text,
 )
+from combee.model.operations import parse_operations
 
 __all__ = ["DeltaMethod", "RewriteDraft", "RewriteMethod", "is_playbook"]
 

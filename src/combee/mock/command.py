@@ -16,7 +16,8 @@ from combee.files import read_regular
 from combee.kernel.runner import run_sync
 from combee.mock import FAULTS, PROVIDERS, MockConfig, MockServer, Rules, Scripted
 from combee.mock import parse_latency as read_latency
-from combee.mock.student import Student, lesson_of
+from combee.mock.gepa_student import student_of
+from combee.mock.student import lesson_of
 from combee.run.words import counted
 from combee.tasks import load
 from combee.terminal.options import NumberType, PathType, print_json
@@ -117,7 +118,7 @@ def _reply(options: dict[str, Any]) -> Scripted | None:
     return None if options["script"] is None else Rules.load(options["script"])
 
 
-def _student_for(source: str, *, data_dir: str | None, m0: float | None, seed: int) -> Student:
+def _student_for(source: str, *, data_dir: str | None, m0: float | None, seed: int) -> Scripted:
     """Return the scripted student of a task set: for `formula` it needs the formulas, else one lesson a task."""
     tasks = load(source, data_dir=data_dir, seed=seed)
     shown = (
@@ -126,4 +127,4 @@ def _student_for(source: str, *, data_dir: str | None, m0: float | None, seed: i
         else {}
     )
     lessons = {task.id: lesson_of(task, shown.get(task.id)) for task in tasks}
-    return Student(tasks, lessons, m0=m0, seed=seed)
+    return student_of(tasks, lessons, m0=m0, seed=seed)

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from combee.kernel.journal import JSON, Journal
@@ -55,6 +56,11 @@ class CallLog:
         """Write to this journal from now on."""
         self._journal = journal
         self._known = dict(cast("dict[str, JSON]", journal.meta(ENDPOINTS) or {}))
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the journal, once one is attached."""
+        return None if self._journal is None else self._journal.path.parent
 
     def follow(self, model: OpenAIModel) -> OpenAIModel:
         """Return the model with what the journal says of its endpoint; what it finds out from now on is written."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from combee.errors import BudgetError
-from combee.kernel.aggregate import plan
+from combee.kernel.aggregate import Paper, plan
 from combee.kernel.learn.config import LearnConfig
 from combee.model.budget import Budget
 from combee.model.prices import Price, price_hint
@@ -188,7 +188,8 @@ def _leaves(config: LearnConfig, batch: int) -> _Leaves:
     if config.aggregate == "top_k":
         return _Leaves(1, max(1, math.isqrt(batch)), 0, 0)
     if config.aggregate in {"paper", "summarize"}:
-        shape = plan(batch, preset="paper", copies=None if config.aggregate == "paper" else 1)
+        paper = Paper(group_size=config.group_size)
+        shape = plan(batch, preset=paper, copies=None if config.aggregate == "paper" else 1)
         return _Leaves(shape.groups, -(-shape.reads // shape.groups), int(shape.groups > 1), shape.groups)
     shape = plan(batch, copies=config.copies, max_items=config.max_items, second_chances=config.second_chances)
     again = math.ceil(shape.groups * SECOND_CHANCE) if config.second_chances and shape.groups > 0 else 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from combee.errors import BudgetError, UsageError
 from combee.kernel.learn import LearnConfig, Task
 from combee.kernel.playbook import Playbook, count_tokens, load, tokens
+from combee.run.environments import environment_of, trials_expected
 from combee.run.options import price_advice, refuse_unknown_prices
 from combee.run.settings import Settings
 from combee.run.words import counted
@@ -70,6 +71,9 @@ def check_budget(spec: Settings, work: Workload, *, answering: bool = True) -> N
     """
     from combee.model.settings import ROLES
 
+    if environment_of(spec) is not None:
+        answering = False
+        _check_trials(spec, work.samples)
     if not spec.calls_models:
         return
     refuse_unknown_prices(spec)
@@ -176,6 +180,8 @@ def forecast_run(spec: Settings, work: Workload, *, answering: bool = True) -> F
     """
     from combee.model.estimate import ASSUMED
 
+    if spec.pays and answering and environment_of(spec) is not None:
+        return _with_trials(spec, forecast_run(spec, work, answering=False), _trials(spec, work))
     if not spec.calls_models:
         return NO_CALLS
     found = estimate_run(spec, work, answering=answering)
@@ -183,6 +189,28 @@ def forecast_run(spec: Settings, work: Workload, *, answering: bool = True) -> F
     rest = f", {work.validation} for validation" if answering else ""
     head = f"{counted(work.samples, 'sample')} in {counted(found.steps, 'step')}{rest}."
     return _forecast(found, spec, head, ASSUMED, {"steps": found.steps})
+
+
+def _check_trials(spec: Settings, samples: int) -> None:
+    """Refuse limits that do not reach for the trials of one step."""
+    config = spec.learn_config()
+    first = min(samples, min(config.candidates or (1,)) if config.batch == "auto" else config.batch)
+    for name, each in (("max_cost", spec.environment.dollars or 0.0), ("max_calls", 1)):
+        limit = spec.limits().get(name)
+        if limit is not None and limit + 1e-12 < first * each:
+            said = f"{name} is {limit:g}: the {counted(first, 'trial')} of one step may take {first * each:g}."
+            raise UsageError(said, hint=_SMALLER_BATCH)
+
+
+def _trials(spec: Settings, work: Workload) -> int:
+    config = spec.learn_config()
+    seen = work.samples * config.epochs
+    return seen + work.validation * max(1, -(-seen // config.eval_every))
+
+
+def _with_trials(spec: Settings, calls: Forecast, trials: int) -> Forecast:
+    lines, data = trials_expected(spec, trials)
+    return Forecast((*lines, *calls.lines), {**calls.data, **data})
 
 
 def _forecast(found: Estimate, spec: Settings, head: str, assumed: str, more: Mapping[str, Any]) -> Forecast:
@@ -224,7 +252,7 @@ def check_scoring(spec: Settings, tasks: Sequence[Task], books: Mapping[str, Pla
     Raises:
         UsageError: A limit of the run or of the generator is too low.
     """
-    if not spec.calls_models or not spec.budget.given():
+    if not spec.calls_models or not spec.budget.given() or environment_of(spec) is not None:
         return
     phases = _scoring(spec, tasks, books)
     longest = spec.model_of("generator").max_output_tokens
@@ -241,6 +269,9 @@ def forecast_scoring(spec: Settings, tasks: Sequence[Task], books: Mapping[str, 
     """
     from combee.model.estimate import ANSWER, SECONDS, estimate_phases
 
+    if environment_of(spec) is not None:
+        asked = sum(task.target is not None for task in tasks)
+        return _with_trials(spec, Forecast((), {"calls": 0}), asked * len(books))
     if not spec.calls_models:
         return NO_CALLS
     check_scoring(spec, tasks, books)

@@ -16,6 +16,7 @@ from combee.kernel.learn.trace import Trace
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import run_sync
 from combee.run.calibrate import with_calibration
+from combee.run.environments import environment_of
 from combee.run.estimates import Forecast, check_budget, forecast_run, work_on
 from combee.run.folders import JOURNAL
 from combee.run.plugins import METHODS, WORKERS, load, offered
@@ -61,7 +62,8 @@ class LearningMethod:
         if spec.calls_models:
             found |= dict.fromkeys(("agent.forget", "agent.output_limit"), "with a model")
         else:
-            keys = (f"{table}.{key}" for table in ("model", "budget") for key in spec.given().get(table, {}))
+            tables = ("model",) if spec.pays else ("model", "budget")
+            keys = (f"{table}.{key}" for table in tables for key in spec.given().get(table, {}))
             found |= dict.fromkeys((*keys, "agent.prompts", "agent.reflection_rounds"), without_model)
         for key in sorted(UNUSED[config.aggregate]):
             found[f"learn.{key}"] = f"with aggregate {config.aggregate}"
@@ -70,6 +72,14 @@ class LearningMethod:
         if not config.guard:
             keys_of_guard = ("guard.alert_command", "guard.min_entries", "learn.guard_validate")
             found |= dict.fromkeys(keys_of_guard, "without the guard")
+        environment = environment_of(spec)
+        if environment is not None:
+            found |= dict.fromkeys(("agent.forget", "agent.function", "workers.kind"), "with an environment")
+        used = frozenset({"kind"}) if environment is None else environment.keys
+        idle = [key for key in spec.given().get("environment", {}) if key not in used]
+        if spec.tasks.traces is None:  # recorded runs may be learned from in a folder whose tasks are scored later
+            why = "without environment.kind" if environment is None else f"with the environment {spec.environment.kind}"
+            found |= dict.fromkeys((f"environment.{key}" for key in idle), why)
         if spec.tasks.traces is None:
             found |= dict.fromkeys(
                 ("tasks.format", "tasks.patterns", "tasks.redact", "tasks.users"), "without traces (--from)"

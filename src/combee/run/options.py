@@ -70,7 +70,7 @@ def refuse_unknown_prices(spec: Settings) -> None:
     Raises:
         UsageError: A role's model has none, and the run or the role has a `max_cost`.
     """
-    for role in ROLES:
+    for role in ROLES if spec.calls_models else ():
         if "max_cost" not in spec.limits() | spec.limits(role):
             continue
         one = spec.model_of(role)
@@ -111,7 +111,7 @@ def mended(spec: Settings, options: Mapping[str, Any]) -> Settings:
         own = spec.given().get("model")
         spec = spec.over({**tables, "model": _mendable(own, file.get("model", {})) if own else {}})
     idle = [name for name in options if name.startswith(("model__", "budget__")) and options[name] is not None]
-    if idle and not spec.calls_models:
+    if idle and not (spec.calls_models or (spec.pays and idle[0].startswith("budget__"))):
         raise UsageError(f"{option_of(idle[0])} does nothing here: no model is called.")
     for name in idle:
         owners = [role for role in ROLES if name[7:] in spec.given().get("model", {}).get(role, {})]

@@ -13,6 +13,9 @@ from combee.errors import UsageError
 COMMANDS = "combee.commands"
 """Commands below `combee`: a `click.Command`. Its line in `combee --help` is the first line of its module."""
 
+ENVIRONMENTS = "combee.environments"
+"""Kinds of environments: a `combee.run.environments.Environment`, made without arguments."""
+
 METHODS = "combee.methods"
 """Ways of learning: a subclass of `combee.run.methods.LearningMethod`, made without arguments."""
 

@@ -25,6 +25,7 @@ from combee.run.settings_sources import Layer, Place, checked, layer_of_set, lea
 from combee.run.settings_tables import (
     AgentTable,
     BudgetTable,
+    EnvironmentTable,
     ExistingPath,
     GuardTable,
     LearnTable,
@@ -57,6 +58,8 @@ class Settings(SettingsTable):
     """Prices of models that no list knows, in US dollars per million tokens."""
     guard: GuardTable = GuardTable()
     """What each update is checked against."""
+    environment: EnvironmentTable = EnvironmentTable()
+    """Where an agent acts on the tasks."""
     workers: WorkersTable = WorkersTable()
     """Where samples are worked on."""
     start: ExistingPath | None = None
@@ -152,6 +155,11 @@ class Settings(SettingsTable):
         table = self.given().get("model", {})
         names_one = any((one or {}).get("name") for one in (table, *(table.get(role) for role in ROLES)))
         return self.agent.kind == "ace" or (self.agent.kind is None and names_one)
+
+    @property
+    def pays(self) -> bool:
+        """Whether a run can cost something: it calls models, or has trials done in an environment."""
+        return self.calls_models or (self.environment.kind is not None and self.tasks.traces is None)
 
     def learn_config(self) -> LearnConfig:
         """Return how the run learns, as the loop takes it."""

@@ -261,6 +261,39 @@ class WorkersTable(SettingsTable):
     """What Ray is to bring to its workers: packages, files, variables."""
 
 
+class EnvironmentTable(SettingsTable):
+    """Where an agent acts on the tasks and is judged; without a kind a task is a question with an answer."""
+
+    kind: Text | None = None
+    """harbor, appworld, or what an installed package adds."""
+    agent: Text | None = None
+    """The agent that acts, as Harbor's -a takes it: terminus-2, or module:Class."""
+    model: Text | None = None
+    """Its model, as Harbor's -m takes it."""
+    options: list[Text] = Field(default_factory=list)
+    """Further words for `harbor run`, such as ["-e", "daytona"]. No keys: name variables, or a file by --env-file."""
+    program: Text = "harbor"
+    """How Harbor is started: another path, or "uvx harbor"."""
+    book: Literal["instruction", "skill"] = "instruction"
+    """How the agent gets the playbook: below each task's instruction, or as a skill."""
+    url: list[Text] = Field(default_factory=list)
+    """AppWorld servers; each does one task at a time."""
+    turns: Count = 40
+    """Blocks of code that an agent may run in AppWorld for one task."""
+    in_flight: Count = 4
+    """Trials at once in Harbor."""
+    dollars: Positive | None = None
+    """US dollars that one trial may cost at most: a limit in money is held against it."""
+    minutes: Positive = 10.0
+    """Minutes of one trial, for `--dry-run`."""
+
+    @field_validator("options")
+    @classmethod
+    def _no_key(cls, value: list[str]) -> list[str]:
+        refuse_secret("options", value)
+        return value
+
+
 class PriceTable(SettingsTable):
     """US dollars per million tokens."""
 

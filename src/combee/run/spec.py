@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from combee.errors import CombeeError, StorageError, UsageError
 from combee.kernel.guard import GuardLimits, HeldOut, LeakIndex, Policy
@@ -38,6 +38,7 @@ from combee.kernel.playbook import Playbook
 from combee.kernel.runner import LocalRunner
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
 from combee.redaction import find_secrets
+from combee.run.environments import environment_of
 from combee.run.functions import FunctionAgent
 from combee.run.notify import notify
 from combee.run.options import refuse_unknown_prices
@@ -101,6 +102,8 @@ def load_tasks(spec: Settings, *, whole: bool = False) -> TaskSet:
     Raises:
         UsageError: It cannot be used, or the run learned from recorded traces, which hold no tasks.
     """
+    if (environment := environment_of(spec)) is not None:
+        return environment.tasks(spec, whole=whole)
     if spec.tasks.traces is not None:
         raise UsageError(
             "This run learned from traces: there are no tasks to score.",
@@ -235,6 +238,15 @@ def held_out(tasks: TaskSet) -> LeakIndex:
     return LeakIndex(unseen, known, seen=(task.question for task in tasks.train))
 
 
+@runtime_checkable
+class ActingGenerator(Protocol):
+    """A generator with work under way that ends with the run."""
+
+    async def aclose(self) -> None:
+        """Stop what is still under way."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Agent:
     """The three roles, and a name for reports. `models` are the models behind them; `prompts` the digest of theirs."""
@@ -265,6 +277,8 @@ class Agent:
             await self.models.aclose()
         if isinstance(self.generator, FunctionAgent):
             self.generator.close()
+        elif isinstance(self.generator, ActingGenerator):
+            await self.generator.aclose()
 
 
 def make_agent(spec: Settings) -> Agent:
@@ -274,6 +288,8 @@ def make_agent(spec: Settings) -> Agent:
         UsageError: A setting of it cannot be used, or a budget in money meets a model without a price.
     """
     agent, name = _ace(spec) if spec.calls_models else _lexical(spec), spec.agent.function
+    if (environment := environment_of(spec)) is not None:
+        return environment.agent(spec, agent)
     if name is None:
         return agent
     function = spec.function(name)

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from combee.kernel.journal import canonical_json, hash_json
-from combee.kernel.playbook import Bullet, Playbook, find_ids, from_json, to_json, view
+from combee.kernel.playbook import Bullet, Playbook, from_json, to_json, view
+from combee.model.operations import find_ids
 from combee.redaction.orders import KINDS, orders
 from combee.swarm.context import Entry, whole_lines
 from combee.swarm.knowledge import issues
 from combee.swarm.mail import Mail, open_asks, unanswered
-from combee.swarm.world import AgentRow, World
+from combee.swarm.world import PEERS, AgentRow, World
 
 __all__ = [
     "COPY",
@@ -137,7 +138,7 @@ def briefing(world: World, agent: AgentRow, rules: str | None = None, paths: Seq
     A script (without `rules`) is told what it cannot know: its peers and the open questions. The rest gets a bounded
     part of the window, what matters most first.
     """
-    live = "FROM agents WHERE state = 'live' AND mode IN ('fork', 'serial') AND fork_of IS NULL AND name != ?"
+    live = f"FROM agents WHERE {PEERS} AND name != ?"
     total = (world.one(f"SELECT count(*) {live}", agent.origin) or (0,))[0]
     peers = world.rows(f"SELECT name, role {live} ORDER BY rowid LIMIT ?", agent.origin, _NAMED)
     named = [f"{name} ({one_line(role)})" for name, role in peers]

@@ -12,12 +12,14 @@ import click
 from combee.errors import UsageError
 from combee.run.words import counted, typed
 from combee.swarm import World, edges, totals, traces
+from combee.swarm.commands_mcp import mcp_command, token_command
 from combee.swarm.commands_run import ask_command, json_option, retry_command, revive_command, run_command
+from combee.swarm.commands_watch import watch_command
 from combee.swarm.config import populate, read_swarm_file
 from combee.swarm.context import load
 from combee.swarm.mail import open_asks
 from combee.swarm.opening import how_to_start, looking_at, starting, world_options
-from combee.swarm.world import AgentRow
+from combee.swarm.world import PERSON, AgentRow
 from combee.terminal.options import PathType, budget_options, model_options
 
 __all__ = ["command"]
@@ -87,7 +89,7 @@ def schema_command() -> None:
 def status_command(world: Path | None, as_json: bool) -> None:
     """Show the agents, their windows, what is open, and what it took."""
     with looking_at(world) as opened:
-        rows = [_row(opened, agent) for agent in opened.agents() if agent.mode != "outside"]
+        rows = [_row(opened, agent) for agent in opened.agents() if agent.role != PERSON]
         sums = asdict(totals(opened))
         counts = [event.kind for event in opened.events()]
     kinds = {kind: counts.count(kind) for kind in sorted(set(counts))}
@@ -95,8 +97,8 @@ def status_command(world: Path | None, as_json: bool) -> None:
         click.echo(json.dumps({"agents": rows, "totals": sums, "events": kinds}, ensure_ascii=False))
         return
     for row in rows:
-        share = f"{row['used']:,}/{row['window']:,}"
-        click.echo(f"{row['name']:<20} {row['role']:<12} {row['state']:<5} {share:>18} tokens  {row['open']} open asks")
+        share = "from outside" if row["mode"] == "outside" else f"{row['used']:,}/{row['window']:,} tokens"
+        click.echo(f"{row['name']:<20} {row['role']:<12} {row['state']:<5} {share:>25}  {row['open']} open asks")
     click.echo("  ".join(f"{key} {value:,}" for key, value in sums.items()))
     if kinds:
         click.echo("  ".join(f"{kind} {number}" for kind, number in kinds.items()))
@@ -138,7 +140,7 @@ def graph_command(world: Path | None, out: Path, most: int, as_json: bool) -> No
     from combee.report.network import network
 
     with looking_at(world) as opened:
-        found, names = edges(opened), [agent.name for agent in opened.agents() if agent.mode != "outside"]
+        found, names = edges(opened), [agent.name for agent in opened.agents() if agent.role != PERSON]
         place = opened.path
     if not found:
         ask = typed("swarm", "ask", names[0], "What do you know?", "--world", place) if names else ""
@@ -179,5 +181,5 @@ def measure_command(words: tuple[str, ...]) -> None:
     )
 
 
-for _each in (run_command, ask_command, revive_command, retry_command):
+for _each in (run_command, ask_command, revive_command, retry_command, mcp_command, token_command, watch_command):
     command.add_command(_each)

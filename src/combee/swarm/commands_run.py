@@ -14,6 +14,7 @@ from combee.kernel.runner import run_sync
 from combee.run.words import counted, typed
 from combee.swarm import USER, Swarm, World, totals
 from combee.swarm.config import SwarmFile, build, populate, put_task, read_swarm_file
+from combee.swarm.guests import sweep
 from combee.swarm.knowledge import subjects
 from combee.swarm.mail import Mail
 from combee.swarm.opening import described_by, running, shown, starting, the_world, world_option
@@ -57,6 +58,8 @@ async def _work(described: SwarmFile, swarm: Swarm, question: int | None) -> _As
     Connections are closed in the loop that used them.
     """
     limit = ""
+    with swarm.world.step():
+        sweep(swarm)
     try:
         await swarm.run()  # what is to be read first
         if question is None:

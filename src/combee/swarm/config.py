@@ -17,6 +17,7 @@ All keys stand in `combee.swarm.settings`.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +26,11 @@ from combee.errors import UsageError
 from combee.kernel.journal import hash_json
 from combee.kernel.playbook import Playbook
 from combee.kernel.playbook import load as load_playbook
+from combee.swarm.agents import AgentModel
 from combee.swarm.briefing import Lessons
+from combee.swarm.command_agents import Command, CommandModel
 from combee.swarm.context import Summarise
-from combee.swarm.endpoint import model_of
+from combee.swarm.endpoint import budget_of, model_of
 from combee.swarm.files import FILE, documents, own_world
 from combee.swarm.knowledge import publish, set_readers
 from combee.swarm.mail import join
@@ -93,14 +96,36 @@ def prepare(described: SwarmFile) -> Callable[[World], Swarm]:
     repository = Repository.at(described.folder / settings.repository) if settings.repository is not None else None
     lessons = described.lessons(load_playbook(described.playbook)) if described.playbook else None
     options = {"reserve": smallest // 8, **settings.options.given()}
+    programs, budget = _programs(described), budget_of(settings)
 
     def on(world: World) -> Swarm:
+        decides: AgentModel = CommandModel(world, programs, _instructions(settings), budget)
+        by_role = {agent.role: decides for agent in settings.agents if agent.kind == "command"}
         return Swarm(
-            world, {"": model}, compactions={"": Summarise(summarise, smallest // 8)}, repository=repository,
+            world, {"": model, **by_role}, compactions={"": Summarise(summarise, smallest // 8)}, repository=repository,
             lessons=lessons, **options,
         )  # fmt: skip
 
     return on
+
+
+def _programs(described: SwarmFile) -> dict[str, Command]:
+    """Return the programs by the agents that they are.
+
+    Raises:
+        UsageError: One is not there, or has no folder to work in.
+    """
+    found = {}
+    for agent in described.settings.agents:
+        if agent.kind == "command":
+            folder, program = described.folder / agent.folder, agent.command[0]
+            if not folder.is_dir():
+                raise UsageError(f"{agent.name} works in {folder}, which is no folder", hint="Make it first.")
+            if shutil.which(str(folder / program) if Path(program).name != program else program) is None:
+                hint = f"{described.file.name} names it as the program of {agent.name}: install it, or give its path."
+                raise UsageError(f"there is no program {program!r}", hint=hint)
+            found[agent.name] = Command(tuple(agent.command), tuple(agent.resume), folder, agent.timeout)
+    return found
 
 
 def build(described: SwarmFile, world: World) -> Swarm:
@@ -128,7 +153,8 @@ def populate(described: SwarmFile, swarm: Swarm) -> None:
             if world.one(sql, path, USER) != (text,):
                 publish(world, path, text, USER)
         for agent in described.settings.agents:
-            world.spawn(agent.name, role=agent.role, mode=agent.mode, returns=agent.returns, window=agent.window)
+            mode = "serial" if agent.kind == "command" and agent.mode == "fork" else agent.mode
+            world.spawn(agent.name, role=agent.role, mode=mode, returns=agent.returns, window=agent.window)
             for path in agent.reads:
                 swarm.tell(agent.name, path, key=f"read/{agent.name}/{path}")
         set_readers(world, {rule.glob: rule.agents for rule in described.settings.readers})

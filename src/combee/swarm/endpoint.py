@@ -41,7 +41,7 @@ from combee.swarm.settings import OUTPUT, SwarmSettings
 from combee.swarm.world import AgentRow
 from combee.tasks.scorers import import_function
 
-__all__ = ["EndpointModel", "model_of", "summary_by"]
+__all__ = ["EndpointModel", "budget_of", "calls_of", "how_to_call", "message_of", "model_of", "summary_by"]
 
 _SCHEMA = {
     "type": "object",
@@ -102,7 +102,8 @@ class EndpointModel:
         """
         text = self.instructions.get(view.agent.role, self.instructions.get("", "You are one of several agents."))
         named = {call.id: call.name for entry in view.entries for call in entry.calls}
-        messages = [Message("system", f"{text}\n\n{_how(view.tools)}"), *(_message(one, named) for one in view.entries)]
+        messages = [Message("system", f"{text}\n\n{_form(view.tools)}")]
+        messages += [message_of(entry, named) for entry in view.entries]
         request = Request(
             tuple(messages), _SCHEMA, self.max_tokens, role=f"swarm/{view.agent.role}", item=view.agent.name
         )
@@ -116,7 +117,7 @@ class EndpointModel:
                 raise
             raise FailedReplyError(error, metered.usage) from error
         calls = reply.get("calls")
-        return Reply(str(reply["text"] or ""), _calls(calls if isinstance(calls, list) else []), metered.usage)
+        return Reply(str(reply["text"] or ""), calls_of(calls if isinstance(calls, list) else []), metered.usage)
 
     async def aclose(self) -> None:
         """Close the model's connections."""
@@ -147,16 +148,21 @@ class _Metered:
         return response
 
 
-def _how(tools: Sequence[ToolSpec]) -> str:
+def _form(tools: Sequence[ToolSpec]) -> str:
+    return f"Reply with one JSON object. Without a call your text ends the turn. {how_to_call(tools)}"
+
+
+def how_to_call(tools: Sequence[ToolSpec]) -> str:
+    """Return how a tool is used, and which there are."""
     lines = "\n".join(
         f"- {tool.name}({', '.join(f'{name}: {about}' for name, about in tool.parameters.items())}): {tool.about}"
         for tool in tools
     )
     form = '{"text": "...", "calls": [{"tool": "...", "arguments": {}}]}'
-    return f"Reply with one JSON object {form}. Without a call your text ends the turn. Tools:\n{lines}"
+    return f"{form} uses tools. Tools:\n{lines}"
 
 
-def _message(entry: Entry, named: Mapping[str, str]) -> Message:
+def message_of(entry: Entry, named: Mapping[str, str]) -> Message:
     """Return an entry as a message; the result of a tool is set in, so that no line of it looks like a message."""
     if entry.role == "assistant":
         said = "".join(f"\n[{call.name} {call.arguments}]" for call in entry.calls)
@@ -166,7 +172,8 @@ def _message(entry: Entry, named: Mapping[str, str]) -> Message:
     return Message("user", entry.text)
 
 
-def _calls(raw: list[object]) -> tuple[Call, ...]:
+def calls_of(raw: list[object]) -> tuple[Call, ...]:
+    """Return the tools that a reply uses; what is no use of one is left out."""
     made = []
     for number, one in enumerate(raw):
         if isinstance(one, dict) and isinstance(one.get("arguments"), dict):
@@ -182,7 +189,8 @@ def model_of(settings: SwarmSettings, instructions: Mapping[str, str]) -> tuple[
     """
     table = settings.model.given()
     kind = table.pop("kind", "lookup")
-    if kind in {"lookup", "script"} and settings.budget.given():
+    programs = any(agent.kind == "command" for agent in settings.agents)
+    if kind in {"lookup", "script"} and settings.budget.given() and not programs:
         hint = 'It holds for "endpoint" and "pydantic-ai".'
         raise UsageError(f"[budget] does nothing for a model of the kind {kind!r}", hint=hint)
     if kind == "lookup":
@@ -207,7 +215,12 @@ def model_of(settings: SwarmSettings, instructions: Mapping[str, str]) -> tuple[
     return model, summary_by(model)
 
 
-_UNLESS_SAID = {"max_cost": 10.0, "max_calls": 10_000, "max_tokens": 50_000_000}
+def budget_of(settings: SwarmSettings) -> Budget:
+    """Return what the programs of a description may spend; what they say that they cost counts."""
+    return Budget(**(_UNLESS_SAID | settings.budget.given()))
+
+
+_UNLESS_SAID: dict[str, Any] = {"max_cost": 10.0, "max_calls": 10_000, "max_tokens": 50_000_000}
 """What one process may spend where [budget] says nothing else; dollars where the price is known."""
 
 

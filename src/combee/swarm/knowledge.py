@@ -68,7 +68,7 @@ class Knows:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """Work that is known to be there; `state` is open or closed."""
+    """Work that is known to be there; `state` is open or closed. Nobody owns it whose hold of it has run out."""
 
     id: int
     title: str
@@ -187,8 +187,11 @@ def issues(world: World, state: str | None = "open") -> list[Issue]:
     """
     if state not in {None, "open", "closed"}:
         raise UsageError(f"an issue is open or closed, not {state!r}")
-    sql = "SELECT id, title, body, state, owner, author FROM issues WHERE ?1 IS NULL OR state = ?1 ORDER BY id"
-    return [Issue(*row) for row in world.rows(sql, state)]
+    sql = (
+        "SELECT id, title, body, state, iif(state = 'open' AND until < ?2, NULL, owner), author FROM issues"
+        " WHERE ?1 IS NULL OR state = ?1 ORDER BY id"
+    )
+    return [Issue(*row) for row in world.rows(sql, state, time.time())]
 
 
 _WORD = re.compile(r"\w+")

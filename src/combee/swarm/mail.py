@@ -16,6 +16,7 @@ from combee.swarm.context import count
 from combee.swarm.world import World
 
 __all__ = [
+    "EVERYONE",
     "HOP_LIMIT",
     "About",
     "Kind",
@@ -29,6 +30,7 @@ __all__ = [
     "key_of",
     "most_for",
     "open_asks",
+    "open_to",
     "post",
     "ready",
     "send",
@@ -37,6 +39,9 @@ __all__ = [
 
 Kind = Literal["ask", "answer", "tell", "report", "digest"]
 """A question; its answer; news; word that no answer will come; what a copy brings back to the agent it is a copy of."""
+
+EVERYONE = "all"
+"""The channel of everyone who joined it: each agent from outside."""
 
 HOP_LIMIT = 16
 """A message caused by a message caused by ...: the longest such chain."""
@@ -208,6 +213,12 @@ def open_asks(world: World, sender: str, cause: int | None = None) -> list[Mail]
         " AND origin IS NULL AND (?2 IS NULL OR cause = ?2) ORDER BY id"
     )
     return [_mail(row) for row in world.rows(sql, sender, cause)]
+
+
+def open_to(world: World, recipient: str) -> list[Mail]:
+    """Return the questions to an agent from outside that it has not answered."""
+    sql = f"SELECT {_COLUMNS} FROM mail WHERE kind = 'ask' AND answered IS NULL AND recipient = ? ORDER BY id"  # noqa: S608 - our own columns
+    return [_mail(row) for row in world.rows(sql, recipient)]
 
 
 def unanswered(world: World, name: str) -> list[Mail]:

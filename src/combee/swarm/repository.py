@@ -107,6 +107,51 @@ class Repository:
             raise
         return self._last(name)
 
+    def changed(self, branch: str) -> list[str]:
+        """Return the paths that a branch changes, counted from where it left.
+
+        Raises:
+            UsageError: There is no such branch.
+        """
+        if (
+            branch.startswith("-")
+            or git_or_none(self.root, "rev-parse", "-q", "--verify", f"refs/heads/{branch}") is None
+        ):
+            raise UsageError(f"there is no branch {branch[:100]!r}")
+        names = git(self.root, "diff", "--name-only", "--no-renames", "-z", f"HEAD...refs/heads/{branch}")
+        return [name for name in names.split("\0") if name]
+
+    def merge(self, branch: str, *, agent: str) -> None:
+        """Merge a branch into the one that is checked out: whole, or not at all.
+
+        Raises:
+            ConflictError: The branch and what was merged before it change the same lines, or the user works there.
+            RunError: git failed.
+        """
+        mine = _QUIET | _identity(agent)
+        message = f"Merge {branch}\n\nCombee-Agent: {agent}"
+        try:
+            git(
+                self.root,
+                "merge",
+                "-q",
+                "--no-ff",
+                "--no-edit",
+                "-m",
+                message,
+                f"refs/heads/{branch}",
+                environment=mine,
+            )
+        except RunError as error:
+            torn = git_or_none(self.root, "diff", "--name-only", "-z", "--diff-filter=U") or ""
+            if git_or_none(self.root, "rev-parse", "-q", "--verify", "MERGE_HEAD") is None:
+                raise ConflictError(f"nothing was merged: {error.message}") from error
+            git(self.root, "merge", "--abort")
+            into = (git_or_none(self.root, "branch", "--show-current") or "").strip() or "HEAD"
+            files = ", ".join(name for name in torn.split("\0") if name)
+            mend = f"In your worktree: git merge {into}, mend, commit, and merge again"
+            raise ConflictError(f"conflict in {files}; nothing was merged. {mend}") from error
+
     def files(self) -> list[str]:
         """Return the paths of all files of the last commit, in order."""
         return [

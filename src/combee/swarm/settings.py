@@ -56,7 +56,18 @@ class SwarmAgentTable(SettingsTable):
     role: Words = "peer"
     """Agents of one role share instructions."""
     mode: Literal["fork", "serial", "once"] = "fork"
-    """How it answers: copies of it at the same time, itself one after the other, or a new one each time."""
+    """How it answers: copies of it at the same time, itself one after the other (as programs do), or a new one each
+    time."""
+    kind: Literal["model", "command"] = "model"
+    """What decides for it: the model of this file, or a program."""
+    command: list[Text] = Field(default_factory=list)
+    """The program, word by word; {prompt} stands for the prompt, which else is given on stdin."""
+    resume: list[Text] = Field(default_factory=list)
+    """How the program goes on with a {session} that it named; it then gets only what is new."""
+    folder: PlaceName = "."
+    """Where the program works, from the folder of this file."""
+    timeout: Annotated[float, Field(gt=0, le=86_400)] = 600.0
+    """Seconds until the program is killed."""
     returns: Literal["none", "digest", "full"] = "digest"
     """What a copy's work brings back to it."""
     window: Size = WINDOW
@@ -196,6 +207,7 @@ def read_swarm_settings(path: Path) -> SwarmSettings:
         if agent.name == USER or "~" in agent.name:
             hint = f"Choose a name without ~, not {USER!r}."
             _refuse(layer, ("agents", number, "name"), f"no agent can be called {agent.name!r}", hint)
+        _check_command(layer, number, agent, found)
         if agent.name in names:
             _refuse(layer, ("agents", number, "name"), f"there are several agents {agent.name!r}", "Name each anew.")
         names.append(agent.name)
@@ -214,6 +226,30 @@ def read_swarm_settings(path: Path) -> SwarmSettings:
     if "learn" in layer.tables and found.tasks.source is None:
         _refuse(layer, ("learn",), "[learn] has no tasks to learn from", 'Add [tasks] with source = "tasks.jsonl".')
     return found
+
+
+def _check_command(layer: Layer, number: int, agent: SwarmAgentTable, found: SwarmSettings) -> None:
+    """Refuse what does not fit together in an agent that is a program."""
+    given = agent.model_fields_set
+    if agent.kind == "model":
+        for key in ("command", "resume", "folder", "timeout"):
+            if key in given:
+                _refuse(layer, ("agents", number, key), f"{agent.name} is no program", 'Add kind = "command".')
+        return
+    if not agent.command:
+        hint = 'Like command = ["claude", "-p", "--output-format", "json"].'
+        _refuse(layer, ("agents", number, "kind"), f"{agent.name} has no command", hint)
+    if agent.resume and not any("{session}" in word for word in agent.resume):
+        hint = 'Like resume = ["claude", "-p", "--resume", "{session}", "--output-format", "json"].'
+        _refuse(layer, ("agents", number, "resume"), "nothing in it stands for the session", hint)
+    if agent.mode == "fork" and "mode" in given:
+        hint = 'A program has no copies: leave mode out, or write "serial" or "once".'
+        _refuse(layer, ("agents", number, "mode"), f"{agent.name} is a program", hint)
+    others = [one.name for one in found.agents if one.role == agent.role and one.kind == "model"]
+    if others:
+        hint = "Give the program a role of its own."
+        said = f"{agent.name}, a program, and {others[0]} have one role"
+        _refuse(layer, ("agents", number, "role" if "role" in given else "name"), said, hint)
 
 
 def _refuse(layer: Layer, place: Place, said: str, hint: str) -> NoReturn:

@@ -19,7 +19,7 @@ from combee.swarm.knowledge import Document, leased, publish, read, reader_of, w
 from combee.swarm.mail import HOP_LIMIT, About, Mail, Sent, finish, get_mail, key_of, send
 from combee.swarm.repository import ConflictError, Repository
 from combee.swarm.structure import Structure, current
-from combee.swarm.world import AgentRow, World
+from combee.swarm.world import PERSON, AgentRow, World
 
 __all__ = ["USER", "SwarmLimits", "SwarmState", "ask_towards", "bounce", "report", "retry", "revive"]
 
@@ -93,7 +93,7 @@ class SwarmState:
         self._lessons: dict[str, Lessons | None] = {}
         self.structure = current(world) or Structure()
         with world.step():
-            world.spawn(USER, role="person", mode="outside", window=0)
+            world.spawn(USER, role=PERSON, mode="outside", window=0)
         self._asked = int((world.one("SELECT count(*) FROM mail WHERE sender = ?", USER) or (0,))[0])
 
     def model(self, role: str) -> AgentModel:

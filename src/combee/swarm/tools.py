@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from combee.errors import CombeeError, UsageError
 from combee.kernel.journal import clean_text, hash_json
@@ -33,13 +34,13 @@ from combee.swarm.knowledge import (
     take_issue,
     who_knows,
 )
-from combee.swarm.mail import About, key_of, post, send
+from combee.swarm.mail import EVERYONE, About, key_of, post, send
 from combee.swarm.repository import ConflictError
 from combee.swarm.state import SwarmState
 from combee.swarm.turn import Turn
 from combee.swarm.world import AgentRow, row_number
 
-__all__ = ["TOOLS", "Tool", "offered", "perform"]
+__all__ = ["TOOLS", "Actor", "Tool", "offered", "perform", "use"]
 
 READ_AT_ONCE = 1_000
 """Most documents that one use of a tool reads."""
@@ -47,8 +48,29 @@ READ_AT_ONCE = 1_000
 LISTED = 100
 """Most lines that a list shows."""
 
-LEASE = 900.0
-"""Seconds that a path is leased for, unless another time is asked for."""
+
+class Actor(Protocol):
+    """Who uses a tool: a turn of an agent that lives in the world, or an agent from outside."""
+
+    @property
+    def state(self) -> SwarmState:
+        """The world."""
+
+    @property
+    def agent(self) -> AgentRow:
+        """Who acts."""
+
+    @property
+    def cause(self) -> int | None:
+        """The message for whose sake it acts."""
+
+    @property
+    def hold(self) -> float:
+        """Seconds that a path is leased for, unless another time is asked for."""
+
+    @property
+    def until(self) -> float | None:
+        """When an issue that is taken now falls to others; None: never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +86,12 @@ class Tool:
     writes: bool = False
 
 
-def _ask(turn: Turn, key: str, to: str = "", question: str = "", subject: str = "") -> str:
+def _ask(turn: Actor, key: str, to: str = "", question: str = "", subject: str = "") -> str:
     sent = turn.state.put(turn.agent.name, question, to=to, subject=subject, key=key, cause=turn.cause)
     return "Asked; the answer will come as a message." if sent.id else f"Nobody can be asked: {sent.refused}."
 
 
-def _tell(turn: Turn, key: str, to: str, text: str) -> str:
+def _tell(turn: Actor, key: str, to: str, text: str) -> str:
     if not turn.state.structure.allows(turn.agent.origin, to):
         return f"Not sent: the structure lets you reach {to} by a question only."
     sent = send(
@@ -79,7 +101,7 @@ def _tell(turn: Turn, key: str, to: str, text: str) -> str:
     return f"Not sent: {sent.refused}." if sent.refused else "Sent."
 
 
-def _post(turn: Turn, key: str, channel: str, text: str) -> str:
+def _post(turn: Actor, key: str, text: str, channel: str = EVERYONE) -> str:
     if turn.agent.origin not in _members(turn, channel):
         return f"error: you are no member of {channel}"
     sent = post(
@@ -89,13 +111,13 @@ def _post(turn: Turn, key: str, channel: str, text: str) -> str:
     return f"Posted to {sum(not one.refused for one in sent)}."
 
 
-def _members(turn: Turn, channel: str) -> list[str]:
+def _members(turn: Actor, channel: str) -> list[str]:
     return [str(row[0]) for row in turn.state.world.rows("SELECT agent FROM members WHERE channel = ?", channel)]
 
 
-def _peers(turn: Turn, key: str) -> str:
+def _peers(turn: Actor, key: str) -> str:
     world, own = turn.state.world, turn.agent.origin
-    rows = [one for one in world.agents() if one.mode in {"fork", "serial"} and one.state == "live" and one.name != own]
+    rows = [one for one in world.agents() if one.is_peer and one.state == "live" and one.name != own]
     return _listed(f"{one.name} ({one_line(one.role)})" for one in rows) or "You are alone."
 
 
@@ -106,17 +128,17 @@ def _listed(lines: Iterable[str]) -> str:
     return "\n".join([*found[:LISTED], *more])
 
 
-def _find(turn: Turn, key: str, subject: str) -> str:
+def _find(turn: Actor, key: str, subject: str) -> str:
     known = who_knows(turn.state.world, subject, exclude=(turn.agent.name, turn.agent.fork_of or ""))
     lines = [f"{one.agent} read it {one.count}x" + ("" if one.fresh else ", not the newest version") for one in known]
     return "\n".join(lines) or "Nobody has read it."
 
 
-def _documents(turn: Turn, key: str, folder: str = "") -> str:
+def _documents(turn: Actor, key: str, folder: str = "") -> str:
     return _listed(path for path in turn.state.paths(turn.agent) if path.startswith(folder)) or "There are none."
 
 
-def _document(turn: Turn, path: str) -> Document | None:
+def _document(turn: Actor, path: str) -> Document | None:
     """Return a document that the agent may read, or None where there is none.
 
     Raises:
@@ -129,7 +151,7 @@ def _document(turn: Turn, path: str) -> Document | None:
     return turn.state.document(path)
 
 
-def _read(turn: Turn, key: str, path: str, lines: str = "") -> str:
+def _read(turn: Actor, key: str, path: str, lines: str = "") -> str:
     """Return documents, one a line when several are named by `first..last`; the directory learns of it."""
     texts = []
     paths = _paths(path)
@@ -163,7 +185,7 @@ def _paths(path: str) -> Sequence[str]:
     return [f"{folder}{slash}{number:0{len(first)}d}" for number in numbers]
 
 
-def _write(turn: Turn, key: str, path: str, text: str) -> str:
+def _write(turn: Actor, key: str, path: str, text: str) -> str:
     world, agent = turn.state.world, turn.agent
     sql = "SELECT version FROM reads WHERE agent = ? AND incarnation = ? AND subject = ?"
     row = world.one(sql, agent.name, agent.incarnation, path)
@@ -171,7 +193,7 @@ def _write(turn: Turn, key: str, path: str, text: str) -> str:
     return _written(turn, path, text, str(row[0]) if row else "")
 
 
-def _edit(turn: Turn, key: str, path: str, old: str, new: str) -> str:
+def _edit(turn: Actor, key: str, path: str, old: str, new: str) -> str:
     document = _document(turn, path)
     if document is None:
         return f"error: there is no document {path}"
@@ -181,7 +203,7 @@ def _edit(turn: Turn, key: str, path: str, old: str, new: str) -> str:
     return _written(turn, path, document.body.replace(old, new), str(document.version))
 
 
-def _written(turn: Turn, path: str, text: str, seen: str) -> str:
+def _written(turn: Actor, path: str, text: str, seen: str) -> str:
     """Write a document; an agent that is shown another version in a conflict has read that one."""
     world, agent = turn.state.world, turn.agent
     try:
@@ -195,18 +217,18 @@ def _written(turn: Turn, path: str, text: str, seen: str) -> str:
     return f"Written as version {version}."
 
 
-def _lease(turn: Turn, key: str, path: str, minutes: str = "") -> str:
+def _lease(turn: Actor, key: str, path: str, minutes: str = "") -> str:
     if minutes and not (minutes.isdecimal() and 0 < int(minutes[:6]) <= 1440):
         return "error: minutes is a whole number from 1 to 1440"
-    other = lease(turn.state.world, path, turn.agent, 60.0 * int(minutes) if minutes else LEASE)
+    other = lease(turn.state.world, path, turn.agent, 60.0 * int(minutes) if minutes else turn.hold)
     return f"error: {other.agent} has leased {other.path}" if other is not None else f"{path} is yours for now."
 
 
-def _release(turn: Turn, key: str, path: str) -> str:
+def _release(turn: Actor, key: str, path: str) -> str:
     return "Released." if release(turn.state.world, path, turn.agent.name) else "error: you have no lease of it"
 
 
-def _remember(turn: Turn, key: str, text: str, path: str = "", readers: str = "") -> str:
+def _remember(turn: Actor, key: str, text: str, path: str = "", readers: str = "") -> str:
     document = _document(turn, path) if path else None
     version = str(document.version) if document else ""
     names = [name.strip() for name in readers.split(",") if name.strip()]
@@ -217,7 +239,7 @@ def _shown(found: Note) -> str:
     return f"{found.text}\n(stale: {found.path} has a newer version)" if found.stale else found.text
 
 
-def _recall(turn: Turn, key: str, query: str) -> str:
+def _recall(turn: Actor, key: str, query: str) -> str:
     """Return a note by its pointer, or the notes that match words best: own ones, and those for this agent to read."""
     own = turn.agent.origin
     found = recall(turn.state.world, query, own) if query.startswith("note:") else None
@@ -243,7 +265,7 @@ def _delegate(turn: Turn, key: str, task: str, role: str = "") -> str:
     return _ask(turn, key_of(key, "task"), to=name, question=task)
 
 
-def _issues(turn: Turn, key: str) -> str:
+def _issues(turn: Actor, key: str) -> str:
     def line(one: Issue) -> str:
         held = f" (held by {one.owner})" if one.owner else ""
         return f"{one.id} {one_line(one.title)}{held}{': ' + one_line(one.body) if one.body else ''}"
@@ -251,16 +273,20 @@ def _issues(turn: Turn, key: str) -> str:
     return _listed(map(line, issues(turn.state.world))) or "There are none."
 
 
-def _issue(turn: Turn, key: str, title: str, body: str = "") -> str:
+def _issue(turn: Actor, key: str, title: str, body: str = "") -> str:
     return f"Issue {open_issue(turn.state.world, title, body, turn.agent.name, key=key)}."
 
 
-def _take(turn: Turn, key: str, issue: str) -> str:
-    done = take_issue(turn.state.world, row_number(issue), turn.agent.name)
-    return "Yours." if done else "It is taken or closed."
+def _take(turn: Actor, key: str, issue: str) -> str:
+    world, number = turn.state.world, row_number(issue)
+    before = world.one("SELECT owner FROM issues WHERE id = ?", number) or (None,)
+    if not take_issue(world, number, turn.agent.name, until=turn.until):
+        return "It is taken or closed."
+    gone = before[0] not in {None, turn.agent.name}
+    return f"Yours. {before[0]} had it before, and is gone: look at what is there." if gone else "Yours."
 
 
-def _close(turn: Turn, key: str, issue: str) -> str:
+def _close(turn: Actor, key: str, issue: str) -> str:
     done = close_issue(turn.state.world, row_number(issue), turn.agent.name)
     return "Closed." if done else "It is not yours: take it first."
 
@@ -274,7 +300,8 @@ TOOLS: tuple[Tool, ...] = (
     _tool("ask", _ask, "Ask an agent. Without `to`, whoever knows the subject best is asked.", "to", "subject",
           question="the question, complete in itself", to="name of an agent", subject="path that it is about"),
     _tool("tell", _tell, "Send news that needs no answer.", to="name of an agent", text="what to say"),
-    _tool("post", _post, "Tell all members of a channel.", channel="its name", text="what to say"),
+    _tool("post", _post, "Announce to all, or to the members of a channel.", "channel", text="what to say",
+          channel="its name (all)"),
     _tool("peers", _peers, "List the other agents."),
     _tool("find", _find, "Say who has read a document or folder.", subject="path; a folder ends in /"),
     _tool("documents", _documents, "List documents.", "folder", folder="what their paths begin with"),
@@ -321,15 +348,24 @@ def perform(turn: Turn, call: Call, number: int, tools: Mapping[str, Tool]) -> s
         arguments = json.loads(call.arguments or "{}")
     except (ValueError, RecursionError):
         return "error: the arguments are not JSON"
+    return use(turn, tool, key_of(turn.mail.key, f"{turn.step}.{number}", call.name), arguments)
+
+
+def use(actor: Actor, tool: Tool, key: str, arguments: object) -> str:
+    """Use a tool with arguments, once for each key, and return what it says, also what is wrong with them."""
     if not isinstance(arguments, dict):
         return "error: the arguments are not an object"
     unknown = sorted(set(arguments) - set(tool.spec.parameters))
     missing = sorted(set(tool.spec.parameters) - tool.spec.optional - set(arguments))
     if unknown or missing:
         return f"error: unknown arguments {unknown}, missing {missing}"
-    key = key_of(turn.mail.key, f"{turn.step}.{number}", call.name)
     try:
-        with turn.state.world.step():
-            return tool.function(turn, key, **{name: clean_text(str(value)) for name, value in arguments.items()})
+        with actor.state.world.step():
+            return tool.function(actor, key, **{name: _text(value) for name, value in arguments.items()})
     except CombeeError as error:
         return f"error: {error.message}"
+
+
+def _text(value: Any) -> str:
+    """Return an argument as text; lists and objects as JSON."""
+    return clean_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))

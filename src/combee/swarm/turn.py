@@ -42,6 +42,9 @@ class Turn:
     step: int = 0
     begun: int = 0
 
+    hold = 900.0
+    until = None
+
     @property
     def cause(self) -> int:
         """The message for whose sake everything is done: the question, where there is one."""

@@ -19,13 +19,30 @@ from combee.errors import StorageError, UsageError
 from combee.kernel.journal import JSON, canonical_json, clean_text
 from combee.kernel.journal.storage import Schema, boundary, connect, connect_read_only, is_current, migrate
 
-__all__ = ["WORLD", "AgentRow", "Mode", "NoWorldError", "Returns", "World", "WorldEvent", "row_number"]
+__all__ = [
+    "PEERS",
+    "PERSON",
+    "WORLD",
+    "AgentRow",
+    "Mode",
+    "NoWorldError",
+    "Returns",
+    "World",
+    "WorldEvent",
+    "row_number",
+]
 
 Mode = Literal["fork", "serial", "once", "outside"]
 """How a question is taken: a copy answers; the agent itself, one at a time; it answers once and is gone; never."""
 
 Returns = Literal["none", "digest", "full"]
 """What comes back to an agent from a copy that answered for it."""
+
+PERSON = "person"
+"""The role of whoever asks from outside and is asked nothing."""
+
+PEERS = f"state = 'live' AND fork_of IS NULL AND mode != 'once' AND role != '{PERSON}'"
+"""What the rows of `agents` have in common that others can ask by name."""
 
 _WAIT = 0.01  # seconds that a step waits for company before its group is committed
 _GROUP = 1_000  # steps that need no further waiting
@@ -55,6 +72,11 @@ class AgentRow:
     fork_mark: int = 0
     root: int | None = None
     depth: int = 0
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether others can ask it by name: it lives in the world, or is a program from outside, no person."""
+        return self.fork_of is None and self.mode != "once" and self.role != PERSON
 
     @property
     def origin(self) -> str:

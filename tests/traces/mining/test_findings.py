@@ -24,6 +24,20 @@ def test_a_call_that_worked_after_a_small_change() -> None:
     assert found.steps == (1, 3)
 
 
+@pytest.mark.parametrize("asked", ["depot pack --help", "depot pack -h", "depot pack --usage", "depot --help"])
+def test_asking_a_tool_for_help_between_failure_and_fix_mends_nothing(asked: str) -> None:
+    run = recorded(
+        ("depot pack --zip a.txt", "depot: unknown option: --zip", 2),
+        (asked, "usage: depot pack --crate FILE", 0),
+        ("depot pack --crate a.txt", "packed", 0),
+    )
+    ((kind, text),) = lessons(run)
+    assert kind == "repair"
+    assert text == (
+        "`depot pack --zip a.txt` failed with `depot: unknown option: --zip`; `depot pack --crate a.txt` worked."
+    )
+
+
 def test_what_brought_a_missing_module_is_verified_by_its_use() -> None:
     rows = [
         ("python3 a.py", "ModuleNotFoundError: No module named 'yaml'", 1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from combee.redaction import Step, ToolCall, Trace
 from tests.traces.mining.runs import Row, lessons, recorded
 
 FAILED = (
@@ -113,3 +114,41 @@ def test_what_is_not_available_is_no_error_in_a_header_of_versions() -> None:
     header = "Numpy: 1.25.2\nScipy: not available\nMatplotlib: not available\n"
     (text,) = said(("pytest a", header + FAILED, 1), ("mkdir -p ~/.tool", "", 0), ("pytest a", header + PASSED, 0))
     assert "Scipy" not in text
+
+
+def test_what_fails_because_the_run_itself_changed_it_is_no_lesson() -> None:
+    """The packages' sources were changed before, by a call that failed in its second part."""
+    lost = "E: The repository 'old Release' does not have a Release file."
+    none = "E: Package 'nano' has no installation candidate"
+    change = ("sed -i 's/archive/old-releases/' /etc/apt/sources.list\napt-get update", lost, 100)
+    rest = [
+        ("apt-get update", lost, 100),
+        ("apt-get install nano", none, 100),
+        ("apt-get install -y nano", none, 100),
+        ("sed -i '/old-releases/d' /etc/apt/sources.list", "", 0),
+        ("apt-get update", "Hit:1", 0),
+    ]
+    assert len(lessons(recorded(*rest))) == 2
+    assert lessons(recorded(change, *rest)) == []
+
+
+def test_a_program_that_the_run_had_put_elsewhere_is_no_dead_end() -> None:
+    gone = "/bin/bash: line 9: /repo/jdk/bin/javac: No such file or directory"
+    rows = [(f"javac -cp {name}.jar A.java", gone, 127) for name in "abc"]
+    assert lessons(recorded(*rows)) == []
+
+
+def test_code_and_places_in_it_are_no_repair_of_a_tool() -> None:
+    def run(first: str, second: str, error: str) -> Trace:
+        made = [ToolCall("c0", "edit", first), ToolCall("c1", "edit", second)]
+        steps = [Step(0, "assistant", "", (made[0],)), Step(1, "tool", error, answers="c0", is_error=True)]
+        steps += [Step(2, "assistant", "", (made[1],)), Step(3, "tool", "done", answers="c1", is_error=False)]
+        return Trace("t", "x", tuple(steps))
+
+    lint = "- E999 SyntaxError: invalid syntax"
+    assert lessons(run('{"text": "a b", "line": 5}', '{"text": "a.b", "line": 5}', lint)) == []
+    late = "Error: view is out of bounds"
+    assert lessons(run('{"path": "a", "end": 26}', '{"path": "a", "end": 34}', late)) == []
+    limit = "Error: limit must be at most 100"
+    ((_, text),) = lessons(run('{"path": "a", "limit": 500}', '{"path": "a", "limit": 100}', limit))
+    assert "it worked when `limit` was `100` instead of `500`" in text

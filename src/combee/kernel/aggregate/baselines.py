@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from combee.errors import NothingReadError, UsageError, did_you_mean
 from combee.kernel.aggregate.method import Method, covered_keys, output_limit, similarity_of, summarize, with_limit
-from combee.kernel.aggregate.plan import Plan, plan
+from combee.kernel.aggregate.plan import Paper, Plan, plan
 from combee.kernel.aggregate.scan import scan, unique
 from combee.kernel.aggregate.tree import Node, Scan
 from combee.kernel.journal import Scope
@@ -35,6 +35,7 @@ class _Setting(Generic[T, D]):
     runner: Runner | None
     seed: int
     shape: Plan | None
+    paper: Paper
     copies: int | None
     output_limit: int
 
@@ -53,6 +54,7 @@ async def aggregate(
     runner: Runner | None = None,
     seed: int = 0,
     shape: Plan | None = None,
+    paper: Paper | None = None,
     copies: int | None = None,
     output_limit: int = LONG_OUTPUT,
 ) -> Scan[D]:
@@ -66,7 +68,8 @@ async def aggregate(
         runner: Runs the calls; default `LocalRunner()`.
         seed: What shuffles depend on.
         shape: The plan of "combee" (default `plan(n)`).
-        copies: How often "paper" reads each item (default 2).
+        paper: What is changed of the preset "paper".
+        copies: How often "paper" reads each item (default 2); never more often than there are groups.
         output_limit: Tokens that one call of "naive_long" may write.
 
     Raises:
@@ -79,7 +82,9 @@ async def aggregate(
     by_key = unique(items, method)
     ordered = {key: by_key[key] for key in sorted(by_key)}
     inside = scope.sub(how) if scope else None
-    return await BASELINES[how](_Setting(ordered, method, inside, runner, seed, shape, copies, output_limit))
+    return await BASELINES[how](
+        _Setting(ordered, method, inside, runner, seed, shape, paper or Paper(), copies, output_limit)
+    )
 
 
 async def _combee(setting: _Setting[T, D]) -> Scan[D]:
@@ -88,7 +93,11 @@ async def _combee(setting: _Setting[T, D]) -> Scan[D]:
 
 
 async def _paper(setting: _Setting[T, D]) -> Scan[D]:
-    return await setting.scan(setting.items, plan(len(setting.items), preset="paper", copies=setting.copies))
+    n, copies = len(setting.items), 2 if setting.copies is None else setting.copies
+    # Of a last, small minibatch fewer groups are made than copies are asked for.
+    while copies > 1 and plan(n, preset=setting.paper, copies=1).groups < copies:
+        copies -= 1
+    return await setting.scan(setting.items, plan(n, preset=setting.paper, copies=copies))
 
 
 async def _naive(setting: _Setting[T, D], method: Method[T, D] | None = None) -> Scan[D]:
@@ -210,10 +219,10 @@ BASELINES: Mapping[str, Callable[[_Setting[Any, Any]], Coroutine[Any, Any, Scan[
 ONE_CALL = frozenset({"naive", "naive_long", "top_k", "summarize"})
 """Ways in which one call answers for the whole minibatch."""
 
-_OF_LEAVES = frozenset({"max_items", "max_tokens", "second_chances", "copies", "pipeline"})
+_OF_LEAVES = frozenset({"max_items", "max_tokens", "second_chances", "copies", "pipeline", "shuffle_groups"})
 UNUSED: Mapping[str, frozenset[str]] = {
-    "combee": frozenset(),
-    "paper": _OF_LEAVES - {"copies"},
-    **dict.fromkeys(sorted(ONE_CALL), _OF_LEAVES),
+    "combee": frozenset({"group_size"}),
+    "paper": _OF_LEAVES - {"copies", "shuffle_groups"},
+    **dict.fromkeys(sorted(ONE_CALL), _OF_LEAVES | {"group_size"}),
 }
 """Settings of a run that do nothing in a way to aggregate."""

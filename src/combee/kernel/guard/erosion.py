@@ -50,7 +50,15 @@ class VotedBullets:
 
 def is_proven(bullet: Bullet) -> bool:
     """Return whether the votes speak for a bullet."""
-    return bullet.helpful >= HELPFUL * max(1, bullet.harmful)
+    return bullet.helpful >= HELPFUL and bullet.helpful >= HELPFUL * bullet.harmful
+
+
+def _proven(book: Playbook) -> dict[str, tuple[str, int]]:
+    """Return text and helpful votes of the bullets that have proved themselves."""
+    if book.kept.proven is None:
+        proven = [b for b in book.bullets if b.helpful >= HELPFUL and is_proven(b)]
+        book.kept.proven = {b.id: (b.text, b.helpful) for b in proven}
+    return book.kept.proven
 
 
 def _targets(operation: Operation) -> tuple[str, ...]:
@@ -105,7 +113,7 @@ def unfounded(evidence: Evidence) -> tuple[tuple[tuple[Operation, str], ...], tu
     groundless = [(operation, bullet) for operation, bullet in _groundless(evidence) if is_proven(bullet)]
     if not groundless or evidence.before is None:
         return (), ()
-    proven = {bullet.id: bullet.helpful for bullet in evidence.before if is_proven(bullet)}
+    proven = {name: helpful for name, (_, helpful) in _proven(evidence.before).items()}
     hit = {bullet.id: bullet.helpful for _, bullet in groundless}
     share = sum(hit.values()) / max(1, sum(proven.values()))
     many = f"{len(hit)} of {len(proven)} well-voted bullets"
@@ -133,9 +141,9 @@ def follow(
     """
     if evidence.before is None:
         return standing, ()
-    known = standing.proven | {b.id: (b.text, b.helpful) for b in evidence.before if is_proven(b)}
+    known = standing.proven | _proven(evidence.before)
     groundless = {bullet.id: bullet for _, bullet in _groundless(evidence) if bullet.id not in after}
-    gone = {name: one for name, one in known.items() if name not in after}
+    gone = {name: known[name] for name in known.keys() - after.by_id.keys()}
     merged = {name for operation in delta if isinstance(operation, Merge) for name in operation.ids}
     lost = {
         name: helpful
@@ -144,11 +152,12 @@ def follow(
     }
     pruned = sum(not is_proven(bullet) for bullet in groundless.values())
     left = {name: one for name, one in known.items() if name not in gone}
-    left |= {bullet.id: (bullet.text, bullet.helpful) for bullet in after if is_proven(bullet)}
+    left |= _proven(after)
     most = max(standing.most, len(evidence.before), len(after))
     new = VotedBullets(left, standing.lost | lost, standing.pruned + pruned, most)
     findings = []
-    share = sum(new.lost.values()) / max(1, sum(new.lost.values()) + sum(helpful for _, helpful in left.values()))
+    gone_votes = sum(new.lost.values())
+    share = gone_votes / max(1, gone_votes + sum(helpful for _, helpful in left.values())) if lost else 0.0
     if lost and share > limits.max_eroded:
         message = f"since the run began {len(new.lost)} well-voted bullets are gone without cause: {_named(new.lost)}"
         findings.append(GuardFinding("erosion", "alert", message, share, limits.max_eroded))

@@ -175,7 +175,17 @@ def alert_payload(
 
 def to_json(state: GuardState) -> dict[str, object]:
     """Return plain JSON data; `from_json` gives the equal state back."""
-    return asdict(state)
+    standing = state.standing
+    return {
+        "usual": [asdict(each) for each in state.usual],
+        "spending": asdict(state.spending),
+        "standing": {
+            "proven": {name: list(kept) for name, kept in standing.proven.items()},
+            "lost": dict(standing.lost),
+            "pruned": standing.pruned,
+            "most": standing.most,
+        },
+    }
 
 
 def from_json(data: Mapping[str, object]) -> GuardState:

@@ -61,6 +61,7 @@ class Versions:
         self._reader = reader
         self._writer = writer
         self._last: dict[str, str] = {}
+        self._last_lines: dict[str, list[str]] = {}
 
     @property
     def path(self) -> Path:
@@ -104,7 +105,7 @@ class Versions:
         writer = self._writing()
         text = clean_text(text)
         if not self._has(digest):
-            writer.put(_BOOK, (digest, *self._stored(text, parent)))
+            writer.put(_BOOK, (digest, *self._stored(text, digest, parent)))
         how = canonical_json(delta)
         key = bytes.fromhex(hash_json([digest, parent, epoch, step, how]))
         writer.put(_VERSION, (key, digest, parent, epoch, step, how, canonical_json(data), time.time()))
@@ -112,16 +113,25 @@ class Versions:
         self._last = {digest: text}
         return digest
 
-    def _stored(self, text: str, parent: str | None) -> tuple[str | None, int, bytes, str]:
+    def _stored(self, text: str, digest: str, parent: str | None) -> tuple[str | None, int, bytes, str]:
         sha256 = hashlib.sha256(text.encode("utf-8")).hexdigest()
         if parent is not None:
             depth = int((self._reader.one("SELECT depth FROM books WHERE digest = ?", parent) or (0,))[0]) + 1
             if depth <= _CHAIN:
-                patch = zlib.compress(make_patch(self.text(parent), text).encode("utf-8"), 1)
+                patch = zlib.compress(self._patch_to(text, digest, parent).encode("utf-8"), 1)
                 # Below a tenth of the text a patch is surely smaller than the text compressed.
                 if len(patch) * 10 < len(text):
                     return parent, depth, patch, sha256
         return None, 0, zlib.compress(text.encode("utf-8"), 1), sha256
+
+    def _patch_to(self, text: str, digest: str, parent: str) -> str:
+        """Return the patch from the parent's text; the lines of this one are kept for the next."""
+        base, old = self.text(parent), self._last_lines.get(parent)
+        if "\n" not in base or "\n" not in text:
+            return make_patch(base, text)
+        new = text.split("\n")
+        self._last_lines = {digest: new}
+        return _line_patch(base.split("\n") if old is None else old, new)
 
     def text(self, digest: str) -> str:
         """Return the text of a book exactly as it was added.
@@ -242,41 +252,63 @@ def _version(row: tuple[str, str | None, int, int, str, str, float]) -> Version:
     return Version(digest, parent, epoch, step, parse_json(delta), parse_json(data), at)
 
 
-def _pieces(text: str) -> list[str]:
-    """Cut after lines and after objects in a list: about one piece a bullet, be the JSON pretty or compact."""
-    objects = _cut(text, "},")
-    return [line for piece in objects for line in _cut(piece, "\n")] if "\n" in text else objects
-
-
-def _cut(text: str, end: str) -> list[str]:
-    pieces = text.split(end)
-    return [*(piece + end for piece in pieces[:-1]), pieces[-1]]
-
-
 def make_patch(base: str, text: str) -> str:
     """Return what `use_patch(base, ...)` needs to give any `text` back. Linear in both lengths.
 
-    A patch is a JSON list of `[start, count]` (pieces copied from the base) and strings (new text).
+    A patch is a list of `[start, count]` (parts copied from the base) and strings (new text). Parts are lines, the
+    `lines` of a JSON object; where a text is a single one they are the objects in it, and the list stands alone.
     """
-    old = _pieces(base)
-    first: dict[str, int] = {}
-    for index, piece in enumerate(old):
-        first.setdefault(piece, index)
-    patch: list[list[int] | str] = []
-    expected = -1
-    for piece in _pieces(text):
-        last = patch[-1] if patch else None
-        if isinstance(last, list) and expected < len(old) and old[expected] == piece:
-            last[1] += 1
-            expected += 1
-        elif (start := first.get(piece)) is not None:
-            patch.append([start, 1])
-            expected = start + 1
-        elif isinstance(last, str):
-            patch[-1] = last + piece
-        else:
-            patch.append(piece)
+    if "\n" in base and "\n" in text:
+        return _line_patch(base.split("\n"), text.split("\n"))
+    return _written(_patch(_pieces(base), _pieces(text), ""))
+
+
+def _line_patch(old: list[str], new: list[str]) -> str:
+    return _written({"lines": _patch(old, new, "\n")})
+
+
+def _written(patch: object) -> str:
     return json.dumps(patch, ensure_ascii=False, separators=(",", ":"))
+
+
+_STRIDE = 64  # parts that are compared at once
+
+
+def _patch(old: list[str], new: list[str], glue: str) -> list[list[int] | str]:
+    first: dict[str, int] | None = None
+    patch: list[list[int] | str] = []
+    place = at = 0
+    while at < len(new):
+        if same := _same(old, place, new, at):
+            patch.append([place, same])
+            place, at = place + same, at + same
+            continue
+        after, part = new[at + 1 : at + 2], new[at]
+        if after and old[place + 1 : place + 2] == after:  # one part has another text
+            place += 1
+        elif not after or old[place : place + 1] != after:  # not one part more, either: it may stand elsewhere
+            if first is None:
+                first = dict(zip(reversed(old), range(len(old) - 1, -1, -1), strict=True))
+            if (found := first.get(part)) is not None:
+                place = found
+                continue
+        if patch and isinstance(last := patch[-1], str):
+            patch[-1] = f"{last}{glue}{part}"
+        else:
+            patch.append(part)
+        at += 1
+    return patch
+
+
+def _same(old: list[str], start: int, new: list[str], at: int) -> int:
+    """Return how many parts are the same from two places on."""
+    count = 0
+    while (block := old[start + count : start + count + _STRIDE]) == (
+        others := new[at + count : at + count + _STRIDE]
+    ) and block:
+        count += len(block)
+    pairs = enumerate(zip(block, others, strict=False))
+    return count + next((n for n, (one, other) in pairs if one != other), min(len(block), len(others)))
 
 
 def use_patch(base: str, patch: str) -> str:
@@ -285,11 +317,30 @@ def use_patch(base: str, patch: str) -> str:
     Raises:
         StorageError: The patch is not one.
     """
-    old = _pieces(base)
     try:
-        steps = [step if isinstance(step, str) else (int(step[0]), int(step[1])) for step in json.loads(patch)]
-    except (ValueError, TypeError, IndexError) as error:
+        read = json.loads(patch)
+        if isinstance(read, dict):
+            lines = base.split("\n")
+            parts = [step if isinstance(step, str) else "\n".join(_run(lines, *step)) for step in read["lines"]]
+            return "\n".join(parts)
+        pieces = _pieces(base)
+        return "".join([step if isinstance(step, str) else "".join(_run(pieces, *step)) for step in read])
+    except (ValueError, TypeError, KeyError) as error:
         raise StorageError(
             "a stored playbook version cannot be read", hint="Run `combee doctor` on its folder."
         ) from error
-    return "".join(step if isinstance(step, str) else "".join(old[step[0] : step[0] + step[1]]) for step in steps)
+
+
+def _run(parts: list[str], start: int, count: int) -> list[str]:
+    return parts[start : start + count]
+
+
+def _pieces(text: str) -> list[str]:
+    """Cut after lines and after objects in a list."""
+    objects = _cut(text, "},")
+    return [line for piece in objects for line in _cut(piece, "\n")] if "\n" in text else objects
+
+
+def _cut(text: str, end: str) -> list[str]:
+    pieces = text.split(end)
+    return [*(piece + end for piece in pieces[:-1]), pieces[-1]]

@@ -62,6 +62,10 @@ class LearnConfig:
     """Further rounds for reflections that no operation covers."""
     copies: Count | None = None
     """Times each reflection is read in the first round; None leaves it to the method (paper 2, else 1)."""
+    group_size: Count | None = None
+    """Reflections in a call of the paper's first level, in place of ⌊√n⌋ groups (its ablation of k)."""
+    shuffle_groups: bool = True
+    """Shuffle which reflections share a call (seeded); false keeps them in their order (the paper's ablation)."""
     near: Share | None = 0.9
     """Similarity from which a new bullet is folded into an old one; None keeps all but exact duplicates."""
     token_budget: Count = 80_000

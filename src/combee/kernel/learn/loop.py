@@ -312,7 +312,8 @@ class _Loop(Generic[S]):
         self, collected: Collected[S], first: Scan[Delta] | NothingReadError | None, scope: Scope
     ) -> Reduced:
         """Fold what was collected into the book, telling what happens on the way."""
-        self.judge.labels.update({reflection.id: reflection.labels for reflection in collected.reflections})
+        if not self.judge.policy.open:
+            self.judge.labels.update({reflection.id: reflection.labels for reflection in collected.reflections})
         reducing = self.reducer.reduce(collected, self.now.book, first, scope=scope, step=self.now.step)
         async with aclosing(reducing) as outcomes:
             async for outcome in outcomes:
@@ -395,9 +396,10 @@ class Recorder:
 
     def version(self, book: Playbook, parent: str | None, epoch: int, step: int, reduced: Reduced | None) -> str:
         """Keep a version with all that led to it; return its digest."""
-        name = digest(book)
         if self.journal is None:
-            return name
+            return digest(book)
+        text = to_json(book)
+        name = digest(book, text)
         data: JSON = None
         if reduced is not None:
             data = {
@@ -405,7 +407,7 @@ class Recorder:
                 "revision": revision_to_json(reduced.revision),
                 "verdict": reduced.verdict.action if reduced.verdict else None,
             }
-        self.journal.add_version(to_json(book), name, parent=parent, epoch=epoch, step=step, data=data)
+        self.journal.add_version(text, name, parent=parent, epoch=epoch, step=step, data=data)
         self.label("last", name, f"last/{epoch}/{step}/{reduced is None}")
         return name
 

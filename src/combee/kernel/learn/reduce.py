@@ -17,6 +17,7 @@ from combee.kernel.aggregate import (
     ONE_CALL,
     Absent,
     Method,
+    Paper,
     Plan,
     Scan,
     aggregate,
@@ -234,7 +235,7 @@ class Reducer:
 
     def _shape(self, n: int, size: int, weights: list[int] | None, method: Method[Reflection, Delta]) -> Plan:
         config = self.config
-        return plan(
+        made = plan(
             n,
             weights=weights,
             copies=config.copies,
@@ -244,6 +245,7 @@ class Reducer:
             second_chances=config.second_chances,
             combine_calls_model=method.combine_calls_model,
         )
+        return made if config.shuffle_groups else replace(made, paper=Paper(shuffle=False))
 
     async def _scan(self, work: _Work, scope: Scope, size: int, *, retry: bool) -> Scan[Delta]:
         method = self.curator.method(work.book, scope)
@@ -257,5 +259,6 @@ class Reducer:
             runner=self.runner,
             seed=self.config.seed,
             shape=self._shape(len(work.items), size, weights, method),
+            paper=Paper(group_size=self.config.group_size, shuffle=self.config.shuffle_groups),
             copies=self.config.copies,
         )

@@ -30,11 +30,11 @@ from combee.kernel.playbook.model import (
     diff,
     merge,
 )
-from combee.kernel.playbook.parsing import Cited, find_ids, parse_operations
 from combee.kernel.playbook.sections import DEFAULT_SECTION, SECTIONS, canonical_section
 from combee.kernel.playbook.storage import check_place, digest, from_json, load, read, save, to_json
 from combee.kernel.playbook.text import count_lone_surrogates, distinct_terms, normalize, says, similarity, split_terms
-from combee.kernel.playbook.textform import by_relevance, from_text, to_text, tokens, view
+from combee.kernel.playbook.textform import from_text, to_text, tokens
+from combee.kernel.playbook.views import by_relevance, view
 
 __all__ = [
     "DEFAULT_SECTION",
@@ -44,7 +44,6 @@ __all__ = [
     "BookDiff",
     "Bullet",
     "BulletChange",
-    "Cited",
     "Delta",
     "Merge",
     "Operation",
@@ -69,7 +68,6 @@ __all__ = [
     "diff",
     "digest",
     "distinct_terms",
-    "find_ids",
     "from_json",
     "from_text",
     "load",
@@ -77,7 +75,6 @@ __all__ = [
     "narrow_length",
     "near_duplicates",
     "normalize",
-    "parse_operations",
     "read",
     "replay",
     "revise",

@@ -256,17 +256,13 @@ class _Work:
 
     def result(self, base: Playbook, operations: Sequence[Operation]) -> Applied:
         book = self.draft.finish()
-        before = {bullet.id: bullet for bullet in base.bullets}
+        before, put = base.by_id, self.draft.changed
         merged = {bullet_id: self._last(bullet_id) for bullet_id in self.merged}
         return Applied(
             playbook=book,
             added=self.added,
             folded=self.folded,
-            changed=tuple(
-                bullet.id
-                for bullet in book.bullets
-                if bullet.id in before and before[bullet.id] is not bullet and before[bullet.id] != bullet
-            ),
+            changed=tuple([b.id for b in book.bullets if b.id in put and b.id in before and before[b.id] != b]),
             removed=tuple(self.removed),
             merged=merged,
             refused=tuple(Refusal(each, self.reasons[each]) for each in operations if each in self.reasons),

@@ -7,7 +7,7 @@ same are one, with the sources of all. The order is canonical: kind, target, has
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
@@ -36,6 +36,8 @@ class Bullet:
     last_used: int | None = None
     _json: str | None = field(default=None, init=False, repr=False, compare=False)
     """Its line in the JSON form once it was written: versions share bullets, so most lines are written once."""
+    _units: tuple[str, int] | None = field(default=None, init=False, repr=False, compare=False)
+    """What its line measures, by the counter of this name, once that was asked."""
 
     def __post_init__(self) -> None:
         # Books are read by the ten thousand: nothing is set that is right already.
@@ -130,7 +132,24 @@ class Delta:
         return iter(self.operations)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
+class Kept:
+    """What was found out about a book and does not change; whoever first needs a part of it puts it here."""
+
+    digest: str | None = None
+    tokens: int | None = None
+    by_id: dict[str, Bullet] | None = None
+    draft: object = None
+    """Its bullets by section, text and core (`draft`): the next version's begin as copies of these."""
+    proven: dict[str, tuple[str, int]] | None = None
+    """Text and helpful votes of the bullets that have proved themselves (`guard.erosion`)."""
+    words: object = None
+    """Where its words stand (`views`)."""
+    words_before: object = None
+    """The same of the version that it was made from."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Playbook:
     """An immutable, ordered book of bullets.
 
@@ -140,11 +159,17 @@ class Playbook:
     bullets: tuple[Bullet, ...] = ()
     high_water: int = 0
     counter: str = "chars/4"
-    _by_id: dict[str, Bullet] = field(init=False, repr=False, compare=False, hash=False)
-    _digest: str | None = field(default=None, init=False, repr=False, compare=False, hash=False)
+    kept: Kept = field(default_factory=Kept, init=False, compare=False, hash=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_id", {bullet.id: bullet for bullet in self.bullets})
+    def __repr__(self) -> str:
+        return f"<Playbook of {len(self.bullets)} bullets, high_water={self.high_water}, counter={self.counter!r}>"
+
+    @property
+    def by_id(self) -> Mapping[str, Bullet]:
+        """The bullets by their ids."""
+        if self.kept.by_id is None:
+            self.kept.by_id = {bullet.id: bullet for bullet in self.bullets}
+        return self.kept.by_id
 
     def __len__(self) -> int:
         return len(self.bullets)
@@ -153,7 +178,7 @@ class Playbook:
         return iter(self.bullets)
 
     def __contains__(self, bullet_id: object) -> bool:
-        return bullet_id in self._by_id
+        return bullet_id in self.by_id
 
     def __str__(self) -> str:
         """Return the text that an agent is shown: sections with a bullet a line (ACE)."""
@@ -163,7 +188,7 @@ class Playbook:
 
     def get(self, bullet_id: str) -> Bullet | None:
         """Return the bullet with this id, or None."""
-        return self._by_id.get(bullet_id)
+        return self.by_id.get(bullet_id)
 
     def save(self, path: Path | str) -> None:
         """Write the book: as JSON, which keeps everything, where the name ends in .json, else (.md, .txt) as text.

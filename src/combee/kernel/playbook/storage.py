@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from combee.errors import DataError, UsageError
 from combee.files import place_for, read_regular, write_whole
@@ -33,24 +33,27 @@ def _compact(value: object) -> str:
 
 
 def _line(bullet: Bullet) -> str:
-    if bullet._json is None:
-        object.__setattr__(bullet, "_json", _compact({name: getattr(bullet, name) for name in _FIELDS}))
-    return cast("str", bullet._json)
+    line = _compact({name: getattr(bullet, name) for name in _FIELDS})
+    object.__setattr__(bullet, "_json", line)
+    return line
 
 
 def to_json(book: Playbook) -> str:
     """Return the book as JSON. Equal books give equal text."""
-    rows = ",\n".join(map(_line, book.bullets))
+    rows = ",\n".join([bullet._json or _line(bullet) for bullet in book.bullets])
     facts = {"format": _FORMAT, "version": _VERSION, "counter": book.counter, "high_water": book.high_water}
     head = _compact(facts).removesuffix("}") + ',"bullets":['
     return f"{head}\n{rows}\n]}}\n" if rows else f"{head}]}}\n"
 
 
-def digest(book: Playbook) -> str:
-    """Return the address of the book's content: SHA-256 of its JSON in UTF-8, as 64 hex digits."""
-    if book._digest is None:
-        object.__setattr__(book, "_digest", hashlib.sha256(to_json(book).encode()).hexdigest())
-    return cast("str", book._digest)
+def digest(book: Playbook, text: str | None = None) -> str:
+    """Return the address of the book's content: SHA-256 of its JSON in UTF-8, as 64 hex digits.
+
+    `text` is that JSON, where it is at hand.
+    """
+    if book.kept.digest is None:
+        book.kept.digest = hashlib.sha256((to_json(book) if text is None else text).encode()).hexdigest()
+    return book.kept.digest
 
 
 def from_json(text: str, *, path: Path | str | None = None) -> Playbook:

@@ -167,8 +167,9 @@ def _number(text: str) -> str:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    for pattern, plain in _CONTRACTIONS:
-        text = pattern.sub(plain, text)
+    if "'" in text or "’" in text or "annot" in text.casefold():
+        for pattern, plain in _CONTRACTIONS:
+            text = pattern.sub(plain, text)
     for match in _TOKEN.finditer(text.replace("**", "")):
         kind, value = str(match.lastgroup), match[0]
         if kind == "name":
@@ -181,6 +182,7 @@ def _tokens(text: str) -> Iterator[_Token]:
             yield _Token("word" if kind == "char" else kind, value)
 
 
+@lru_cache(maxsize=65536)
 def _named(value: str) -> _Token:
     lower = value.casefold()
     if lower in NEGATIONS:
@@ -203,9 +205,9 @@ def lesson_core(text: str) -> tuple[str, ...]:
     carries meaning. Case, punctuation, the plural, articles and fillers, and a few synonyms do not count.
     """
     tokens = list(_tokens(text))
-    formula = any(token.kind == "symbol" and token.value in _OPERATORS for token in tokens)
+    formula = any(kind == "symbol" and value in _OPERATORS for kind, value in tokens)
     skipped = {"soft"} if formula else {"soft", "bracket"}
-    core = tuple(f"{token.kind[0]}:{token.value}" for token in tokens if token.kind not in skipped)
+    core = tuple([f"{kind[0]}:{value}" for kind, value in tokens if kind not in skipped])
     return core or (equality_key(text),)
 
 

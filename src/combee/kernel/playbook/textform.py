@@ -1,4 +1,4 @@
-r"""The text that agents read and people edit: written, measured, read back, and cut to a part that fits a window.
+r"""The text that agents read and people edit: written, measured, read back.
 
 It is the ACE form `[id] helpful=N harmful=N :: text` under `## SECTION` lines, or AppWorld's `[id] text`. One line is
 one bullet: a line break is written `\n`, and only backslashes before an `n` or a line break are doubled, so `\alpha`
@@ -9,15 +9,12 @@ by hand are read too; what cannot be a bullet, a section or the continuation of 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from math import log
-from typing import Literal
+from typing import Literal, cast
 
 from combee.errors import UsageError
-from combee.kernel.playbook.counting import token_counter
+from combee.kernel.playbook.counting import TokenCounter, token_counter
 from combee.kernel.playbook.model import Bullet, Parsed, Playbook, Problem
 from combee.kernel.playbook.sections import (
     DEFAULT_SECTION,
@@ -27,7 +24,7 @@ from combee.kernel.playbook.sections import (
     make_id,
     number_of,
 )
-from combee.kernel.playbook.text import count_lone_surrogates, split_lines, word_list
+from combee.kernel.playbook.text import count_lone_surrogates, split_lines
 
 _RUN_BEFORE_BREAK = re.compile(r"(\\*)(\n|n)")
 _MARK_LINE = "<!-- combee playbook: high_water={high_water} counter={counter} -->"
@@ -117,7 +114,20 @@ def tokens(book: Playbook) -> int:
         UsageError: the book's counter cannot be used here.
     """
     counter = token_counter(book.counter)
-    return counter.total(sum(map(counter.units, _lines(book.bullets, "ace"))))
+    if book.kept.tokens is None:
+        sections = [bullet.section for bullet in book.bullets]
+        headings = [now for before, now in zip(["", *sections], sections, strict=False) if now != before]
+        units = sum([line_units(bullet, counter) for bullet in book.bullets])
+        units += sum(counter.units(heading_line(section)) for section in headings)
+        book.kept.tokens = counter.total(units + counter.units("\n") * max(0, len(headings) - 1))
+    return book.kept.tokens
+
+
+def line_units(bullet: Bullet, counter: TokenCounter) -> int:
+    """Return the units of a bullet's line; measured once, since versions share most of their bullets."""
+    if bullet._units is None or bullet._units[0] != counter.name:
+        object.__setattr__(bullet, "_units", (counter.name, counter.units(bullet_line(bullet))))
+    return cast("tuple[str, int]", bullet._units)[1]
 
 
 _MARK = re.compile(r"<!-- combee playbook: high_water=([0-9]{1,18}) counter=(\S+) -->\s*")
@@ -258,56 +268,3 @@ def _read_line(reader: _Reader, number: int, line: str) -> None:
         reader.heading(number, match[1])
     elif not _MARK.fullmatch(line):
         reader.other(number, line)
-
-
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(word_list(_CAMEL.sub(" ", text)))
-
-
-_words_of_a_bullet = lru_cache(maxsize=16_384)(_words)  # many agents ask the same book; their questions differ
-
-
-def view(book: Playbook, query: str, budget: int) -> Playbook:
-    """Return the part of the book that helps most with `query` in at most `budget` tokens (by the book's counter).
-
-    Bullets are taken by how many of their words the query holds, rare ones counting more, then by helpful − harmful,
-    then by their place. The whole book is returned when it fits. No text is cut; high-water mark and counter stay.
-
-    Raises:
-        UsageError: the budget is negative, or the book's counter cannot be used.
-    """
-    if budget < 0:
-        raise UsageError(f"the budget of a view is {budget} tokens", hint="Give a number of at least 0.")
-    if tokens(book) <= budget:
-        return book
-    counter = token_counter(book.counter)
-    chosen: set[str] = set()
-    sections: set[str] = set()
-    spent = 0
-    for bullet in by_relevance(book, query):
-        cost = counter.units(bullet_line(bullet))
-        if bullet.section not in sections:
-            cost += counter.units(heading_line(bullet.section)) + (counter.units("\n") if sections else 0)
-        if counter.total(spent + cost) <= budget:
-            spent += cost
-            chosen.add(bullet.id)
-            sections.add(bullet.section)
-    # A section that is split in the book is written as one, so that its heading is paid once, as counted here.
-    rank = {section: number for number, section in enumerate(dict.fromkeys(bullet.section for bullet in book.bullets))}
-    kept = sorted((bullet for bullet in book.bullets if bullet.id in chosen), key=lambda bullet: rank[bullet.section])
-    return replace(book, bullets=tuple(kept))
-
-
-def by_relevance(book: Playbook, query: str) -> list[Bullet]:
-    """Return all bullets, those first that help most with `query`, as `view` takes them."""
-    texts = [_words_of_a_bullet(bullet.text) for bullet in book.bullets]
-    frequency = Counter(word for text in texts for word in text)
-    asked = {word: log(1 + len(texts) / frequency[word]) for word in _words(query) if frequency[word]}
-    scores = [sum(asked[word] for word in text if word in asked) / (1 + len(text)) ** 0.5 for text in texts]
-    order = sorted(
-        range(len(texts)), key=lambda n: (-round(scores[n], 9), book.bullets[n].harmful - book.bullets[n].helpful, n)
-    )
-    return [book.bullets[number] for number in order]

@@ -287,6 +287,13 @@ def changed_files(attempt: Attempt) -> set[str]:
     return {"the open file"} if "text" in attempt.fields else set()
 
 
+def touched_files(attempt: Attempt) -> set[str]:
+    """Return the base names of the files that a call wrote, or may have before something else in it failed."""
+    if attempt.command is None:
+        return changed_files(attempt)
+    return changed_files(replace(attempt, worked=None))
+
+
 def made_files(row: Sequence[Attempt]) -> set[str]:
     """Return the base names of the files that calls made: of a run's own scripts it is not said what they need."""
     made: set[str] = set()
@@ -315,8 +322,10 @@ def changes_the_world(part: SimpleCommand) -> bool:
 
 
 def only_looks(part: SimpleCommand) -> bool:
-    """Whether a program that may do much is only asked: `docker compose ps`, `git status`, `npm --version`."""
+    """Whether a program that may do much is only asked: `docker compose ps`, `git status`, `kubectl get --help`."""
     words = core(part)
+    if words[1:] and words[-1] in {"--help", "--usage", "-h"}:
+        return True
     asked = LOOKING.get(basename(words[0]) if words else "", frozenset())
     verbs = [word for word in words[1:4] if not word.startswith("-")]
     return (bool(asked) and bool(verbs) and verbs[0] in asked) or (not verbs and not ONLY_ASKS.isdisjoint(words))

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from posixpath import basename
 
 from combee.redaction.orders import orders
-from combee.traces.mining.attempts import Attempt, carried, places, ran
+from combee.traces.mining.attempts import Attempt, carried, places, ran, touched_files
 from combee.traces.mining.faults import ErrorLine, printed
 from combee.traces.mining.lesson import MinedLesson
 from combee.traces.mining.missing import installed, is_name
@@ -34,12 +34,14 @@ def find_dead_ends(row: Sequence[Attempt]) -> list[MinedLesson]:
     """Return the calls that a run tried again and again in vain: three times, or two ways to install one thing."""
     tried: dict[tuple[str, str], list[tuple[Attempt, str]]] = defaultdict(list)
     worked: set[str] = set()
+    own_sources = False  # the run itself changed from where packages come: what then fails is its own doing
     for attempt in row:
         if attempt.worked:
             worked |= {_thing(part, name) for part in attempt.parts for name in installed(part) or ("",)}
             worked |= {basename(core(part)[0]) for part in attempt.parts}
+        own_sources = own_sources or any(name.endswith((".list", ".repo")) for name in touched_files(attempt))
         part, fault = _culprit(attempt)
-        if part is not None and fault is not None:
+        if part is not None and fault is not None and not (own_sources and installed(part)) and not _moved(part, fault):
             for name in installed(part) or ("",):
                 tried[_thing(part, name), fault.signature].append((attempt, part.line))
     found = [
@@ -48,6 +50,13 @@ def find_dead_ends(row: Sequence[Attempt]) -> list[MinedLesson]:
         if not {thing, basename(thing)} & worked and (finding := _dead_end(thing, sign, failures)) is not None
     ]
     return sorted(found, key=lambda finding: finding.steps)
+
+
+def _moved(part: SimpleCommand, fault: ErrorLine) -> bool:
+    """Whether the shell looked for the program where the run itself had put it: `/repo/jdk/bin/javac: No such file`."""
+    speaker, _, said = fault.line.rpartition(": ")
+    path = speaker.rpartition(" ")[2]
+    return said == "No such file or directory" and path.startswith("/") and basename(path) == part.words[0]
 
 
 def find_unmended(row: Sequence[Attempt], handled: Sequence[MinedLesson]) -> tuple[list[MinedLesson], set[str]]:

@@ -23,6 +23,7 @@ from combee.traces.mining.attempts import (
     made_files,
     ran,
     sets_up,
+    touched_files,
     world_changed,
 )
 from combee.traces.mining.faults import ErrorLine
@@ -146,6 +147,7 @@ def _shell(place: int, row: Sequence[Attempt], fault: ErrorLine) -> MinedLesson 
             each
             for each in attempt.parts
             if _alike(part, each)
+            and _only_asks(part) == _only_asks(each)  # `--help` mends nothing: what was made of it comes later
             and (
                 _same_intent(part, each)
                 or (refused and part.targets & each.targets)
@@ -346,8 +348,6 @@ def _means_nothing(part: SimpleCommand, fix: SimpleCommand) -> bool:
     """
     if same_call(part, fix):
         return _spelled(part) == _spelled(fix)
-    if _only_asks(part) != _only_asks(fix):
-        return True
     if not RUNNERS & {part.program, fix.program}:
         return False
     one, other = core(part), core(fix)
@@ -390,7 +390,7 @@ def _until(
     act = done[0]
     if act.words == part.words or act.program in RUNNERS - {"bash"}:
         return None
-    if (act.action in INSTALLERS and not installed(act)) or _is_the_work(act, part, row[:offset]):
+    if (act.action in INSTALLERS and not installed(act)) or _is_the_work(act, part, row[:place], row[:offset]):
         return None
     return MinedLesson(
         "until",
@@ -407,13 +407,16 @@ _NOT_OURS = re.compile(
 )
 
 
-def _is_the_work(act: SimpleCommand, part: SimpleCommand, before: Sequence[Attempt]) -> bool:
+def _is_the_work(
+    act: SimpleCommand, part: SimpleCommand, earlier: Sequence[Attempt], before: Sequence[Attempt]
+) -> bool:
     """Whether a command only goes on with what the run writes, or undoes it: no other run will have that to mend."""
     if act.action in _UNDOES:
         return True
     made = made_files(before)
+    own = {name for attempt in earlier for name in touched_files(attempt)}
     if edits_in_place(act):
-        return basename(act.words[-1]) in made or _NOT_OURS.match(act.words[-1]) is None
+        return basename(act.words[-1]) in made | own or _NOT_OURS.match(act.words[-1]) is None
     return act.program in {"rm", "touch"} and any(basename(word) in made for word in (*part.words, *act.targets))
 
 

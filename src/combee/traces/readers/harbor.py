@@ -257,6 +257,9 @@ def _rewards(result: dict[str, object]) -> dict[str, float]:
 
 
 def _outcome(source: Source, result: dict[str, object]) -> Outcome | None:
+    trouble = failure_detail(result.get("exception_info"))
+    if result.get("reward_valid") is False:  # the model's service failed, say: what was judged is no work of the agent
+        return Outcome(detail=trouble) if trouble else None
     rewards = _rewards(result)
     tests: dict[str, bool] = {}
     if "verifier" in source.names:
@@ -267,7 +270,6 @@ def _outcome(source: Source, result: dict[str, object]) -> Outcome | None:
         if "ctrf.json" in verifier.names:
             listed = table(table(verifier.child("ctrf.json").read_json(_RESULT_BYTES)).get("results")).get("tests")
             tests = {text(test.get("name")): text(test.get("status")) == "passed" for test in objects(listed)}
-    trouble = failure_detail(result.get("exception_info"))
     if not rewards:
         return Outcome(tests=tests, detail=trouble) if trouble or tests else None
     score = rewards.get("reward", rewards.get("score", sum(rewards.values()) / len(rewards)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -33,6 +33,7 @@ from combee.traces.readers.swe_agent import MiniSweAgentReader, SweAgentReader
 from combee.traces.readers.tau_bench import TauBenchReader
 from combee.traces.readers.terminal_bench import TerminalBenchReader
 from combee.traces.readers.values import rows, table
+from combee.traces.readers.verdicts import is_report, judged, verdicts_in
 
 
 @runtime_checkable
@@ -193,6 +194,8 @@ class _Walk:
     root: Path
     seen: set[tuple[int, int]] = field(default_factory=set)
     archives: int = 0
+    verdicts: Mapping[str, bool] = field(default_factory=dict)
+    """Of the folder that is read: what a report says of each instance."""
 
     def all_below(self, source: Source) -> Iterator[Trace]:
         yield from self.folder(source, 0)
@@ -206,10 +209,12 @@ class _Walk:
             yield from self.archive(source)
             return
         best = self.forced or _surest(source, self.chosen)
+        if best is None and self.verdicts and is_report(source.first[0] if source.first else None):
+            return  # read with its folder
         if best is None or (self.forced is not None and source.kind == "other"):
             source.skip(source.reason or _nearly(source, self.chosen), source.reason_line)
         else:
-            yield from _run(best, source)
+            yield from (judged(trace, source, self.verdicts) for trace in _run(best, source))
 
     def archive(self, source: Source) -> Iterator[Trace]:
         """Yield the traces in an archive: it is unpacked for as long as it is read."""
@@ -235,9 +240,12 @@ class _Walk:
         except OSError as error:
             source.skip(f"folder cannot be opened: {error.strerror or error}")
             return
+        above = self.verdicts
+        self.verdicts = verdicts_in(source) or above
         for name in names:
             if source.taken is None or name not in source.taken:
                 yield from self.entry(source.child(name), name, depth)
+        self.verdicts = above
 
     def entry(self, source: Source, name: str, depth: int) -> Iterator[Trace]:
         try:

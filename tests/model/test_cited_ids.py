@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from combee.kernel.playbook import Bullet, Cited, Playbook, find_ids
+from combee.kernel.playbook import Bullet, Playbook
+from combee.model.operations import Cited, find_ids
 
 BOOK = Playbook(
     (

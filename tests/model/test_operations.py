@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from combee.kernel.playbook import Add, Delta, Merge, Remove, Update, parse_operations
+from combee.kernel.playbook import Add, Delta, Merge, Remove, Update
+from combee.model.operations import parse_operations
 
 KNOWN = ["calc-00001", "misc-00002", "misc-00003"]
 

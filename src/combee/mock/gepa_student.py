@@ -11,12 +11,16 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from combee.kernel.learn.roles import Task
+from combee.mock.script import whole_prompt
+from combee.mock.student import Student
 from combee.model import Request
 
-__all__ = ["GepaStudent"]
+__all__ = ["GepaStudent", "student_of"]
 
 UNKNOWN = "I do not know"
 _VERSION = re.compile(r"^(?:Version \d+:|#+ Proposed Instruction Update)", re.MULTILINE)
@@ -28,7 +32,7 @@ class GepaStudent:
     """Replies to prompts (a function for gepa or `CombeeReflection`), or to requests (`reply`).
 
     Args:
-        tasks: What it can be asked. The first line of each question must be its own.
+        tasks: What it can be asked. The first line of each question must be its own, or else the last.
         lessons: The lesson that each task needs, by task id, on one line.
         m0: Strength of its memory; None forgets nothing.
         seed: Decides what is forgotten.
@@ -38,6 +42,10 @@ class GepaStudent:
         self, tasks: Iterable[Task], lessons: Mapping[str, str], *, m0: float | None = 40.0, seed: int = 0
     ) -> None:
         self._tasks = list(tasks)
+        first = Counter(map(_first_line, self._tasks))
+        self._line_of = {
+            task.id: _first_line(task) if first[_first_line(task)] == 1 else _last_line(task) for task in self._tasks
+        }
         self._lesson_of = {task.id: " ".join(lessons[task.id].split()) for task in self._tasks}
         self._lessons = sorted(set(self._lesson_of.values()))
         self._m0, self._seed = m0, seed
@@ -60,7 +68,7 @@ class GepaStudent:
         if versions:
             new, size = [lesson for lesson in self._lessons if lesson in rest], versions
         else:
-            seen = [(task, rest.count(_first_line(task))) for task in self._tasks]
+            seen = [(task, rest.count(self._line_of[task.id])) for task in self._tasks]
             new = list(dict.fromkeys(self._lesson_of[task.id] for task, count in seen if count))
             size = sum(count for _, count in seen)
         kept = self._kept([lesson for lesson in new if lesson not in current], size, rest)
@@ -73,7 +81,7 @@ class GepaStudent:
         sources: dict[str, list[int]] = {}
         for mark, end in zip(marks, ends, strict=True):
             text = rest[mark.end() : end]
-            lesson = next((self._lesson_of[task.id] for task in self._tasks if _first_line(task) in text), None)
+            lesson = next((self._lesson_of[task.id] for task in self._tasks if self._line_of[task.id] in text), None)
             if lesson is not None and lesson not in current and "Feedback: Right." not in text:
                 sources.setdefault(lesson, []).append(int(mark[1]))
         kept = self._kept(list(sources), len(marks), rest)
@@ -96,5 +104,23 @@ class GepaStudent:
         return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big") / 2.0**64
 
 
+def student_of(
+    tasks: Iterable[Task], lessons: Mapping[str, str], *, m0: float | None = 40.0, seed: int = 0
+) -> Callable[[Mapping[str, Any]], str]:
+    """Return what answers chat bodies of either method: as `Student` where the prompt has fences, else as gepa's."""
+    known = tuple(tasks)
+    ace, gepa = Student(known, lessons, m0=m0, seed=seed), GepaStudent(known, lessons, m0=m0, seed=seed)
+
+    def reply(body: Mapping[str, Any]) -> str:
+        prompt = whole_prompt(body)
+        return ace(body) if "<<<" in prompt else gepa(prompt)
+
+    return reply
+
+
 def _first_line(task: Task) -> str:
     return task.question.strip().split("\n")[0].strip()
+
+
+def _last_line(task: Task) -> str:
+    return task.question.strip().split("\n")[-1].strip()
