@@ -5,6 +5,7 @@ The lock is the world's own (`office.sqlite.lock` beside `office.sqlite`): other
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -171,7 +172,7 @@ def running(described: SwarmFile) -> Iterator[Swarm]:
 
 
 def _lock(world: Path) -> RunLock:
-    place = world.resolve()
+    place = Path(os.path.realpath(world))  # of a link that leads to itself too, which `resolve` would not take
     folder = place.with_name(f"{place.name}.lock")
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -229,10 +229,27 @@ class World:
             StorageError: It is damaged.
         """
         found = self.rows("PRAGMA quick_check(1)")
-        if found != [("ok",)]:
-            what = str(found[0][0]).splitlines()[-1] if found else "nothing can be read"
+        what = self._strange() if found == [("ok",)] else ""
+        if found != [("ok",)] or what:
+            what = what or (str(found[0][0]).splitlines()[-1] if found else "nothing can be read")
             hint = "Put back a copy of it; or save what can be read: sqlite3 FILE .recover | sqlite3 NEW"
             raise StorageError(f"{self.path} is damaged: {what}", hint=hint)
+
+    def _strange(self) -> str:
+        """Return which table holds a value that is not what its column is for, where one does; SQLite takes any."""
+        for (table,) in self.rows("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"):
+            tests = [
+                f"typeof({name}) NOT IN ('null', {_KINDS[kind]})"
+                for _, name, kind, *_ in self.rows("SELECT * FROM pragma_table_info(?)", table)
+                if kind in _KINDS
+            ]
+            tests += [
+                f"CASE WHEN json_valid({column}) THEN json_type({column}, '{at}') END IS NOT '{kind}'"
+                for column, at, kind in _SHAPES.get(table, ())
+            ]
+            if tests and self.one(f"SELECT 1 FROM {table} WHERE {' OR '.join(tests)} LIMIT 1"):  # noqa: S608 - its own names
+                return f"a row of the table {table} holds what cannot be there"
+        return ""
 
     def copy(self, path: Path) -> World:
         """Return a world of its own at a new path, with everything that is in this one."""
@@ -430,5 +447,15 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE readers (pattern TEXT PRIMARY KEY, names TEXT NOT NULL) WITHOUT ROWID",
     ),
 )
+
+_KINDS = {"TEXT": "'text'", "INTEGER": "'integer'", "REAL": "'real', 'integer'"}
+_SHAPES = {
+    "mail": [("tried", "$", "array")],
+    "context": [("calls", "$", "array")],
+    "events": [("data", "$", "object")],
+    "structures": [("data", "$.edges", "array"), ("data", "$.roles", "object")],
+    "lessons": [("data", "$.book", "text")],
+}
+"""Columns that hold JSON: what must stand where in it."""
 
 WORLD = Schema(0x436D6277, _MIGRATIONS, "Give the file of a world, or a new one.")  # "Cmbw"
