@@ -130,14 +130,11 @@ def _learn(file: Path, seconds: float | None) -> bool:
     """Learn, or go on; returns whether it came to its end before it was killed after so many seconds."""
     command = [sys.executable, "-m", "combee", "swarm", "learn", str(file), "--rounds", "2", "--quiet"]
     environment = {**os.environ, "OPENAI_API_KEY": "k-1"}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        code = process.wait(seconds)
+    try:  # at the end of its time it is killed with SIGKILL
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
         return False
-    assert code == 0, f"exit code {code}"
+    assert done.returncode == 0, done.stderr
     return True
 
 

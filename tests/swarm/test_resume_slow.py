@@ -48,6 +48,7 @@ def test_killed_and_stopped_on_a_slow_endpoint_it_comes_to_the_same_book(tmp_pat
         (file.parent / "swarm.sqlite").unlink()
         before = desk.asked
         assert learn(file, until=lambda: desk.asked > before + 30) == -signal.SIGKILL  # while the start is scored
+        assert list((file.parent / "swarm.sqlite.lock").glob("held-out-*"))  # in a copy, which nobody took away
         assert learn(file, until=lambda: questions(file) >= 20, how=signal.SIGINT) == 130  # in the first round
         assert learn(file, until=lambda: questions(file) > 30) == -signal.SIGKILL  # in the second
         with World.open(file.parent / "swarm.sqlite", read_only=True) as world:
@@ -55,6 +56,7 @@ def test_killed_and_stopped_on_a_slow_endpoint_it_comes_to_the_same_book(tmp_pat
         desk.bare = 0
         assert learn(file) == 0
         assert (file.parent / "learned" / "playbook.json").read_bytes() == whole
+        assert not list((file.parent / "swarm.sqlite.lock").glob("held-out-*"))
         assert desk.bare == 0  # every question of the second round came with its lessons
 
 

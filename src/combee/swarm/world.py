@@ -7,6 +7,7 @@ was done, with no step in half. What leaves the process (an answer shown, a paid
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -43,6 +44,9 @@ PERSON = "person"
 
 PEERS = f"state = 'live' AND fork_of IS NULL AND mode != 'once' AND role != '{PERSON}'"
 """What the rows of `agents` have in common that others can ask by name."""
+
+HELD_OUT = "held-out-"
+"""How copies of a world begin that held-out tasks are asked in."""
 
 _WAIT = 0.01  # seconds that a step waits for company before its group is committed
 _GROUP = 1_000  # steps that need no further waiting
@@ -100,6 +104,12 @@ _AGENT = "name, role, parent, mode, returns, window, state, incarnation, fork_of
 def row_number(text: str) -> int:
     """Return the number of a row that a text says, 0 where it says none: SQLite counts to 2**63."""
     return int(text) if text.isdecimal() and len(text) <= 18 else 0
+
+
+def folder_of(world: Path) -> Path:
+    """Return the folder beside a world that its one process locks, and keeps what does not last in."""
+    place = Path(os.path.realpath(world))  # of a link that leads to itself too, which `resolve` would not take
+    return place.with_name(f"{place.name}.lock")
 
 
 def _to_look_at(path: Path) -> sqlite3.Connection:
