@@ -157,7 +157,7 @@ def _claims(found: _Found, asked: int) -> tuple[Claim, ...]:
     return (
         judge(
             "Agents that stay are cheaper than fresh sub-agents, reading included.",
-            "; ".join(f"{name}: from question {whole:.0f} on in whole prompts, {cached:.0f} in fresh tokens"
+            "; ".join(f"{name}, from question: {whole:.0f} in whole prompts, {cached:.0f} in fresh tokens"
                       for name, (whole, cached) in pairs.items()) + f", of {asked}",
             (comes(one) for both in pairs.values() for one in both),
         ),

@@ -20,6 +20,7 @@ from benchmarks.swarm_lab.result import (
     Table,
     above,
     against,
+    both,
     constructed,
     each,
     judge,
@@ -136,7 +137,7 @@ def _short(way: str, summary: int, foreseen: float = 1.0) -> str:
 
 
 def _hired(agents: int) -> str:
-    return f"persistent, {agents} agents"
+    return f"persistent, {agents} agents" if agents > 1 else "persistent, 1 agent"
 
 
 def _measured(setting: Setting) -> tuple[_Sizes, tuple[int, ...]]:
@@ -204,13 +205,13 @@ def _claims(found: _Sizes, agents: tuple[int, ...]) -> tuple[Claim, ...]:
             "A fresh sub-agent need not guess what matters; it pays with reading everything again.",
             "; ".join(f"{name}: {_shown(found[name])} windows at {dearer[name]:.2f} times the tokens a question of "
                       "four agents that stay" for name in FRESH),
-            (above(_size(found[name]), 1) and above(dearer[name], 1) for name in FRESH),
+            (both(above(_size(found[name]), 1), above(dearer[name], 1)) for name in FRESH),
         ),
         constructed(
             "With persistent agents that forget nothing capacity grows to one window an agent, also when they take "
             "turns.",
-            ", ".join(f"{n} agents {_shown(found[_hired(n)])} windows" for n in agents)
-            + f"; four, one at a time, {_shown(found[TURNS])}",
+            ", ".join(f"{_shown(found[_hired(n)])} windows with {n}" for n in agents)
+            + f"; with four, one at a time, {_shown(found[TURNS])}",
             [(b.size, n * a.size) for n in agents for a, b in zip(one, found[_hired(n)], strict=True)]
             + [(a.size, b.size) for a, b in zip(found[TURNS], kept, strict=True)],
         ),

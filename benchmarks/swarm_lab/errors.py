@@ -26,6 +26,7 @@ from benchmarks.swarm_lab.result import (
     Table,
     above,
     average,
+    both,
     comes,
     constructed,
     judge,
@@ -349,5 +350,5 @@ def _reuse(again: _Again, depth: int) -> Claim:
         "with all of them checked.",
         "; ".join(f"{many} {'uses' if many > 1 else 'use'}: {a:+,.0f} right answers for 1M tokens against none, "
                   f"{b:+,.0f} against all" for many, (a, b) in more.items()),
-        (above(one, 0) for one in more[uses[-1]]),
+        (both(*(above(one, 0) for one in pair)) for pair in more.values()),
     )  # fmt: skip

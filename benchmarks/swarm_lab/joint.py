@@ -15,7 +15,7 @@ from functools import partial
 
 from benchmarks.swarm_lab.capacity import Found, largest, outcome
 from benchmarks.swarm_lab.lab import DOCUMENT, WINDOW, Ask, Facts, facts_in, hire, key_of, lab, read_told
-from benchmarks.swarm_lab.result import Curve, Experiment, Setting, Spread, Table, above, judge, mean_of
+from benchmarks.swarm_lab.result import Curve, Experiment, Setting, Table, above, judge, mean_of
 from benchmarks.swarm_lab.ways import Way
 from combee.swarm.agents import Reply, View, use
 from combee.swarm.context import Refuse
@@ -148,20 +148,20 @@ def joints(setting: Setting) -> Experiment:
            for kind in (NUMBER, ALL, PAIRS)))
         for n in counts
     )  # fmt: skip
-    top = {kind: max(n for other, n in sizes if other == kind) for kind in kinds}
+    best = {kind: max((n for other, n in sizes if other == kind), key=lambda n: sizes[kind, n].value) for kind in kinds}
+    dearer = list(zip(found[PAIRS, best[PAIRS]], found[NUMBER, best[PAIRS]], strict=True))
     claim = judge(
-        "Splitting a task that is about everything at once holds more than one agent does.",
-        "; ".join(f"{kind}: {sizes[kind, n]:.2f} windows with {n} agents" for kind, n in top.items())
-        + f"; at best {max(sizes[TENTH, n].value for n in counts):.2f} where a tenth has to be sent and "
-        f"{max(sizes[ALL, n].value for n in counts):.2f} where all",
-        (_more(sizes, kind, counts) for kind in kinds),
+        "Splitting a task that is about everything at once holds more than one window.",
+        "; ".join(f"{kind}: at best {sizes[kind, n]:.2f} windows, with {n} agents" for kind, n in best.items())
+        + f", at {mean_of(a.at.tokens / b.at.tokens for a, b in dearer):.0f} times the tokens of one number a part",
+        (above(sizes[kind, n], 1) for kind, n in best.items()),
     )
     columns = ("agents", *kinds, *(f"tokens, {kind}" for kind in (NUMBER, ALL, PAIRS)))
     return Experiment(
         "joint",
         "A lead asks all agents. The last key (a part answers with one fact); the two documents with equal values "
         "(with all its facts, a tenth of it); the two whose whole texts are nearest (with all of it), gathered by the "
-        f"lead, or by every two parts between them (up to {top[PAIRS]} agents). Tokens of the one question, at the "
+        f"lead, or by every two parts between them (up to {max(counts[:5])} agents). Tokens of the question, at the "
         "largest size.",
         (Table("Capacity in windows", columns, rows),),
         (
@@ -172,9 +172,3 @@ def joints(setting: Setting) -> Experiment:
         ),
         (claim,),
     )  # fmt: skip
-
-
-def _more(sizes: dict[tuple[str, int], Spread], kind: str, counts: tuple[int, ...]) -> bool | None:
-    """Return whether some number of agents holds more than one agent, which need not send what it has read."""
-    seen = [above(sizes[kind, n], sizes[NUMBER, 1].high) for n in counts if (kind, n) in sizes]
-    return True if True in seen else None if None in seen else False

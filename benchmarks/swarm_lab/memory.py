@@ -132,10 +132,10 @@ def returns(setting: Setting) -> Experiment:
     }
     claims = (
         constructed(
-            "Asked one at a time, who happened to look first is asked again, once anything of an answer comes back.",
+            "Asked one at a time, who happened to look first is asked again, once a digest of the answer comes back.",
             f"entropy of who answers a topic: {entropy['digest', 1]:.2f} with a digest, {entropy['full', 1]:.2f} in "
             f"full: the directory names who has read it; {entropy['none', 1]:.2f} with nothing",
-            [(one.entropy, 0) for kind in kinds[1:] for one in grown[kind, 1]],
+            [(one.entropy, 0) for one in grown["digest", 1]],
         ),
         judge(
             f"Roles arise by themselves also when {ROUND} questions come at once (entropy below 0.3).",

@@ -239,7 +239,7 @@ def _pays(found: dict[tuple[int, int, str], list[Answered]], way: str) -> Claim:
     return judge(
         f"What is too large to read can be computed ({way}): more right for the same tokens than reading it.",
         "; ".join(
-            f"{_forms(many)} words, {size} windows: {mean_of(a.right for a, _ in both):.0%} right at "
+            f"{_forms(many)} words in {size} windows: {mean_of(a.right for a, _ in both):.0%} right at "
             f"{mean_of(a.tokens / b.tokens for a, b in both):.3f} of the tokens"
             for (many, size), both in pairs.items()
         ),

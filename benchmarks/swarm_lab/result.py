@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Claim", "Curve", "Experiment", "Setting", "Spread", "Table", "Verdict", "above", "against",
-    "average", "below", "comes", "constructed", "each", "judge", "mean_of", "median_of", "resampled",
+    "average", "below", "both", "comes", "constructed", "each", "judge", "mean_of", "median_of", "resampled",
 ]  # fmt: skip
 
 Verdict = Literal["holds", "holds only if", "does not hold", "undecided", "by construction"]
@@ -114,6 +114,11 @@ def above(spread: Spread, bar: float) -> bool | None:
 def below(spread: Spread, bar: float) -> bool | None:
     """Return whether a number is below a bar; None where the interval does not decide it."""
     return above(Spread(-spread.value, -spread.high, -spread.low), -bar)
+
+
+def both(*cases: bool | None) -> bool | None:
+    """Return whether all of several things were seen; None where none of them was not, and some are open."""
+    return False if False in cases else None if None in cases else True
 
 
 def comes(spread: Spread) -> bool | None:
