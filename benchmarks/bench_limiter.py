@@ -77,7 +77,26 @@ class Sliding:
         return free
 
 
-RULES: dict[str, Callable[..., Any]] = {"bucket": Bucket, "fixed": Fixed, "sliding": Sliding}
+class Both:
+    """Requests (a bucket), and tokens in each window of a minute: calls take 100, 500, 200 and 800 of them by turns."""
+
+    def __init__(self, rate: float, tokens: int) -> None:
+        self.requests, self.tokens = Bucket(rate), tokens
+        self.minute, self.used, self.calls = -1, 0, 0
+
+    def admits(self, now: float) -> bool:
+        """Return whether a call at this second gets through."""
+        if int(now // 60) != self.minute:
+            self.minute, self.used = int(now // 60), 0
+        self.calls += 1
+        takes = (100, 500, 200, 800)[self.calls % 4]
+        if self.used + takes > self.tokens or not self.requests.admits(now):
+            return False
+        self.used += takes
+        return True
+
+
+RULES: dict[str, Callable[..., Any]] = {"bucket": Bucket, "fixed": Fixed, "sliding": Sliding, "both": Both}
 
 
 @dataclass(frozen=True)
@@ -92,11 +111,16 @@ class Scene:
     out: tuple[float, float] = (0.0, 0.0)
     latency: float = LATENCY
     retry_after: bool = False
+    status: int = 429
 
 
 SCENES = [
     Scene("200/s, only 429 from second 2 to 12", 2000, 20, "bucket", {"rate": 200}, (2, 12)),
     Scene("200/s, only 429 from second 2 to 4", 2000, 12, "bucket", {"rate": 200}, (2, 4)),
+    Scene("200/s, only 429 from second 2 to 62", 2000, 70, "bucket", {"rate": 200}, (2, 62)),
+    Scene("200/s, only 503 from second 2 to 12", 2000, 20, "bucket", {"rate": 200}, (2, 12), status=503),
+    Scene("200/s, what is above gets 529", 2000, 9.9, "bucket", {"rate": 200}, status=529),
+    Scene("20/s and 240,000 tokens a minute", 900, 75, "both", {"rate": 20, "tokens": 240_000}),
     Scene("window of 200 each 5 s", 800, 15, "fixed", {"count": 200, "seconds": 5}),
     Scene("window of 200 each 5 s, Retry-After", 800, 15, "fixed", {"count": 200, "seconds": 5}, retry_after=True),
     Scene("100/s, from second 3 on 500/s", 3000, 8.4, "bucket", {"rate": 100, "changes": [[3, 500]]}),
@@ -122,7 +146,7 @@ REPLY = json.dumps({
     "usage": {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6},
 }).encode()  # fmt: skip
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(REPLY), REPLY)
-NO = b'{"error":{"message":"slow down","type":"rate_limit_error","code":"rate_limit_exceeded"}}'
+NO = b'{"error":{"message":"overloaded, slow down","type":"rate_limit_error","code":"rate_limit_exceeded"}}'
 
 
 async def serve(scene: dict[str, Any]) -> None:
@@ -149,8 +173,8 @@ async def serve(scene: dict[str, Any]) -> None:
                     after = b""
                     if scene["retry_after"]:
                         after = b"Retry-After: %d\r\n" % (rule.seconds - now % rule.seconds + 1)
-                    writer.write(b"HTTP/1.1 429 No\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s"
-                                 % (after, len(NO), NO))  # fmt: skip
+                    writer.write(b"HTTP/1.1 %d No\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s"
+                                 % (scene["status"], after, len(NO), NO))  # fmt: skip
                     continue
                 counts["ok"] += 1
                 if scene["latency"]:

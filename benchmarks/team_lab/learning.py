@@ -69,9 +69,9 @@ def _faults(trace: Trace) -> list[Intent]:
     tasks = {name: [t for t in texts if t.startswith("[task]") and f"(owner: {name}," in t] for name in _WORKERS}
     found = {
         Intent.NO_EDIT: edited,
-        Intent.USE_DEV: not tasks[ROLES.dev],
-        Intent.USE_QA: not tasks[ROLES.qa],
-        Intent.SEND_LOG: bool(tasks[ROLES.dev]) and not any("::test_" in text for text in tasks[ROLES.dev]),
+        Intent.USE_DEV: not tasks[ROLES.devs[0]],
+        Intent.USE_QA: not tasks[ROLES.testers[0]],
+        Intent.SEND_LOG: bool(tasks[ROLES.devs[0]]) and not any("::test_" in text for text in tasks[ROLES.devs[0]]),
         Intent.WAIT_READY: any(_early(texts, name) for name in _WORKERS),
         Intent.MERGE_NAME: any(BAD_OPTION in text for text in texts),
         Intent.RETEST: any(" merged " in text for text in own) and not any(RETESTED in text for text in texts),
@@ -79,7 +79,7 @@ def _faults(trace: Trace) -> list[Intent]:
     return [intent for intent, seen in found.items() if seen]
 
 
-_WORKERS = (ROLES.dev, ROLES.qa)
+_WORKERS = (ROLES.devs[0], ROLES.testers[0])
 
 
 def _early(texts: Sequence[str], agent: str) -> bool:

@@ -29,7 +29,7 @@ BAD_OPTION = "No such option: --agent"
 RETESTED = "Tests after the merge"
 _TEAM = "repair"
 _GOAL = "Repair the content pipeline until all tests pass."
-ROLES = Roles(lead="tech-lead")
+ROLES = Roles(("python-dev",), ("qa-dev",), "tech-lead")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class _Team:
 
     def _develop(self, subject: str, bugs: Sequence[Bug], log: str, *, first: bool) -> None:
         """Let the developer repair what it knows of; with `first`, the traits of the repository show."""
-        stage, dev = self.stage, ROLES.dev
+        stage, dev = self.stage, ROLES.devs[0]
         told = self.asked(Intent.SEND_LOG)
         task = stage.give(dev, subject, log if told else "Some tests fail.")
         known = [bug for bug in bugs if told or self.chance.random() < 0.5]
@@ -140,11 +140,11 @@ class _Team:
         for bug in bugs:
             self.stage.write(tree, bug.path, bug.repaired)
         if bugs:
-            self.stage.commit(tree, ROLES.dev, subject)
+            self.stage.commit(tree, ROLES.devs[0], subject)
 
     def _test(self) -> None:
         """Let the tester write the tests that are missing."""
-        stage, qa = self.stage, ROLES.qa
+        stage, qa = self.stage, ROLES.testers[0]
         task = stage.give(qa, "Test the edges of every module", "")
         tree = stage.spawn(qa)
         stage.move(task, "in_progress", qa)
@@ -177,7 +177,7 @@ class _Team:
     def _again(self, delegates: bool) -> None:
         """Run the tests after the merges; what fails is given back, or edited by a lead that may."""
         log = self._log()
-        self.stage.say(ROLES.lead, ROLES.dev, f"{RETESTED}: {log or 'all pass'}")
+        self.stage.say(ROLES.lead, ROLES.devs[0], f"{RETESTED}: {log or 'all pass'}")
         failing = {line.split("::")[0] for line in log.splitlines()}
         left = [bug for bug in self.broken.bugs if bug.test in failing]
         if left and delegates and self.asked(Intent.MERGE_NAME):

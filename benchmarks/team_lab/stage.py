@@ -40,7 +40,7 @@ class Stage:
         self._number = 0
         members = [
             {"name": name, "agentId": f"id-{name}", "agentType": "general-purpose"}
-            for name in (roles.lead, roles.dev, roles.qa)
+            for name in (roles.lead, roles.devs[0], roles.testers[0])
         ]
         config = {"name": team, "description": goal, "leadAgentId": f"id-{roles.lead}", "members": members}
         self._put(f"teams/{team}/config.json", config)

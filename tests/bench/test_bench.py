@@ -103,6 +103,17 @@ def _the_law_of_scale_holds(rows: dict[Any, Any]) -> None:
     assert all(row[name] > 0 for row in rows.values() for name in ("cpu", "memory", "disk", "opened", "replayed"))
 
 
+def test_what_gepa_would_take_is_said_like_that_of_any_bench(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--model", "student", "--base-url", "http://127.0.0.1:9/v1", "--price", "1/2"]
+    assert run(["bench", "all", "--small", "--dry-run", "--json", *given]) == 0
+    found = {one["bench"]: one for one in json.loads(capsys.readouterr().out)}
+    assert set(found) == {f"{name}-small" for name in bench_names()}
+    rows = {row["arm"]: row for row in found["gepa-small"]["missing"]}
+    assert all(row["calls"] > 0 and row["cost"] > 0 and row["minutes"] > 0 for row in rows.values())
+    assert rows["gepa, combee"]["calls"] > 2 * SMALL_ROWS[0]
+    assert {row["calls"] for row in found["scale-small"]["missing"]} == {0}
+
+
 def test_what_needs_a_model_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "gepa"]) == 2
     said = capsys.readouterr().err

@@ -88,6 +88,17 @@ class Sliding:
         return True
 
 
+class Both:
+    """Two rules at once."""
+
+    def __init__(self, *rules: Any) -> None:
+        self.rules = rules
+
+    def admits(self, now: float) -> bool:
+        said = [rule.admits(now) for rule in self.rules]  # both count the call
+        return all(said)
+
+
 class Played:
     """What came of the calls."""
 
@@ -139,6 +150,10 @@ SCENES: dict[str, tuple[Callable[[], Any], int, float]] = {
     "500 a second, then 100": (lambda: Bucket(500, change=(3, 100)), 3000, 18),
     "any second 500": (lambda: Sliding(500, 1), 4125, 8.25),
     "600 a minute, 900 calls": (lambda: Window(600, 60), 900, 60),
+    "600 a minute and 20 a second": (lambda: Both(Bucket(20), Window(600, 60)), 900, 74),
+    "20 a second, then 200": (lambda: Bucket(20, change=(10, 200)), 5000, 34),
+    "50 a second without a bucket": (lambda: Bucket(50, burst=5, level=5), 1000, 19.9),
+    "5 a second, for long": (lambda: Bucket(5, burst=5, level=5), 1000, 199),
 }
 
 
@@ -158,6 +173,15 @@ def test_where_a_window_says_when_it_ends_nobody_asks_before(latency: float) -> 
     assert played.lost == []
     assert played.wall < 17
     assert played.refused < 60
+
+
+@pytest.mark.parametrize("latency", LATENCIES)
+def test_a_few_calls_at_a_low_limit_are_refused_no_more_often_than_it_takes_to_find_it(latency: float) -> None:
+    played = play(Bucket(5, burst=5, level=5), 100, latency)
+    assert played.lost == []
+    assert played.wall < 19 / 0.75
+    assert played.refused < 36
+    assert sum(time > 8 for time in played.times) < 12
 
 
 def test_in_an_outage_single_calls_probe_at_a_growing_distance() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from combee.errors import UsageError
+from combee.serve.access import create_token, list_tokens, revoke_token
+from combee.serve.store import ServiceStore
 from tests.serve.conftest import Client, Start, lines, mended_run
 
 
@@ -133,3 +137,36 @@ def test_what_is_too_large_or_too_much_is_refused_with_a_number(start: Start) ->
     backlog = client("GET", "/v1/status").json["backlog"]
     assert (backlog["waiting"], backlog["learning"]) == (2, 0)
     assert backlog["oldest"] > 0
+
+
+def test_that_the_last_token_is_revoked_opens_nothing(start: Start, tmp_path: Path) -> None:
+    folder = tmp_path / "service"
+    client = start(folder)
+    assert client("GET", "/v1/status").status == 200  # there never was a token, and this is the loopback
+    store = ServiceStore(folder)
+    try:
+        client.token = create_token(store, "only", "default", ("read",))
+        client.until(lambda: Client(client.url, client.process, folder)("GET", "/v1/status").status == 401)
+        assert client("GET", "/v1/status").status == 200
+        revoke_token(store, "only")
+        assert store.submit(list_tokens).result() == []
+        client.until(lambda: client("GET", "/v1/status").status == 401)
+        client.token = "none left"  # noqa: S105 - what stands in the place of a hash
+        assert client("GET", "/v1/status").status == 401
+        with pytest.raises(UsageError, match="no token 'only'"):
+            revoke_token(store, "only")
+        client.token = create_token(store, "only", "default", ("read",))
+        client.until(lambda: client("GET", "/v1/status").status == 200)
+    finally:
+        store.close()
+
+
+def test_sigterm_ends_a_service_in_order(start: Start) -> None:
+    client = start()
+    assert client("POST", "/v1/runs", lines(mended_run(1))).status == 202
+    client.process.send_signal(signal.SIGTERM)
+    assert client.process.wait(30) == 0
+    again = start(client.folder)
+    assert again("GET", f"/v1/receipts/{mended_run(1).id}").json["receipts"] != []
+    unknown = again("GET", "/v1/receipts/nothing")
+    assert (unknown.status, unknown.json["error"]) == (404, "nothing came under this id")

@@ -159,7 +159,25 @@ def test_weights_sum_to_one_and_collaboration_weighs_most() -> None:
 
 @pytest.mark.parametrize(
     ("path", "production"),
-    [("pipeline/a.py", True), ("tests/test_a.py", False), ("a/conftest.py", False), ("README.md", False)],
+    [
+        ("pipeline/a.py", True),
+        ("src/app.ts", True),
+        ("cmd/main.go", True),
+        ("src/main/java/App.java", True),
+        ("lib/latest.rb", True),
+        ("web/style.css", True),
+        ("src/contest.rs", True),
+        ("tests/test_a.py", False),
+        ("a/conftest.py", False),
+        ("README.md", False),
+        ("package-lock.json", False),
+        ("src/app.spec.ts", False),
+        ("cmd/main_test.go", False),
+        ("src/test/java/AppTest.java", False),
+        ("src/AppTests.cs", False),
+        ("web/__tests__/a.jsx", False),
+        ("spec/models/user_spec.rb", False),
+    ],
 )
 def test_what_counts_as_production_code(path: str, production: bool) -> None:
     assert is_production(path) is production

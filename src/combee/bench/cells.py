@@ -22,10 +22,10 @@ from combee.kernel.playbook import Playbook
 from combee.kernel.runner import run_sync
 from combee.model.ledger import CallRow, Totals
 from combee.report import read_run
-from combee.run.estimates import check_budget, check_scoring, forecast_run, forecast_scoring, work_on
+from combee.run.estimates import Forecast, check_budget, check_scoring, forecast_run, forecast_scoring, work_on
 from combee.run.execute import Finished, execute
 from combee.run.folders import JOURNAL
-from combee.run.methods import RunDisplay, method_of, prepare
+from combee.run.methods import RunDisplay, prepare
 from combee.run.settings import Settings
 from combee.run.spec import connect, load_tasks
 from combee.run.words import counted
@@ -316,6 +316,23 @@ def forecast_cells(run: BenchRun, cells: Sequence[Cell]) -> tuple[dict[tuple[str
     return found, said
 
 
+def _forecast_learning(spec: Settings, tasks: TaskSet) -> Forecast:
+    """Return what learning and the score on the test rows would take."""
+    config = spec.learn_config()
+    if spec.agent.method == "ace":
+        # The score on the test rows is one validation at the end.
+        work = dataclasses.replace(work_on(spec, tasks), validation=len(tasks.test))
+        return forecast_run(spec.over({"learn": {"eval_every": len(tasks.train) * config.epochs}}), work)
+    # A search scores a minibatch twice, with the parent and with the candidate, and the candidate on the validation
+    # rows; reflections are made of the scores. The test rows come on top, as if they were validation rows.
+    rows = len(tasks.val) or len(tasks.train)
+    size = len(tasks.train) if config.batch == "auto" else min(config.batch, len(tasks.train))
+    like = spec.over({"agent": {"method": "ace"}, "learn": {"eval_every": size}})
+    steps = -(-len(tasks.train) * config.epochs // size)
+    work = dataclasses.replace(work_on(like, tasks), validation=rows + -(-len(tasks.test) // steps))
+    return forecast_run(like, work)
+
+
 def _forecast(cell: Cell, tasks: TaskSet | None) -> tuple[Mapping[str, Any], list[str]]:
     if tasks is None or not cell.spec.calls_models:
         return {"calls": 0, "tokens": 0, "cost": 0.0, "minutes": 0.0}, []
@@ -323,13 +340,9 @@ def _forecast(cell: Cell, tasks: TaskSet | None) -> tuple[Mapping[str, Any], lis
         check_scoring(cell.spec, tasks.test, {"none": Playbook()})
         found = forecast_scoring(cell.spec, tasks.test, {"none": Playbook()})
     else:
-        if cell.spec.agent.method != "ace":
-            forecast = method_of(cell.spec).forecast(cell.spec)
-            return forecast.data, [line for line in forecast.lines if line.startswith(("Price of", "The price of"))]
-        # The score on the test rows is one validation at the end.
-        work = dataclasses.replace(work_on(cell.spec, tasks), validation=len(tasks.test))
-        once = cell.spec.over({"learn": {"eval_every": len(tasks.train) * cell.spec.learn_config().epochs}})
-        found = forecast_run(once, work)
+        found = _forecast_learning(cell.spec, tasks)
     table = {"steps": None, **found.data}
     rests = [str(table["assumed"])] if "assumed" in table else []
+    if cell.spec.agent.method != "ace":
+        rests.append("gepa as the loop, with a second rollout for each reflection, every candidate validated.")
     return table, [*rests, *(line for line in found.lines if line.startswith(("Price of", "The price of")))]

@@ -123,7 +123,8 @@ def _in_words(key: str) -> str:
 
 
 def _cells(bench: Bench, row: BenchRow) -> list[str]:
-    found = [row.tasks, row.arm, _NONE if row.at is None else str(row.at)]
+    at = f"{row.at:,}" if type(row.at) is int else str(row.at)
+    found = [row.tasks, row.arm, _NONE if row.at is None else at]
     for name in bench.table.metrics:
         if name == "score":
             low, high = row.interval
@@ -268,7 +269,7 @@ def _section(bench: Bench, run: BenchRun) -> Section:
 def _plots(bench: Bench, rows: Sequence[BenchRow]) -> list[Plot | None]:
     with_model = any(row.results[0].learning for row in rows)
     found = [
-        _pareto(rows, "chain", "calls that wait for each other"),
+        _pareto(rows, "chain", "calls that wait for each other") if "score" in bench.table.metrics else None,
         _pareto(rows, "minutes", "minutes of learning") if with_model else None,
         _pareto(rows, "cost", "dollars of learning"),
     ]
@@ -325,7 +326,8 @@ def _curve(rows: Sequence[BenchRow], at: str, what: str) -> Plot | None:
     across = [x for one in series for x, _ in one.points]
     log = min(across) > 0 and max(across) >= _WIDE * min(across)
     x = f"{at} (log)" if log else at
-    title = f"{(what if score else y).capitalize()} by {at}"
+    said = what if score else y
+    title = f"{said[0].upper()}{said[1:]} by {at}"
     return line_plot(series, title=title, x=x, y=y, log_x=log, whole_x=not log, y_limits=limits)
 
 

@@ -1,8 +1,9 @@
 """A scripted student: it answers right exactly if the lesson that a task needs stands in its prompt.
 
-As reflector it writes that lesson down after a wrong answer; as curator it forgets: each lesson that enters a call over
-m inputs is kept with probability exp(-m/m0) (the paper's loss, as in the embedded agent). It reads and writes what a
-real model would, so a run with it shows that lessons travel the whole way. It does not show that a model learns.
+As reflector it writes that lesson down after a wrong answer, or what a recorded run shows of itself; as curator it
+forgets: each lesson that enters a call over m inputs is kept with probability exp(-m/m0) (the paper's loss, as in the
+embedded agent). It reads and writes what a real model would, so a run with it shows that lessons travel the whole way.
+It does not show that a model learns.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +79,8 @@ class Student:
             return json.dumps(self._combine(fenced["update"], prompt))
         if "answer" in fenced:
             return json.dumps(self._reflect(fenced))
+        if "trace" in fenced:
+            return json.dumps(_insight("\n".join(_seen_in(fenced["trace"][0].text))))
         if "task" in fenced:
             return json.dumps(self._answer(fenced))
         return "ok"
@@ -94,14 +97,8 @@ class Student:
         right = known is not None and fenced["answer"][0].text.strip() == known.target
         lesson = "" if known is None or right else known.lesson
         ids = re.findall(r"^\[([^\]\s]+)\]", fenced["bullets"][0].text, re.MULTILINE) if "bullets" in fenced else []
-        return {
-            "reasoning": "Compared.",
-            "error_identification": "" if right else "The rule was not known.",
-            "root_cause_analysis": "",
-            "correct_approach": "",
-            "key_insight": lesson,
-            "bullet_tags": [{"id": name, "tag": "helpful" if right else "neutral"} for name in ids],
-        }
+        wrong = "" if right else "The rule was not known."
+        return _insight(lesson, wrong, [{"id": name, "tag": "helpful" if right else "neutral"} for name in ids])
 
     def _curate(self, reflections: list[Fenced], prompt: str) -> dict[str, Any]:
         lessons: dict[str, list[int]] = {}
@@ -128,6 +125,35 @@ class Student:
         data = f"{self._seed}\0{call}\0{lesson}".encode("utf-8", "replace")
         draw = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big") / 2**64
         return draw < math.exp(-m / self._m0)
+
+
+def _insight(lesson: str, wrong: str = "", tags: Sequence[Mapping[str, str]] = ()) -> dict[str, Any]:
+    return {
+        "reasoning": "Compared.",
+        "error_identification": wrong,
+        "root_cause_analysis": "",
+        "correct_approach": "",
+        "key_insight": lesson,
+        "bullet_tags": list(tags),
+    }
+
+
+_FOUND = re.compile(r"^- (.+?)(?: \(steps? [\d, ]+\))?$", re.MULTILINE)
+_CALLED = re.compile(r'^ +calls \w+ \{"\w+": "([^"]+)".*\n\[\d+\] tool: (.*)\n(?:exit code (\d+))?', re.MULTILINE)
+
+
+def _seen_in(run: str) -> list[str]:
+    """Return what code has found in a recorded run, or else what failed first, worked later, and came between."""
+    head, judge, rest = run.partition("judge each")
+    if judge and head.startswith("[0] system: Found by code"):
+        return _FOUND.findall(rest.partition("\n[")[0])
+    calls = [(command, said, code not in {"", "0"}) for command, said, code in _CALLED.findall(run)]
+    lessons = []
+    for place, (command, said, failed) in enumerate(calls):
+        between = [other for other, _, broke in calls[place + 1 :] if other != command and not broke]
+        if failed and between and (command, False) in [(other, broke) for other, _, broke in calls[place + 1 :]]:
+            lessons.append(f"`{command}` fails with `{said.strip()}` until `{between[0]}` is run.")
+    return lessons
 
 
 def _operations(lessons: Mapping[str, list[int]]) -> dict[str, Any]:

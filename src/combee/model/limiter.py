@@ -27,8 +27,9 @@ from combee.model.bucket import Bucket
 _CREEP, _CLIMB = 0.02, 0.5  # growth of the limit a latency: around the ceiling, and above it at most
 _LATENCY = 0.2  # seconds that a latency counts at least there: quick calls are no reason to double sooner
 _ROUND = 16  # and replies, around the ceiling: at tiny limits it would be a sawtooth of refusals
+_FEWEST = 4  # of them, where so many do not come in two seconds
 _RECENT = 1 / 64  # weight of one reply in the share of refusals
-_FADES = 10.0  # seconds in which it fades where replies are few
+_FADES = 10.0  # seconds in which it fades where replies are few, if that is no less than so many calls take
 _RARE = 0.08  # refusals rarer than this are chance: cutting at each would starve a run whose endpoint drops some
 _CLEAN = 0.015  # share of refusals up to which the limit grows; above twice that it shrinks
 _CUT = 0.8  # where it is cut before enough refusals are in to say how deep
@@ -58,16 +59,27 @@ class Ticket:
 
 @dataclass(slots=True)
 class _Round:
-    """Calls started under one limit: how many, and how many of them were refused."""
+    """Calls started under one limit: how many, how many of them before one was refused, and how many were."""
 
     number: int
     limit: float
     started: int = 0
+    clean: int = 0
     rejected: int = 0
+
+    def refuse(self) -> None:
+        if not self.rejected:
+            self.clean = self.started - 1
+        self.rejected += 1
 
     @property
     def kept(self) -> float:
         return 1 - self.rejected / max(self.started, 1)
+
+    @property
+    def is_past(self) -> bool:
+        """Whether more of the calls since the first refusal were refused than chance explains."""
+        return self.rejected >= max(_MANY, (self.started - self.clean) / 4)
 
 
 @dataclass(slots=True)
@@ -122,7 +134,6 @@ class Limiter:
                 raise UsageError(f"{name} is {value}", hint="Give a number above zero, or leave it out.")
         self._maximum = float(concurrency or 8192)
         self._limit = float(min(start or concurrency or 8, self._maximum))
-        self._initial = self._limit
         self._ceiling = self._maximum
         self._paced = concurrency is None
         self._buckets = (Bucket(rpm, burst) if rpm else None, Bucket(tpm, None) if tpm else None)
@@ -283,7 +294,7 @@ class Limiter:
         if self._run.length:
             self._run.starts.append(now)
         if self._paced and self._latency:
-            gap = self._latency / self._limit / (1 + self._growth**2)
+            gap = self._latency / self._limit / (1 + self._growth**2 * min(1.0, self._limit))
             self._next_start = max(self._next_start, now - _SLACK - self._late) + gap
         for bucket, amount in zip(self._buckets, (1, tokens), strict=True):
             if bucket is not None:
@@ -340,7 +351,7 @@ class Limiter:
         elif self._share <= _CLEAN:
             replies = max(1.0, self._limit * max(1.0, _LATENCY / self._latency))
             if self._limit > 0.9 * self._ceiling:
-                replies = max(replies, min(_ROUND, 2 * self._limit / self._latency))  # but no more than in two seconds
+                replies = max(replies, min(_ROUND, max(_FEWEST, 2 * self._limit / self._latency)))
             self._limit = min(self._maximum, self._limit * (1 + self._growth / replies))
 
     @property
@@ -357,7 +368,7 @@ class Limiter:
     def _fade(self, now: float) -> None:
         """Forget refusals of long ago."""
         if self._share > 1e-6:
-            self._share *= math.exp((self._share_at - now) / _FADES)
+            self._share *= math.exp((self._share_at - now) / max(_FADES, self._latency / self._limit / _RECENT))
         self._share_at = now
 
     def _refused(self, ticket: Ticket, now: float, retry_after: float, weight: float) -> None:
@@ -377,11 +388,12 @@ class Limiter:
         if self._nothing_gets_through(ticket, now):
             self._block(now)
         elif ticket.round == self._round.number:
-            self._round.rejected += 1
-            if (self._growth > 0.5 or self._share >= _RARE) and now >= self._cut_at + self._latency:
+            self._round.refuse()
+            is_high = self._growth > 0.5 or self._share >= _RARE or self._round.is_past
+            if is_high and now >= self._cut_at + self._latency:
                 self._lower(now)
         elif ticket.round == self._cut.number:  # started before the last cut: they tell how deep it should have been
-            self._cut.rejected += 1
+            self._cut.refuse()
             if self._cut.rejected >= _MANY and self._cut.kept < _CUT:
                 kept = self._cut.limit * max(self._cut.kept, _DEEPEST)
                 self._ceiling = min(self._ceiling, max(kept, self._least(now)))
@@ -390,7 +402,8 @@ class Limiter:
     def _lower(self, now: float) -> None:
         """Lower the limit: once a latency, because what is in flight cannot know of the cut yet."""
         done = self._round
-        kept = max(done.kept, _DEEPEST) if done.rejected >= _MANY else _CUT
+        deepest = _DEEPEST if self._limit > 1 else _CUT  # single calls are too few to say
+        kept = max(done.kept, deepest) if done.rejected >= _MANY else _CUT
         done.limit = self._limit
         self._ceiling = max(self._limit * kept, self._least(now))
         self._limit = max(self._floor, min(self._ceiling, 0.95 * self._limit))
@@ -453,11 +466,8 @@ class Limiter:
         is_beat = not is_short and 0.9 < self._period / period < 1.1
         self._rhythm = period if is_beat else 0.0
         self._period = 0.0 if is_short else period
-        if self._is_known:
-            self._ceiling = self._before
-            self._limit = self._ceiling * (0.9 if is_short else 0.25)
-        else:
-            self._ceiling, self._limit = self._maximum, self._initial
+        self._ceiling = self._before if self._is_known else self._maximum
+        self._limit = self._before * (0.9 if is_short else 0.25)
         self._blocked_at, self._freed_at = None, now
         self._next_start = now
         self._anew(now)

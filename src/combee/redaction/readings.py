@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from combee.redaction.spans import Span
+from combee.redaction.spans import Span, hits
 
 # After a lone escape only the letters that terminals know go: another may be the first letter of a secret.
 _ESCAPE = re.compile(
@@ -110,6 +110,8 @@ _ENCODED = re.compile(
     r"|(?:\\{1,2}(?:u001[bB]|x1[bB]|033|e)|\^\[)\[[0-9;]{0,20}[A-Za-z]|\\{1,2}u(?:0000|00[aA][dD]|200[b-fB-F]|2060|[fF][eE][fF][fF])"
     r"|\\{1,2}x00|[\uff01-\uff5e]"
 )
+_OPENS = ("%", "\\", "&", "^[")
+"""What each form begins with, but for wide letters: searching for these is far quicker than trying the pattern."""
 
 
 def decoded(text: str) -> Iterator[Reading]:
@@ -117,13 +119,25 @@ def decoded(text: str) -> Iterator[Reading]:
     if text.isascii() and not any(sign in text for sign in _SIGNS):
         return
     near: list[re.Match[str]] = []
-    for match in _ENCODED.finditer(text):
+    for match in _encoded(text):
         if near and match.start() - near[-1].end() > _REACH:
             yield _decoded_part(text, near)
             near = []
         near.append(match)
     if near:
         yield _decoded_part(text, near)
+
+
+def _encoded(text: str) -> Iterator[re.Match[str]]:
+    """Yield each encoded place, from the left, without overlap."""
+    if not text.isascii():
+        yield from _ENCODED.finditer(text)
+        return
+    done = 0
+    for at in sorted(at for sign in _OPENS for at in hits(text, sign)):
+        if at >= done and (match := _ENCODED.match(text, at)):
+            done = match.end()
+            yield match
 
 
 def _decoded_part(text: str, near: list[re.Match[str]]) -> Reading:

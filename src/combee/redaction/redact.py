@@ -17,6 +17,7 @@ from combee.redaction.secrets import ACROSS_LINES, FINDERS
 from combee.redaction.spans import MARK, Finder, Span
 
 _MOST_PASSES = 10
+_WORTH_KNOWING, _MOST_KNOWN = 300, 200  # characters of a text that is kept for a while; and how many are
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,24 @@ class Redactor:
             else [("custom", each) for each in extra_patterns]
         )
         self._own = tuple((kind, _compiled(expression)) for kind, expression in named)
+        self._known: dict[str, Redacted] = {}
 
     def __call__(self, text: str) -> Redacted:
-        """Return the text with every secret replaced by `[redacted:kind]`, and the counts by kind."""
+        """Return the text with every secret replaced by `[redacted:kind]`, and the counts by kind.
+
+        What was met a short while ago (a prompt that each run begins with) is not searched anew.
+        """
+        if len(text) < _WORTH_KNOWING:
+            return self._redacted(text)
+        found = self._known.get(text)
+        if found is None:
+            found = self._redacted(text)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[text] = found
+        return found
+
+    def _redacted(self, text: str) -> Redacted:
         counts: Counter[str] = Counter()
         text = scrub(text)
         for _ in range(_MOST_PASSES):

@@ -1,7 +1,8 @@
 """Who may do what: tokens with scopes and a tenant, stored as hashes; a rate for each.
 
-A token is 256 random bits, so its hash needs no salt and no slow function. Without any token a service answers on the
-loopback address only, and anybody there acts for the tenant `default` in all scopes.
+A token is 256 random bits, so its hash needs no salt and no slow function. A service for which no token was ever made
+answers on the loopback address only, and anybody there acts for the tenant `default` in all scopes. Once there was one,
+nobody gets in without: that the last one is revoked opens nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ __all__ = ["SCOPES", "Access", "Grant", "create_token", "is_loopback", "list_tok
 SCOPES = ("ingest", "read", "admin")
 DEFAULT_TENANT = "default"
 _PREFIX = "cmb_"
+_NONE_LEFT = "none left"
+"""Stands among the hashes when the last token was revoked; it is the hash of nothing."""
 _FRESH = 2.0  # seconds that the list of tokens is cached: a revoked one works no longer than that
 
 
@@ -65,6 +68,7 @@ def create_token(store: ServiceStore, name: str, tenant: str, scopes: tuple[str,
     values = (_hash(token), name, tenant, " ".join(sorted(set(scopes))), time.time())
 
     def insert(db: sqlite3.Connection) -> bool:
+        db.execute("DELETE FROM tokens WHERE hash = ?", (_NONE_LEFT,))
         return db.execute("INSERT OR IGNORE INTO tokens VALUES (?, ?, ?, ?, ?)", values).rowcount > 0
 
     if not store.submit(insert).result():
@@ -74,7 +78,8 @@ def create_token(store: ServiceStore, name: str, tenant: str, scopes: tuple[str,
 
 def list_tokens(db: sqlite3.Connection) -> list[dict[str, object]]:
     """Return name, tenant, scopes and creation time of each token; the tokens themselves are not stored."""
-    rows = db.execute("SELECT name, tenant, scopes, created FROM tokens ORDER BY created").fetchall()
+    sql = "SELECT name, tenant, scopes, created FROM tokens WHERE hash != ? ORDER BY created"
+    rows = db.execute(sql, (_NONE_LEFT,)).fetchall()
     return [
         {"name": name, "tenant": tenant, "scopes": scopes.split(), "created": created}
         for name, tenant, scopes, created in rows
@@ -83,8 +88,14 @@ def list_tokens(db: sqlite3.Connection) -> list[dict[str, object]]:
 
 def revoke_token(store: ServiceStore, name: str) -> None:
     """Take a token away. Raises `UsageError` where there is none of this name."""
-    gone = store.submit(lambda db: db.execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount).result()
-    if not gone:
+
+    def delete(db: sqlite3.Connection) -> int:
+        gone = db.execute("DELETE FROM tokens WHERE name = ? AND hash != ?", (name, _NONE_LEFT)).rowcount
+        if gone and not db.execute("SELECT 1 FROM tokens").fetchone():
+            db.execute("INSERT INTO tokens VALUES (?, '', '', '', ?)", (_NONE_LEFT, time.time()))
+        return gone
+
+    if not store.submit(delete).result():
         raise UsageError(f"There is no token {name!r}.", hint="`combee token list FOLDER` names them.")
 
 
@@ -105,7 +116,7 @@ class Access:
     _buckets: dict[str, _Bucket] = field(default_factory=dict)
 
     async def grant(self, token: str | None) -> Grant | None:
-        """Return what a token allows, None for an unknown one; while the file holds no token, everything is allowed."""
+        """Return what a token allows, None for an unknown one; while there was never a token, everything is allowed."""
         if time.monotonic() - self._read_at >= _FRESH:
             rows = await self.store.rows("SELECT hash, name, tenant, scopes FROM tokens")
             self._known = {row[0]: Grant(row[1], row[2], frozenset(row[3].split())) for row in rows}

@@ -150,7 +150,9 @@ class Api:
     async def receipts(self, request: Request, grant: Grant) -> Response:
         """Say what became of a trace."""
         found = await self.service.receipt(grant.tenant, request.path_params["name"])
-        return JSONResponse({"receipts": found}, 200 if found else 404)
+        if not found:
+            return JSONResponse({"receipts": [], "error": "nothing came under this id"}, 404)
+        return JSONResponse({"receipts": found})
 
     async def playbook(self, request: Request, grant: Grant) -> Response:
         """Give the lessons that a unit is served."""

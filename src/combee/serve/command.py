@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import sys
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,12 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 async def _serve(server: Any, bound: socket.socket, ready: str) -> None:
+    """Serve until it is told to end (SIGTERM, Ctrl-C); requests that are under way are answered, and the exit is 0."""
+    loop = asyncio.get_running_loop()
+    server.capture_signals = nullcontext  # uvicorn's own would end the process by the signal once more
+    for which in (signal.SIGTERM, signal.SIGINT):
+        with suppress(NotImplementedError):  # Windows
+            loop.add_signal_handler(which, server.handle_exit, which, None)
     task = asyncio.create_task(server.serve(sockets=[bound]))
     while not server.started and not task.done():  # noqa: ASYNC110  # uvicorn has no event for it
         await asyncio.sleep(0.02)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from combee.team.history import Commit, LeadEdit, TeamHistory, is_production, read_history
 from combee.team.hooks import install_shim, install_trailer, record_transitions
 from combee.team.joined import team_trace
-from combee.team.score import WEIGHTS, Roles, TeamScore, score_run
+from combee.team.score import WEIGHTS, Roles, TeamScore, roles_of, score_run
 from combee.team.state import TeamMessage, TeamState, TeamTask, Transition, read_state
-from combee.team.testing import check_commit, check_folder
+from combee.team.testing import check_by, check_commit, check_folder
 
 __all__ = [
     "WEIGHTS",
@@ -23,6 +23,7 @@ __all__ = [
     "TeamState",
     "TeamTask",
     "Transition",
+    "check_by",
     "check_commit",
     "check_folder",
     "install_shim",
@@ -31,6 +32,7 @@ __all__ = [
     "read_history",
     "read_state",
     "record_transitions",
+    "roles_of",
     "score_run",
     "team_trace",
 ]

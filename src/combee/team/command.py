@@ -16,9 +16,9 @@ from combee.redaction import to_jsonl
 from combee.team.history import read_history
 from combee.team.hooks import install_shim, install_trailer
 from combee.team.joined import team_trace
-from combee.team.score import WEIGHTS, Roles, TeamScore, score_run
+from combee.team.score import WEIGHTS, Roles, TeamScore, roles_of, score_run
 from combee.team.state import read_state
-from combee.team.testing import check_commit
+from combee.team.testing import check_by, check_commit
 from combee.terminal.options import PathType
 
 __all__ = ["command"]
@@ -78,9 +78,11 @@ def _real_clawteam(shim: Path) -> Path:
 @click.option(
     "--run-tests", is_flag=True, help="Run pytest on the last commit of the base branch: this executes its code."
 )
+@click.option("--test-command", help='Run this instead, like "npm test"; packages installed in REPOSITORY are there.')
+@click.option("--junit", help="A JUnit file that the command writes, for each test's outcome; from the same folder.")
 @click.option("--since", default="", help="The commit that the team started from.  [default: the first]")
-@click.option("--dev", default="python-dev", show_default=True, help="The developer.")
-@click.option("--qa", default="qa-dev", show_default=True, help="The tester.")
+@click.option("--dev", "devs", multiple=True, help="A developer; may be given again.  [the other members]")
+@click.option("--qa", "testers", multiple=True, help="A tester; may be given again.  [members called qa, test, review]")
 @click.option("--trace", "out", type=PathType(), help="Write the joined trace, for combee learn --from.")
 @_JSON
 def score(
@@ -89,21 +91,31 @@ def score(
     team: str,
     data: Path | None,
     run_tests: bool,
+    test_command: str | None,
+    junit: str | None,
     since: str,
-    dev: str,
-    qa: str,
+    devs: tuple[str, ...],
+    testers: tuple[str, ...],
     out: Path | None,
     as_json: bool,
 ) -> None:
     """Score what a team did in REPOSITORY: tests, completion, coordination, collaboration on the branch checked out."""
-    if not run_tests:
-        raise UsageError("The score needs the outcome of the tests.", hint="Add --run-tests; it executes their code.")
+    if not run_tests and test_command is None:
+        hint = 'Add --run-tests for pytest, or --test-command "npm test"; it executes their code.'
+        raise UsageError("The score needs the outcome of the tests.", hint=hint)
+    if junit is not None and test_command is None:
+        raise UsageError("--junit says what --test-command writes.", hint="Add --test-command.")
     if out is not None:
         place_for(out)
     state = read_state(data or _data_folder(), team)
     history = read_history(repository, team, state.lead, since=since)
-    tests = {name: not error for name, error in check_commit(repository, history.base).items()}
-    found = score_run(state, history, tests, roles=Roles(dev=dev, qa=qa))
+    if test_command is None:
+        outcomes = check_commit(repository, history.base)
+    else:
+        outcomes = check_by(repository, history.base, test_command, junit)
+    tests = {name: not error for name, error in outcomes.items()}
+    roles = Roles(devs, testers) if devs or testers else roles_of(state)
+    found = score_run(state, history, tests, roles=roles)
     if out is not None:
         write_whole(out, "".join(to_jsonl([team_trace(state, history, found, tests)])))
     if as_json:

@@ -16,7 +16,7 @@ from typing import Literal
 from combee.run.git import git, git_or_none
 from combee.team.state import moment
 
-__all__ = ["Commit", "LeadEdit", "TeamHistory", "is_production", "read_history"]
+__all__ = ["Commit", "LeadEdit", "TeamHistory", "is_production", "is_test", "read_history"]
 
 _MERGE = re.compile(r"Merge branch '(?P<branch>clawteam/[^']+)'")
 # No message of a commit holds a zero byte. Each field begins with a letter, so that two of them mean a new commit only.
@@ -79,11 +79,33 @@ class TeamHistory:
         return tuple(found)
 
 
-def is_production(path: str) -> bool:
-    """Return whether a path is Python code that is not a test."""
+_ENDINGS = """
+py pyi pyx js jsx mjs cjs ts tsx mts go rs java kt kts scala groovy clj cljs c h cc cpp cxx hh hpp cu cs fs vb swift m
+mm rb php pl pm lua r jl ex exs erl hs ml mli elm dart zig nim sol sql sh bash ps1 vue svelte css scss less html
+"""
+_CODE = frozenset(_ENDINGS.split())
+"""What the names of files with code end in."""
+_TEST_FOLDERS = frozenset({"tests", "test", "spec", "specs", "__tests__", "e2e", "testdata", "testing", "fixtures"})
+_TEST_FILE = re.compile(
+    r"test_.*|conftest\.py|.*[_.-](?:tests?|spec)\.\w+|.*(?:Tests?|Spec|IT)\.(?:java|kts?|scala|groovy|cs|swift|php)"
+)
+
+
+def is_code(path: str) -> bool:
+    """Return whether a path is one of code, by the ending of its name."""
+    return PurePosixPath(path).suffix.lstrip(".").lower() in _CODE
+
+
+def is_test(path: str) -> bool:
+    """Return whether a path is code of tests, by the habits of its language: folders, `test_a.py`, `a.spec.ts`."""
     pure = PurePosixPath(path)
-    tests = {"tests", "test"} & set(pure.parts[:-1])
-    return pure.suffix == ".py" and not tests and not pure.name.startswith("test_") and pure.name != "conftest.py"
+    tests = _TEST_FOLDERS & set(pure.parts[:-1]) or _TEST_FILE.fullmatch(pure.name)
+    return is_code(path) and bool(tests)
+
+
+def is_production(path: str) -> bool:
+    """Return whether a path is code that is not a test."""
+    return is_code(path) and not is_test(path)
 
 
 def read_history(repository: Path, team: str, lead: str, *, base: str | None = None, since: str = "") -> TeamHistory:

@@ -69,18 +69,21 @@ def record_transitions(data: Path, team: str, *, by: str | None = None, at: str 
     Args:
         data: The data folder of ClawTeam.
         team: The team.
-        by: Who caused it; by default `CLAWTEAM_AGENT_NAME`.
+        by: Who caused it; by default who holds the task, or held it, else `CLAWTEAM_AGENT_NAME`, else its owner: a
+            command of one agent also notes what others did meanwhile.
         at: When, ISO 8601; by default now.
     """
     folder = data / "tasks" / team
-    by = os.environ.get("CLAWTEAM_AGENT_NAME", "") if by is None else by
+    caller = os.environ.get("CLAWTEAM_AGENT_NAME", "")
     at = datetime.now(UTC).isoformat() if at is None else at
     path = folder / TRANSITIONS
     kept = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     last: dict[str, tuple[str, str]] = {}
+    held: dict[str, str] = {}
     for line in kept.splitlines():
         if row := json_object(line):  # a line that a kill cut off is none
             last[text_of(row, "task")] = text_of(row, "to"), text_of(row, "owner")
+            held[text_of(row, "task")] = text_of(row, "held")
     rows: list[str] = []
     for file in sorted(folder.glob("task-*.json")):
         task = json_object(file.read_text(encoding="utf-8", errors="replace"))
@@ -88,12 +91,19 @@ def record_transitions(data: Path, team: str, *, by: str | None = None, at: str 
             continue
         name, now = text_of(task, "id"), (text_of(task, "status"), text_of(task, "owner"))
         if last.get(name) != now:
+            before, holder = last.get(name, ("", ""))[0], text_of(task, "lockedBy")
+            moved = before not in {
+                "",
+                now[0],
+            }  # its state, which who works on it sets; else it was made, or handed over
+            worker = (holder or held.get(name, "") or caller or now[1]) if moved else caller
             found = {
                 "task": name,
-                "from": last.get(name, ("", ""))[0],
+                "from": before,
                 "to": now[0],
                 "owner": now[1],
-                "by": by,
+                "held": holder,
+                "by": worker if by is None else by,
                 "at": at,
             }
             rows.append(json.dumps(found) + "\n")

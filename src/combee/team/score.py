@@ -6,28 +6,52 @@ Code that runs is not enough: a lead that edits production code gets no collabor
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from combee.team.history import Commit, LeadEdit, TeamHistory, is_production
+from combee.errors import UsageError
+from combee.team.history import Commit, LeadEdit, TeamHistory, is_production, is_test
 from combee.team.state import TeamState
 
-__all__ = ["WEIGHTS", "Roles", "TeamScore", "score_run"]
+__all__ = ["WEIGHTS", "Roles", "TeamScore", "roles_of", "score_run"]
 
 WEIGHTS = {"tests": 0.2, "completion": 0.2, "coordination": 0.2, "collaboration": 0.4}
 """What each part adds to the total; they sum to 1."""
 
 _READY = re.compile(r"\bREADY\b")
-_FAILURE = re.compile(r"::test_\w+|Traceback|\b\w*Error\b|assert ")
+_FAILURE = re.compile(
+    r"::test_\w+|Traceback|\b\w*(?:Error|Exception)\b|assert |--- FAIL|\bFAIL(?:ED|URES?)?\b|panicked at|not ok \d|"
+    r"[✗✕×]|[Ee]xpected .{1,80}(?:got|received|but was|actual)"
+)
+"""What the output of failing tests looks like, in the words of many runners; that "it fails" alone is none."""
+_TESTS = re.compile(r"(?:^|[^a-z])(?:qa|tests?|tester|quality|review(?:er)?)(?:$|[^a-z])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Who is who. `lead` is by default the one that ClawTeam's configuration names."""
+    """Who is who, by name; `lead` is by default the one that ClawTeam's configuration names."""
 
-    dev: str = "python-dev"
-    qa: str = "qa-dev"
+    devs: tuple[str, ...]
+    testers: tuple[str, ...] = ()
     lead: str = ""
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Everyone but the lead."""
+        return self.devs + self.testers
+
+
+def roles_of(state: TeamState) -> Roles:
+    """Return who is who in a team by what its members are called: who has `qa`, `test` or `review` in the name tests.
+
+    Raises:
+        UsageError: There is no member but the lead.
+    """
+    workers = [name for name in state.members if name != state.lead]
+    if not workers:
+        raise UsageError(f"The team {state.team!r} has no worker.", hint="Name them with --dev and --qa.")
+    testers = tuple(name for name in workers if _TESTS.search(name))
+    return Roles(tuple(name for name in workers if name not in testers), testers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +86,9 @@ def score_run(
         history: What it did.
         tests: Outcomes of the tests of the base branch's last commit.
         expected: Tests that must be there; a missing one has failed (a file that cannot be imported hides its tests).
-        roles: Names of the developer and the tester.
+        roles: Names of developers and testers; by default `roles_of`.
     """
-    roles = roles or Roles()
+    roles = roles or roles_of(state)
     lead = roles.lead or state.lead
     names = {*tests, *expected}
     passed = sum(tests.get(name, False) for name in names)
@@ -94,7 +118,7 @@ def _work(history: TeamHistory, agent: str) -> list[Commit]:
 
 def _coordination(state: TeamState, history: TeamHistory, lead: str, roles: Roles) -> tuple[float, list[str]]:
     """Three checks: work is assigned before it begins, the failure is told, merges wait for READY."""
-    work = [commit for agent in (roles.dev, roles.qa) for commit in _work(history, agent)]
+    work = [commit for agent in roles.workers for commit in _work(history, agent)]
     if not work:
         return 0.0, ["nothing was handed to the workers"]
     missed: list[str] = []
@@ -102,10 +126,12 @@ def _coordination(state: TeamState, history: TeamHistory, lead: str, roles: Role
     given = {task.owner: task.created for task in reversed(state.tasks)}
     if not all(agent in given and given[agent].replace(microsecond=0) <= at for agent, at in first.items()):
         missed.append("work began without a task")
-    told = [message.text for message in state.messages if message.sender == lead and message.to == roles.dev]
-    told += [task.description for task in state.tasks if task.owner == roles.dev]
-    if not any(_FAILURE.search(text) for text in told):
-        missed.append(f"{roles.dev} was not told what fails")
+    for dev in roles.devs:
+        told = [message.text for message in state.messages if message.sender == lead and message.to == dev]
+        told += [task.description for task in state.tasks if task.owner == dev]
+        if (_work(history, dev) or len(roles.devs) == 1) and not any(_FAILURE.search(text) for text in told):
+            missed.append(f"{dev} was not told what fails")
+            break
     merges = [commit for commit in history.commits if commit.merged]
     ready = {(message.sender, message.at) for message in state.messages if _READY.search(message.text)}
     early = [
@@ -121,16 +147,14 @@ def _coordination(state: TeamState, history: TeamHistory, lead: str, roles: Role
 def _collaboration(
     state: TeamState, history: TeamHistory, edits: tuple[LeadEdit, ...], roles: Roles
 ) -> tuple[float, list[str]]:
-    """0 where the lead edited; else the mean of: developer at work, tester at work, their branches merged."""
+    """0 where the lead edited; else the mean of: developers at work, testers at work, their branches merged."""
     lacking: list[str] = []
     parts: list[float] = []
-    for agent, own in ((roles.dev, is_production), (roles.qa, _is_test)):
-        at_work = any(own(path) for commit in _work(history, agent) for path in commit.files)
-        assigned = any(task.owner == agent for task in state.tasks)
-        parts.append(float(at_work and assigned))
-        if not (at_work and assigned):
-            lacking.append(f"{agent} was not dispatched")
-    work = [commit for agent in (roles.dev, roles.qa) for commit in _work(history, agent)]
+    for agents, own in ((roles.devs, is_production), (roles.testers, is_test)):
+        idle = [agent for agent in agents if not _at_work(state, history, agent, own)]
+        parts += [1 - len(idle) / len(agents)] if agents else []
+        lacking += [f"{agent} was not dispatched" for agent in idle]
+    work = [commit for agent in roles.workers for commit in _work(history, agent)]
     parts.append(sum(commit.landed for commit in work) / len(work) if work else 0.0)
     if work and not all(commit.landed for commit in work):
         lacking.append("a branch was not merged, or not all of it")
@@ -138,5 +162,7 @@ def _collaboration(
     return (0.0 if edits else sum(parts) / len(parts)), lacking
 
 
-def _is_test(path: str) -> bool:
-    return path.endswith(".py") and not is_production(path)
+def _at_work(state: TeamState, history: TeamHistory, agent: str, own: Callable[[str], bool]) -> bool:
+    """Whether an agent was given a task, and changed files that are its own to change."""
+    changed = any(own(path) for commit in _work(history, agent) for path in commit.files)
+    return changed and any(task.owner == agent for task in state.tasks)
