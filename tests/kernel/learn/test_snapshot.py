@@ -242,6 +242,27 @@ def test_labels_of_samples_before_the_snapshot_still_decide(tags: TaskSet, tmp_p
     assert resumed.last == whole.last
 
 
+def test_a_policy_that_lets_in_other_samples_is_noticed(
+    tags: TaskSet, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = LearnConfig(batch=6)
+    half = Policy(tenants=frozenset({"a"}))
+    samples = [Task(one.id, one.question, one.target, {"tenant": "ab"[n % 2]}) for n, one in enumerate(tags.train)]
+    roles = LiveTasks(LexicalGenerator(), LexicalReflector(), tags.scorer)
+    books = []
+    for folder, policies in (("changed", [half, Policy()]), ("open", [Policy()])):
+        for policy in policies:
+            with Journal.open(tmp_path / folder) as journal:
+                going = learn(
+                    samples, roles, LexicalCurator(), config=config, judge=Judge(policy=policy), journal=journal
+                )
+                books.append(asyncio.run(going).last)
+    assert "other samples may be learned from" in caplog.text
+    assert {source.partition("~")[0] for b in books[1] for source in b.sources} == {
+        source.partition("~")[0] for b in books[2] for source in b.sources
+    }
+
+
 DAMAGES = [
     "UPDATE meta SET value = replace(value, '\"seen\":', '\"seen\":1') WHERE key = 'snapshot'",
     "UPDATE meta SET value = '{}' WHERE key = 'snapshot'",

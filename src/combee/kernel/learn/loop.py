@@ -44,7 +44,7 @@ from combee.kernel.learn.pacing import Batching, Clock, announcement
 from combee.kernel.learn.reduce import Reduced, Reducer
 from combee.kernel.learn.roles import Curator
 from combee.kernel.learn.sampling import Sample, SampleMap
-from combee.kernel.learn.snapshot import Progress, is_due, keep, restore
+from combee.kernel.learn.snapshot import Progress, is_due, keep, names_of, restore
 from combee.kernel.pace import Choice
 from combee.kernel.playbook import Delta, Playbook, digest, to_json, tokens
 from combee.kernel.runner import LocalRunner, Runner
@@ -127,6 +127,8 @@ class _Loop(Generic[S]):
     batching: Batching = field(init=False)
     kept: int = 0
     """Samples seen at the last snapshot."""
+    names: str = ""
+    """The hash of the names of those that may be learned from."""
 
     async def run(self) -> LearnResult:
         begun = time.perf_counter()
@@ -134,6 +136,7 @@ class _Loop(Generic[S]):
         journal, epochs = self.recorder.journal, self.config.epochs
         replayed = journal is not None and bool(journal.labels())
         self.batching = Batching(self.config, len(admitted))
+        self.names = names_of(admitted)
         self.now.version = self.recorder.version(self.now.book, None, 0, 0, None)
         if self.config.guard_validate:
             self.recorder.label("stable", self.now.version, "stable/start")
@@ -220,13 +223,13 @@ class _Loop(Generic[S]):
             return
         if is_due(seen, self.kept) or (at_end and seen > self.kept):
             rest: dict[str, JSON] = {"failures": self.reducer.failures, "pace": self.batching.get_state()}
-            keep(journal, self.now, self.judge, rest)
+            keep(journal, self.now, self.judge, self.names, rest)
             self.kept = seen
 
     def _restore(self, samples: Sequence[S]) -> None:
         """Go on from the last snapshot, if there is one."""
         journal = self.recorder.journal
-        restored = None if journal is None else restore(journal, self.judge, samples)
+        restored = None if journal is None else restore(journal, self.judge, samples, self.names)
         if restored is None:
             return
         self.now, rest = restored

@@ -8,10 +8,11 @@ warning, and the run is replayed from its first step. Only the newest is kept.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from combee.errors import CombeeError
 from combee.kernel.journal import JSON, Journal, hash_json
@@ -19,6 +20,7 @@ from combee.kernel.learn.codec import reflection_from_json, reflection_to_json
 from combee.kernel.learn.events import StepFinished, Validated
 from combee.kernel.learn.judge import Judge
 from combee.kernel.learn.roles import Reflection
+from combee.kernel.learn.sampling import Sample
 from combee.kernel.playbook import Playbook, digest, from_json
 
 KEY = "snapshot"
@@ -28,15 +30,7 @@ EVERY = 1_000
 _LOG = logging.getLogger("combee")
 
 
-class _Named(Protocol):
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def labels(self) -> Mapping[str, str]: ...
-
-
-S = TypeVar("S", bound=_Named)
+S = TypeVar("S", bound=Sample)
 
 
 @dataclass(slots=True)
@@ -77,10 +71,16 @@ def forget(journal: Journal) -> None:
     journal.set_meta(KEY, None)
 
 
-def keep(journal: Journal, progress: Progress, judge: Judge, rest: Mapping[str, JSON]) -> None:
-    """Put a snapshot in the place of the last one. `rest` comes back as it is."""
+def names_of(samples: Sequence[S]) -> str:
+    """Return the hash of the ids of the samples, in their order."""
+    return hashlib.sha256("\0".join([sample.id for sample in samples]).encode("utf-8", "replace")).hexdigest()
+
+
+def keep(journal: Journal, progress: Progress, judge: Judge, names: str, rest: Mapping[str, JSON]) -> None:
+    """Put a snapshot in the place of the last one. `names` are those of all samples; `rest` comes back as it is."""
     stats = journal.stats()
     state: dict[str, JSON] = {
+        "samples": names,
         "epoch": progress.epoch,
         "step": progress.step,
         "seen": progress.seen,
@@ -102,7 +102,9 @@ def keep(journal: Journal, progress: Progress, judge: Judge, rest: Mapping[str, 
     journal.set_meta(KEY, {"state": state, "sha256": hash_json(state)})
 
 
-def restore(journal: Journal, judge: Judge, samples: Sequence[S]) -> tuple[Progress, Mapping[str, Any]] | None:
+def restore(
+    journal: Journal, judge: Judge, samples: Sequence[S], names: str
+) -> tuple[Progress, Mapping[str, Any]] | None:
     """Return what the loop knew at the last snapshot, and its `rest`; None where there is none that can be used.
 
     The judge goes back to that moment too, and what lies before counts as reused.
@@ -114,6 +116,8 @@ def restore(journal: Journal, judge: Judge, samples: Sequence[S]) -> tuple[Progr
         state = kept["state"]
         if hash_json(state) != kept["sha256"]:
             raise ValueError("it is not what was written")
+        if state["samples"] != names:
+            raise ValueError("other samples may be learned from")
         progress = _progress(journal, state, samples)
         guard = _judge_from_json(state["judge"], journal, progress.book)
         places = {str(name): (int(place[0]), int(place[1]), str(place[2])) for name, place in guard.pop("scored")}

@@ -331,5 +331,6 @@ def _play(book: Playbook, revisions: Iterable[tuple[Revision, Mapping[SortKey, s
     steps: list[Applied] = []
     for revision, ids in revisions:
         steps.append(revise(book, revision, ids))
+        book.kept.draft = book.kept.by_id = None  # a long history would hold them of every version
         book = steps[-1].playbook
     return Replay(book, tuple(steps))
