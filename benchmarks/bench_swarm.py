@@ -1,12 +1,8 @@
-"""Messages a second by 16 writers, half of them killed; agents in memory; what the quick experiments take.
-
-And whether asking the agents that made the traces could add anything to what `combee swarm learn` learns from them.
-"""
+"""Messages a second by 16 writers, half of them killed; scripted agents in memory, and what they handle."""
 
 from __future__ import annotations
 
 import asyncio
-import io
 import multiprocessing
 import os
 import resource
@@ -14,14 +10,9 @@ import signal
 import sys
 import tempfile
 import time
-from contextlib import redirect_stdout
 from pathlib import Path
 
-from benchmarks.swarm_lab import EXPERIMENTS, measure
-from combee.cli.main import run
 from combee.swarm import USER, PolicyModel, Reply, Swarm, View, World, publish, use
-from combee.swarm.config import read_swarm_file
-from combee.swarm.example import write_rehearsal
 from combee.swarm.mail import send
 
 WRITERS = 16
@@ -118,43 +109,11 @@ def agents() -> None:
         print(f"{AGENTS:,} agents: {rate}, peak {peak:,.0f} MB")
 
 
-def experiments() -> None:
-    """Print the processor time of every quick experiment of `benchmarks.swarm_lab`."""
-    took = {}
-    for name in EXPERIMENTS:
-        began = time.process_time()
-        list(measure([name], quick=True))
-        took[name] = time.process_time() - began
-    each = ", ".join(f"{name} {seconds:.1f}" for name, seconds in took.items())
-    print(f"quick experiments: {sum(took.values()):.1f} s of one core ({each})")
-
-
-def makers() -> None:
-    """Print how many handbooks of the example some agent found while it learned, and how many of these lessons name."""
-    known: list[tuple[int, int, int]] = []
-    for seed in range(5):
-        with tempfile.TemporaryDirectory() as name:
-            file = write_rehearsal(Path(name) / "office", seed=seed)
-            with redirect_stdout(io.StringIO()):
-                run(["swarm", "learn", str(file), "--quiet"])
-            described = read_swarm_file(file)
-            docs = described.folder / "docs"
-            books = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
-            with World.open(described.world, read_only=True) as world:
-                found = books & {str(path) for (path,) in world.rows("SELECT subject FROM reads")}
-            text = (described.learned / "playbook.md").read_text(encoding="utf-8")
-            known.append((len(books), len(found), sum(book in text for book in found)))
-    there, read, named = map(sum, zip(*known, strict=True))
-    print(f"in 5 examples {read} of {there} handbooks were found by some agent in training; lessons name {named}")
-
-
 def main() -> None:
-    """Run all five."""
+    """Run all three."""
     writers(kill=False)
     writers(kill=True)
     agents()
-    experiments()
-    makers()
 
 
 if __name__ == "__main__":

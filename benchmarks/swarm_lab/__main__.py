@@ -11,9 +11,10 @@ from pathlib import Path
 
 import click
 
-from benchmarks.swarm_lab import Experiment, check_names, measure
+from benchmarks.swarm_lab import EXPERIMENTS
 from benchmarks.swarm_lab.pages import as_markdown, as_text, save_plots
-from combee.errors import CombeeError
+from benchmarks.swarm_lab.result import Experiment, Setting
+from combee.errors import CombeeError, UsageError, did_you_mean
 from combee.files import place_for, write_whole
 
 __all__ = ["main"]
@@ -21,15 +22,22 @@ __all__ = ["main"]
 
 @click.command("swarm_lab")
 @click.argument("names", nargs=-1)
-@click.option("--quick", is_flag=True, help="Small sizes and one seed, the same code: 6 to 9 seconds of one core.")
+@click.option("--quick", is_flag=True, help="Small sizes and two seeds, the same code: some seconds of one core.")
+@click.option("--seed", default=0, show_default=True, help="The first seed.")
+@click.option("--seeds", type=click.IntRange(1), default=10, show_default=True, help="How many; 2 where quick.")
 @click.option("--out", type=click.Path(path_type=Path), help="Markdown file to write; plots go into plots/ beside it.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON, one experiment a line.")
-def command(names: tuple[str, ...], quick: bool, out: Path | None, as_json: bool) -> None:
+def command(names: tuple[str, ...], *, quick: bool, seed: int, seeds: int, out: Path | None, as_json: bool) -> None:
     """Run the experiments NAMES (default: all) on what is said of swarms, and give each claim its verdict.
 
-    All of them take two to three minutes of one core. Ctrl-C keeps those that are done.
+    All of them take about a quarter of an hour of one core. Ctrl-C keeps those that are done.
     """
-    chosen = check_names(names)
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise UsageError(f"there is no experiment {name!r}", hint=did_you_mean(name, EXPERIMENTS))
+    chosen = names or tuple(EXPERIMENTS)
+    setting = Setting(quick, seed, 2 if quick else seeds)
+    typed = " ".join(["python -m benchmarks.swarm_lab", *names, f"--seed {seed} --seeds {setting.count}"])
     if out is not None:  # said before minutes of work
         save_plots((), place_for(out).parent / "plots")
     done: list[Experiment] = []
@@ -37,11 +45,11 @@ def command(names: tuple[str, ...], quick: bool, out: Path | None, as_json: bool
     try:
         for name in chosen:
             click.echo(f"[{len(done) + 1}/{len(chosen)}] {name} ({time.monotonic() - began:.0f} s so far)", err=True)
-            done += measure([name], quick=quick)
+            done.append(EXPERIMENTS[name](setting))
             click.echo(json.dumps(asdict(done[-1]), ensure_ascii=False) if as_json else as_text(done[-1]))
             if out is not None:
                 save_plots(done[-1:], out.parent / "plots")
-                write_whole(out, as_markdown(done, "plots"))
+                write_whole(out, as_markdown(done, "plots", typed + (" --quick" if quick else "")))
     except KeyboardInterrupt:
         where = f" and kept in {out}" if out and done else ""
         click.echo(f"{len(done)} of {len(chosen)} experiments done{where}.", err=True)

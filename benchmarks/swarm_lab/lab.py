@@ -8,26 +8,21 @@ is what agents do, not a disk.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from statistics import mean
-from typing import TYPE_CHECKING, TypeVar
 
 from combee.swarm.agents import Policy, PolicyModel, Reply, View, use
 from combee.swarm.context import Compaction
 from combee.swarm.knowledge import publish
 from combee.swarm.ledger import totals
 from combee.swarm.swarm import USER, Swarm
+from combee.swarm.tools import TOOLS, Tool
 from combee.swarm.world import World
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-    Numbers = TypeVar("Numbers", bound=DataclassInstance)
 
 __all__ = [
     "BATCH",
@@ -38,7 +33,6 @@ __all__ = [
     "Cost",
     "Facts",
     "ask_all",
-    "averaged",
     "cost",
     "facts_in",
     "handled",
@@ -120,13 +114,18 @@ class Facts:
 
 @contextmanager
 def lab(
-    policy: Policy, facts: Facts | None = None, *, compaction: Compaction | None = None, **options: int
+    policy: Policy,
+    facts: Facts | None = None,
+    *,
+    compaction: Compaction | None = None,
+    tools: Sequence[Tool] = (),
+    **options: int,
 ) -> Iterator[Swarm]:
     """Open a world that is gone afterwards, with the documents published."""
     facts = facts or Facts()
     with World.open(":memory:") as world:
         compactions: Mapping[str, Compaction] = {"": compaction} if compaction else {}
-        swarm = Swarm(world, {"": PolicyModel(policy)}, compactions=compactions, **options)  # type: ignore[arg-type]  # whole numbers
+        swarm = Swarm(world, {"": PolicyModel(policy)}, compactions=compactions, tools=(*TOOLS, *tools), **options)  # type: ignore[arg-type]  # whole numbers
         with world.step():
             for number in range(len(facts.values)):
                 publish(world, path_of(number), facts.document(number), USER)
@@ -147,10 +146,18 @@ def read_told(view: View) -> Reply | str:
     return "ok" if view.results() else Reply(calls=(use("read", path=view.mail.body),))
 
 
-def know(view: View, key: str) -> str:
-    """Return what the window says of a key."""
+def know(view: View, key: str, rot: float = 0.0) -> str:
+    """Return what the window says of a key.
+
+    `rot`: of a window that is full, a reader overlooks 1 - exp(-rot) of what it holds; of one half full the square root
+    of that is seen. The dice are the reader's: a copy made for another question has others.
+    """
     found = facts_in(view.text()).get(key)
-    return found[0] if found else "unknown"
+    if found is None:
+        return "unknown"
+    used = sum(entry.tokens for entry in view.entries) / WINDOW
+    seen = random.Random(f"seen {view.agent.name} {found[0]}").random() < math.exp(-rot * used)
+    return found[0] if seen else "unknown"
 
 
 # Questions and what they took
@@ -204,9 +211,3 @@ def handled(swarm: Swarm) -> Counter[str]:
         " WHERE a.mode != 'outside' GROUP BY 1"
     )
     return Counter(dict(swarm.world.rows(sql)))
-
-
-def averaged(run: Callable[[int], Numbers], seeds: Sequence[int]) -> Numbers:
-    """Return the mean of every field over seeds."""
-    found = [run(seed) for seed in seeds]
-    return type(found[0])(*(mean(getattr(one, each.name) for one in found) for each in fields(found[0])))

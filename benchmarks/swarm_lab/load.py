@@ -10,7 +10,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks.swarm_lab.lab import WINDOW, cost, handled, lab
-from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Setting, Table, judge
+from benchmarks.swarm_lab.result import (
+    Claim,
+    Curve,
+    Experiment,
+    Setting,
+    Table,
+    above,
+    against,
+    below,
+    constructed,
+    each,
+    judge,
+    mean_of,
+)
 from combee.swarm.agents import View
 from combee.swarm.knowledge import credit, who_knows
 from combee.swarm.structure import tree
@@ -48,7 +61,11 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Per question: messages, those that the busiest agent took, what they put into its context; its compactions."""
+    """Per question: messages, those that the busiest agent took, what they put into its context; its compactions.
+
+    `root`: what the first agent took; `routed`: what it takes when each message goes the only way that a tree has,
+    counted without a run.
+    """
 
     answered: int
     messages: float
@@ -56,6 +73,8 @@ class Load:
     tokens: float
     compactions: int
     name: str
+    root: float
+    routed: float
 
 
 def _subject(number: int) -> str:
@@ -89,17 +108,34 @@ def run_load(way: str, demand: Demand, seed: int = 0) -> Load:
                     credit(swarm.world, names[(number + more * 7) % len(names)], 1, _subject(number), "1")
         if way == TREE:
             swarm.structure = tree(names, 10)
-        draw, answered = demand.topics(rng), 0
+        draw, answered, routed = demand.topics(rng), 0, 0
         for start in range(0, demand.questions, 50):
             pairs = [
                 (names[rng.randrange(len(names))], _subject(draw())) for _ in range(min(50, demand.questions - start))
             ]
+            routed += sum(_through_root(int(a[1:]), int(subject[6:])) for a, subject in pairs if way == TREE)
             answered += _round(swarm, way, names, pairs, rng)
             if demand.cached:
                 with swarm.world.step():
                     for asker, subject in pairs:
                         credit(swarm.world, asker, 1, subject, "1")
-        return _measured(swarm, demand.questions, answered)
+        return _measured(swarm, demand.questions, answered, routed)
+
+
+def _through_root(asker: int, expert: int) -> int:
+    """Return how many messages of a question and its answer the root of a tree of ten children takes."""
+    if asker == expert:
+        return 0  # nobody asks itself
+    if not asker or not expert:
+        return 1  # the answer comes to it, or the question
+    while max(asker, expert) > 10:  # up to the children of the root
+        if asker > 10:
+            asker = (asker - 1) // 10
+        if expert > 10:
+            expert = (expert - 1) // 10
+        if asker == expert:
+            return 0
+    return 2 if asker != expert else 0
 
 
 def _round(swarm: Swarm, way: str, names: list[str], pairs: list[tuple[str, str]], rng: random.Random) -> int:
@@ -123,13 +159,14 @@ def _round(swarm: Swarm, way: str, names: list[str], pairs: list[tuple[str, str]
     return good
 
 
-def _measured(swarm: Swarm, questions: int, answered: int) -> Load:
+def _measured(swarm: Swarm, questions: int, answered: int, routed: int) -> Load:
     load = handled(swarm)
     name = max(load, key=lambda one: (load[one], one))
     tokens = swarm.world.rows("SELECT sum(tokens) FROM mail WHERE recipient = ?", name)[0][0]
     fired = sum(event.agent == name for event in swarm.world.events("compacted"))
     return Load(
-        answered, cost(swarm).messages / questions, load[name] / questions, tokens / questions, fired, name
+        answered, cost(swarm).messages / questions, load[name] / questions, tokens / questions, fired, name,
+        load["a00000"] / questions, routed / questions,
     )  # fmt: skip
 
 
@@ -137,74 +174,80 @@ def loads(setting: Setting) -> Experiment:
     """Tree against mesh."""
     sizes = setting.pick((10, 30), (10, 100, 1000, 10_000))
     questions, few = setting.pick((30, 10), (300, 60))
-    cells = {
-        (way, zipf, size): run_load(way, Demand(size, questions, zipf))
+    hot = setting.pick(30, 1000)  # the size at which cures for a hot expert are tried
+
+    def run(way: str, demand: Demand) -> list[Load]:
+        return setting.over(run_load, way, demand)
+
+    cells: _Cells = {
+        (f"{way}, {'Zipf' if zipf else 'uniform'}", size): run(way, Demand(size, questions, zipf))
         for size in sizes
         for zipf in (False, True)
         for way in (TREE, STRAIGHT)
     }
-    cells |= {(BLIND, False, size): run_load(BLIND, Demand(size, few)) for size in sizes[:2]}
-    hot = setting.pick(30, 1000)  # the size at which cures for a hot expert are tried
-    cures = {
-        "8 replicas": run_load(STRAIGHT, Demand(hot, questions, zipf=True, replicas=8)),
-        "answers kept by who asked": run_load(STRAIGHT, Demand(hot, questions, zipf=True, cached=True)),
-    }
-    named = [(f"{way}, {'Zipf' if zipf else 'uniform'}", size, load) for (way, zipf, size), load in cells.items()]
-    named += [(f"{STRAIGHT}, {cure}, Zipf", hot, load) for cure, load in cures.items()]
+    cells |= {(f"{BLIND}, uniform", size): run(BLIND, Demand(size, few)) for size in sizes[:2]}
+    cells[f"{STRAIGHT}, 8 replicas, Zipf", hot] = run(STRAIGHT, Demand(hot, questions, zipf=True, replicas=8))
+    kept = Demand(hot, questions, zipf=True, cached=True)
+    cells[f"{STRAIGHT}, answers kept by who asked, Zipf", hot] = run(STRAIGHT, kept)
     rows = tuple(
-        (name, f"{size:,}", f"{load.messages:.2f}", f"{load.busiest:.3f}", f"{load.tokens:.1f}", f"{load.compactions}",
-         "root" if name.startswith(TREE) and load.name == "a00000" else load.name)
-        for name, size, load in named
+        (name, f"{size:,}", f"{each(found, 'messages'):.2f}", f"{each(found, 'busiest'):.3f}",
+         f"{each(found, 'tokens'):.1f}", f"{each(found, 'compactions'):.1f}",
+         f"{sum(one.name == 'a00000' for one in found)} of {len(found)}" if name.startswith(TREE) else "")
+        for (name, size), found in cells.items()
     )  # fmt: skip
-    lines = {"root of a tree": (TREE, False), "busiest peer, uniform": (STRAIGHT, False),
-             "busiest peer, Zipf": (STRAIGHT, True)}  # fmt: skip
-    series = {name: [(size, cells[*line, size].busiest) for size in sizes] for name, line in lines.items()}
+    lines = {"root of a tree": f"{TREE}, uniform", "busiest peer, uniform": f"{STRAIGHT}, uniform",
+             "busiest peer, Zipf": f"{STRAIGHT}, Zipf"}  # fmt: skip
+    series = {
+        name: [(size, each(cells[line, size], "busiest").value) for size in sizes] for name, line in lines.items()
+    }
     columns = ("way", "agents", "messages a question", "through the busiest", "its tokens a question",
-               "its compactions", "busiest")  # fmt: skip
+               "its compactions", "that is the root")  # fmt: skip
     return Experiment(
         "load",
         f"{questions} questions between random agents; question 30 tokens, answer 60; ten children a node in the tree. "
         f"Without a directory peers are asked in random order ({few} questions, up to {sizes[1]} agents).",
         (Table("Load", columns, rows),),
         (Curve("load", "Messages through the busiest agent", "agents", "messages a question", series),),
-        _claims(cells, cures, (sizes[0], sizes[1], hot, sizes[-1]), questions),
+        _claims(cells, sizes, hot),
     )
 
 
-def _claims(
-    cells: dict[tuple[str, bool, int], Load], cures: dict[str, Load], sizes: tuple[int, ...], questions: int
-) -> tuple[Claim, ...]:
-    first, second, third, top = sizes
-    small, root = cells[TREE, False, first], cells[TREE, False, top]
-    straight = cells[STRAIGHT, False, top]
-    plain, hot = cells[STRAIGHT, False, third], cells[STRAIGHT, True, third]
-    blind = cells[BLIND, False, second].messages
-    cured = ", ".join(f"{name} {load.busiest:.3f}" for name, load in cures.items())
+_Cells = dict[tuple[str, int], list[Load]]
+
+
+def _claims(cells: _Cells, sizes: tuple[int, ...], hot: int) -> tuple[Claim, ...]:
+    first, second, top = sizes[0], sizes[1], sizes[-1]
+    roots = {size: cells[f"{TREE}, uniform", size] for size in sizes}
+    worse = mean_of(b.busiest * top - 2 * a.busiest * first for a, b in zip(roots[first], roots[top], strict=True))
+    plain = cells[f"{STRAIGHT}, uniform", hot]
+    peers = {name: found for (name, size), found in cells.items() if size == hot and name.startswith(STRAIGHT)}
+    spared = {name: against(found, "busiest", plain, 2) for name, found in peers.items() if "uniform" not in name}
+    found = {name: each(cells[f"{name}, uniform", second], "messages") for name in (BLIND, STRAIGHT)}
     return (
-        judge(
+        constructed(
             "A tree sends every conversation between branches through its root.",
-            f"{root.busiest:.2f} messages a question through the root of {top:,} agents, {straight.busiest:.3f} "
-            f"through the busiest peer of a mesh; the root compacted {root.compactions} times in {questions} questions",
-            held=root.busiest > 1 and root.name == "a00000", partly=root.busiest > 10 * straight.busiest,
+            f"{each(roots[top], 'routed'):.2f} messages a question through the root of {top:,} agents, "
+            f"{each(cells[f'{STRAIGHT}, uniform', top], 'busiest'):.3f} through the busiest peer of a mesh; the root "
+            f"compacted {each(roots[top], 'compactions'):.1f} times: there is no other way",
+            [(one.root, one.routed) for size in sizes[1:] for one in roots[size]],
         ),
         judge(
-            "The more agents, the worse for the tree.",
-            f"if every agent asks once, {small.busiest * first:,.0f} messages pass the root of {first} agents and "
-            f"{root.busiest * top:,.0f} that of {top:,}; a question takes {small.messages:.1f} and {root.messages:.1f} "
-            "messages",
-            held=root.busiest * top > 2 * small.busiest * first, partly=root.messages > 1.5 * small.messages,
+            "The more agents, the worse for the tree: if every agent asks once, more than twice as much passes the "
+            "root.",
+            ", ".join(f"{mean_of(one.busiest * size for one in found):,.0f} messages of {size:,} agents, "
+                      f"{each(found, 'messages'):.1f} a question" for size, found in roots.items()),
+            [above(worse, 0)],
         ),
         judge(
-            "In a mesh no agent is a bottleneck.",
-            f"demand is spread or the hot knowledge is: by Zipf's law the hot expert takes {hot.busiest:.3f} messages "
-            f"a question of {third:,} agents (uniform {plain.busiest:.3f}); {cured}",
-            held=hot.busiest < 2 * plain.busiest,
-            partly=min(one.busiest for one in cures.values()) < hot.busiest / 2,
+            "In a mesh no agent is a bottleneck (takes twice what the busiest takes where demand is uniform).",
+            f"of {hot:,} agents the busiest takes, in messages a question: "
+            + "; ".join(f"{name}: {each(one, 'busiest'):.3f}" for name, one in peers.items()),
+            (below(one, 0) for one in spared.values()),
         ),
         judge(
-            "Peers find each other and need no centre.",
-            f"there is a directory, which is shared: {blind:.0f} messages a question among {second} peers without one, "
-            f"{cells[STRAIGHT, False, second].messages:.1f} with it",
-            held=blind < 4, partly=straight.messages < 4,
+            "Peers find each other and need no centre (fewer than four messages a question).",
+            f"among {second} peers {found[BLIND]:.0f} messages a question without a directory, "
+            f"{found[STRAIGHT]:.1f} with one, which is shared",
+            (below(one, 4) for one in found.values()),
         ),
     )  # fmt: skip

@@ -23,7 +23,7 @@ def as_text(experiment: Experiment) -> str:
         lines.append(f"-- {table.title}")
         lines += ["  ".join(map(str.ljust, row, wide)).rstrip() for row in cells]
     for claim in experiment.claims:
-        lines += [f"{claim.verdict.upper()}: {claim.text}", f"    {claim.condition}"]
+        lines += [f"{claim.verdict.upper()}: {claim.text}", f"    {claim.numbers}"]
     return "\n".join(lines)
 
 
@@ -34,11 +34,18 @@ def _markdown(table: Table) -> str:
     return "\n".join([row(table.columns), row(["---"] * len(table.columns)), *map(row, table.rows)])
 
 
-def as_markdown(experiments: Sequence[Experiment], plots: str) -> str:
-    """Return all experiments as Markdown; `plots` is the way from the page to the drawings."""
+_ABOUT = """Made by `{command}`: all agents are scripted, every number is measured once a seed and shown with its 95 %
+interval over the seeds where they differ. *Holds*: the whole interval is on the right side in every case tried;
+*only if*: in some of them; *undecided*: the intervals leave it open; *by construction*: every seed gave what arithmetic
+says without a run, so it is a check of the runtime and says nothing about agents."""
+
+
+def as_markdown(experiments: Sequence[Experiment], plots: str, command: str) -> str:
+    """Return all experiments as Markdown; `plots` is the way from the page to the drawings, `command` made them."""
     claims = [claim for one in experiments for claim in one.claims]
-    rows = tuple((claim.text, f"**{claim.verdict}**", claim.condition) for claim in claims)
-    parts = ["# Claims about swarms, measured", _markdown(Table("", ("claim", "verdict", "numbers"), rows))]
+    rows = tuple((claim.text, f"**{claim.verdict}**", claim.numbers) for claim in claims)
+    parts = ["# Claims about swarms, measured", _ABOUT.format(command=command)]
+    parts.append(_markdown(Table("", ("claim", "verdict", "numbers"), rows)))
     for one in experiments:
         parts.append(f"## {one.name.capitalize()}\n\n{one.setting}")
         for table in one.tables:

@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from typing import Literal
 
 from benchmarks.swarm_lab.drivers import ToDisk
 from benchmarks.swarm_lab.lab import (
@@ -32,12 +33,13 @@ from combee.swarm.context import Compaction, Entry, Newest, Refuse, Summarise, w
 from combee.swarm.knowledge import note
 from combee.swarm.swarm import Swarm
 
-__all__ = ["PER_WINDOW", "QUESTIONS", "Way", "chain", "disk", "fresh", "mesh", "persistent", "reports"]
+__all__ = ["FRESH", "PER_WINDOW", "QUESTIONS", "Way", "chain", "disk", "fresh", "mesh", "persistent", "reports"]
 
 PER_WINDOW = WINDOW // DOCUMENT
 QUESTIONS = 40
 
 Way = Callable[[int, int], AbstractContextManager[tuple[Swarm, list[Ask]]]]
+Told = Literal["nothing", "part", "document"]
 
 
 def _reader(view: View) -> Reply | str:
@@ -133,28 +135,53 @@ def _sub_agent(view: View, done: Callable[[str], str]) -> Reply | str:
     return done(what) if read >= len(paths) else Reply(calls=(use("read", read, path=paths[read]),))
 
 
-def _delegate(what: str, count: int) -> Reply:
-    """Give every part of the documents to a sub-agent of its own."""
-    parts = enumerate(range(0, count, _PART))
-    return Reply(calls=tuple(use("delegate", n, task=f"{what} {at} {min(at + _PART, count)}") for n, at in parts))
+def _delegate(what: str, count: int, only: int | None = None) -> Reply:
+    """Give the parts of the documents, or the one that a document lies in, to a sub-agent each."""
+    starts = range(0, count, _PART) if only is None else (only - only % _PART,)
+    return Reply(
+        calls=tuple(use("delegate", n, task=f"{what} {at} {min(at + _PART, count)}") for n, at in enumerate(starts))
+    )
 
 
-@contextmanager
-def fresh(count: int, seed: int) -> Iterator[tuple[Swarm, list[Ask]]]:
-    """For each question fresh agents read everything, a window each, and are gone; who asks holds only the answers."""
-    facts = Facts.draw(count, seed)
+def fresh(told: Told = "nothing") -> Way:
+    """For each question fresh agents read, a window each, and are gone; who asks holds only the answers.
 
-    def policy(view: View) -> Reply | str:
-        if view.agent.mode == "once":
-            return _sub_agent(view, lambda key: know(view, key))
-        if view.mail.kind == "answer":
-            found = [entry.text.split(": ", 1)[1] for entry in view.entries if entry.kind == "answer"]
-            return next((value for value in found if value != "unknown"), "unknown")
-        return "waiting" if view.results() else _delegate(view.mail.body, count)
+    Told nothing they read everything; else only the part (four fifths of a window) that the path with the question
+    leads to, as it leads to the agent that has read it where agents stay; or only that document.
+    """
 
-    with lab(policy, facts) as swarm:
-        hire(swarm, 1, 0)
-        yield swarm, _asks(facts, seed, lambda _: "a00")
+    @contextmanager
+    def way(count: int, seed: int) -> Iterator[tuple[Swarm, list[Ask]]]:
+        facts = Facts.draw(count, seed)
+
+        def policy(view: View) -> Reply | str:
+            if view.agent.mode == "once":
+                return _sub_agent(view, lambda key: know(view, key))
+            if view.mail.kind == "answer":
+                found = [entry.text.split(": ", 1)[1] for entry in view.entries if entry.kind == "answer"]
+                return next((value for value in found if value != "unknown"), "unknown")
+            if view.results():
+                return "waiting"
+            key = view.mail.body
+            if told == "nothing":
+                return _delegate(key, count)
+            number = int(view.mail.subject.rpartition("/")[2])
+            if told == "document":
+                return Reply(calls=(use("delegate", task=f"{key} {number} {number + 1}"),))
+            return _delegate(key, count, number)
+
+        with lab(policy, facts) as swarm:
+            hire(swarm, 1, 0)
+            yield swarm, _asks(facts, seed, lambda _: "a00")
+
+    return way
+
+
+FRESH: dict[str, Way] = {
+    "fresh sub-agents": fresh(),
+    "fresh sub-agents, told the part": fresh("part"),
+    "fresh sub-agents, told the document": fresh("document"),
+}
 
 
 def reports(foreseen: float, share: float, summary: int = SUMMARY) -> Way:
@@ -183,9 +210,13 @@ def reports(foreseen: float, share: float, summary: int = SUMMARY) -> Way:
     return way
 
 
-def persistent(agents: int) -> Way:
-    """Agents that read a part each and stay; the directory says whom to ask."""
-    return _kept(agents, _reader, lambda rng: "")
+def persistent(agents: int, rot: float = 0.0) -> Way:
+    """Agents that read a part each and stay; the directory says whom to ask. `rot`: see `know`."""
+
+    def policy(view: View) -> Reply | str:
+        return read_told(view) if view.mail.kind == "tell" else know(view, view.mail.body, rot)
+
+    return _kept(agents, policy, lambda rng: "")
 
 
 def mesh(agents: int) -> Way:

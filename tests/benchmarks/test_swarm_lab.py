@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import partial
 from itertools import pairwise
@@ -10,27 +11,49 @@ from typing import get_args
 
 import pytest
 
-from benchmarks.swarm_lab import EXPERIMENTS, Experiment
+from benchmarks.swarm_lab import EXPERIMENTS
 from benchmarks.swarm_lab.__main__ import main
-from benchmarks.swarm_lab.asking import reduce_traces
 from benchmarks.swarm_lab.budget import Spent, spend
 from benchmarks.swarm_lab.capacity import largest, outcome
-from benchmarks.swarm_lab.chains import CENTRE, NONE, REUSED, VOTE, Chains, Slips, Work, run_chains
-from benchmarks.swarm_lab.errors import pays_from
-from benchmarks.swarm_lab.joint import joint
+from benchmarks.swarm_lab.errors import (
+    CENTRE,
+    NONE,
+    REUSED,
+    VOTE,
+    Chains,
+    Slips,
+    Work,
+    pays_from,
+    run_chains,
+    unslipped,
+)  # fmt: skip
+from benchmarks.swarm_lab.joint import ALL, NUMBER, PAIRS, TENTH, joint
 from benchmarks.swarm_lab.lab import DOCUMENT, WINDOW, Facts
+from benchmarks.swarm_lab.learning import NONE as NO_LESSONS
+from benchmarks.swarm_lab.learning import SAME, VIEW, WHOLE, controlled
 from benchmarks.swarm_lab.load import Demand, run_load
+from benchmarks.swarm_lab.memory import reduce_traces, specialise, stale
 from benchmarks.swarm_lab.pages import apart
-from benchmarks.swarm_lab.result import Curve, Setting, Verdict, judge
-from benchmarks.swarm_lab.returns import specialise
-from benchmarks.swarm_lab.staleness import stale
+from benchmarks.swarm_lab.reading import ALL as READ
+from benchmarks.swarm_lab.reading import PROGRAM, SAMPLE, computed, recall
+from benchmarks.swarm_lab.result import (
+    Curve,
+    Experiment,
+    Setting,
+    Spread,
+    Verdict,
+    above,
+    constructed,
+    judge,
+    mean_of,
+    median_of,
+)  # fmt: skip
 from benchmarks.swarm_lab.structure import edits
-from benchmarks.swarm_lab.team import crossing
-from benchmarks.swarm_lab.teamwork import DIRECTORY, FLAT, LEADS, TREE, team
+from benchmarks.swarm_lab.team import DIRECTORY, FLAT, LEADS, TREE, crossing, team
 from benchmarks.swarm_lab.ways import chain, disk, fresh, persistent, reports
 from combee.swarm.context import count
 
-NUMBER = re.compile(r"\d+[.,]\d+")
+FIGURE = re.compile(r"\d+[.,]\d+")
 
 
 def test_a_document_takes_what_it_says_and_facts_are_drawn_by_seed() -> None:
@@ -50,7 +73,7 @@ def test_what_fits_one_window_is_right_and_what_does_not_needs_a_way() -> None:
     assert outcome(disk(addressable=False), two_windows, 0).right < 0.8
     assert outcome(persistent(1), two_windows, 0).right < 0.5
     kept = outcome(persistent(4), two_windows, 0)
-    once = outcome(fresh, two_windows, 0, questions=6)
+    once = outcome(fresh(), two_windows, 0, questions=6)
     assert kept.right == once.right == 1
     assert once.tokens > 2 * kept.tokens
 
@@ -62,18 +85,52 @@ def test_reports_written_before_the_questions_hold_what_was_foreseen_and_fits() 
     assert outcome(reports(0.0, 0.05), two_windows, 0).right < 0.8
 
 
+def test_a_fresh_agent_that_is_told_the_path_reads_no_more_than_it_leads_to() -> None:
+    told = [outcome(fresh(what), 2 * WINDOW // DOCUMENT, 0, questions=6) for what in ("nothing", "part", "document")]
+    assert [one.right for one in told] == [1, 1, 1]
+    assert told[0].tokens > 2 * told[1].tokens > 20 * told[2].tokens
+    stays = spend(persistent(3), 200, 0, 12)[0]
+    path, document = (spend(fresh(what), 200, 0, 12)[0] for what in ("part", "document"))
+    assert stays.tokens[1] > path.tokens[1]  # reading everything first does not pay for one question
+    assert stays.tokens[12] < path.tokens[12]  # and does for twelve about it
+    assert stays.tokens[12] > document.tokens[12]  # never where the path leads to the very document
+
+
 def test_capacity_grows_with_agents_unless_the_parts_do_not_compress() -> None:
-    assert 1.7 < largest(partial(outcome, persistent(2)), 4, [0], start=1, steps=2).size < 2
-    assert 0.8 < largest(partial(outcome, persistent(1)), 4, [0], start=4, steps=2).size < 1
-    assert outcome(joint(24, compresses=True), 2000, 0).right == 1
-    assert outcome(joint(24, compresses=False), 2000, 0).right == 0
-    assert outcome(joint(24, compresses=False), 800, 0).right == 1
+    def size(agents: int, start: float) -> float:
+        return largest(partial(outcome, persistent(agents), seed=0), 4, start=start, steps=2).size
+
+    assert 1.7 < size(2, 1) < 2
+    assert 0.8 < size(1, 4) < 1
+    for kind, documents, right in (
+        (NUMBER, 2000, 1), (TENTH, 2000, 0), (TENTH, 800, 1), (ALL, 110, 0), (ALL, 70, 1), (PAIRS, 180, 1),
+    ):  # fmt: skip
+        assert outcome(joint(24 if kind in {NUMBER, TENTH} else 5, kind), documents, 0).right == right, kind
+
+
+def test_readers_that_forget_forget_more_of_a_full_window() -> None:
+    assert recall(3, 0.0, 2, 0).right == 1
+    full, light = recall(3, 0.5, 2, 0), recall(12, 0.5, 2, 0)
+    assert full.right < 0.8 < light.right
+    asked = recall(3, 0.5, 2, 0, tries=3)
+    assert full.right < asked.right
+    assert full.tokens < asked.tokens
+
+
+def test_a_program_counts_what_its_writer_has_words_for() -> None:
+    reads = computed(READ, 1, 32, 1)
+    guess, whole = computed(SAMPLE, 1, 32, 1), computed(PROGRAM, 1, 32, 1)
+    assert (reads.right, guess.right, whole.right) == (1, 0, 1)
+    assert guess.tokens < whole.tokens < reads.tokens
+    assert computed(SAMPLE, 1, 1, 0).right == 1
+    assert computed(PROGRAM, 1, 0, 0).tokens > computed(READ, 1, 0, 0).tokens  # each document has words of its own
 
 
 def test_the_root_of_a_tree_carries_what_peers_of_a_mesh_do_not() -> None:
     tree, mesh = run_load("tree", Demand(50, 60)), run_load("directory", Demand(50, 60))
     assert tree.name == "a00000"
     assert tree.busiest > 5 * mesh.busiest
+    assert tree.root == tree.routed > 0  # arithmetic on the tree, without a run, says the same
     hot = run_load("directory", Demand(50, 100, zipf=True))
     assert run_load("directory", Demand(50, 100, zipf=True, replicas=8)).busiest < hot.busiest
 
@@ -82,6 +139,7 @@ def test_copies_that_bring_back_more_leave_fewer_cold_starts() -> None:
     none, digest, full = (specialise(kind, 40, 0) for kind in ("none", "digest", "full"))
     assert none.entropy > 0.5 > digest.entropy
     assert full.cold < digest.cold
+    assert specialise("digest", 48, 0, at_once=24).entropy > digest.entropy == 0  # nobody looked first
 
 
 def test_a_reducer_that_asks_has_what_the_reflections_left_out() -> None:
@@ -90,6 +148,7 @@ def test_a_reducer_that_asks_has_what_the_reflections_left_out() -> None:
     assert told[0] < 0.7
     assert told[1] == 1
     assert asked == [1, 1]
+    assert reduce_traces(6, 0.0, 0, asks=True, since=8).kept < 0.7  # it has forgotten meanwhile
 
 
 def test_stamps_notice_what_has_changed() -> None:
@@ -98,7 +157,9 @@ def test_stamps_notice_what_has_changed() -> None:
 
 
 def test_edits_by_agents_shorten_the_ways() -> None:
-    assert edits("agents", 0, agents=14, budget=3, sample=20)[0] < edits("fixed", 0, agents=14, sample=20)[0]
+    found = [edits(who, 0, agents=14, budget=4, sample=20)[0] for who in ("all mail", "agents", "fixed")]
+    assert found[0] < found[2]
+    assert found[1] < found[2]
 
 
 def test_a_check_stops_the_slips_of_a_reader_and_not_those_of_a_source() -> None:
@@ -112,7 +173,15 @@ def test_a_check_stops_the_slips_of_a_reader_and_not_those_of_a_source() -> None
     assert source[0].right[-1] < 0.6
     flawless = [run_chains(Work(way, Slips(0), 2, 3)) for way in (NONE, CENTRE)]
     assert min(flawless[0].right + flawless[1].right) == 1
-    assert pays_from(flawless[1], flawless[0]) is None
+    assert pays_from(flawless[1], flawless[0]) == math.inf
+
+
+@pytest.mark.parametrize("slips", [Slips(0.3), Slips(0.4, shared=0.5)])
+def test_without_a_check_the_dice_alone_say_how_much_is_right(slips: Slips) -> None:
+    for seed in (0, 1):
+        work = Work(NONE, slips, 6, 4, seed=seed)
+        assert run_chains(work).right == unslipped(work)
+    assert run_chains(Work(CENTRE, slips, 6, 4)).right != unslipped(Work(CENTRE, slips, 6, 4))
 
 
 def test_what_is_used_again_is_checked_and_the_uses_are_not() -> None:
@@ -127,7 +196,7 @@ def test_checking_pays_from_the_depth_after_the_last_at_which_it_does_not() -> N
     dear = Chains((1.0, 1.0, 1.0), (200, 400, 600), 1)
     assert cheap.yielded(1) == 9000
     assert pays_from(dear, cheap) == 2
-    assert pays_from(cheap, dear) is None
+    assert pays_from(cheap, dear) == math.inf
     assert pays_from(Chains((0.95, 0.5, 0.3), (100, 200, 300), 1), cheap) == 1
 
 
@@ -148,7 +217,7 @@ def test_a_layer_pays_where_news_are_many_and_not_where_there_are_none() -> None
 def test_a_crossing_is_where_the_last_doubt_ends() -> None:
     assert crossing((2, 4, 8, 16), lambda size: size >= 6) == 6
     assert crossing((2, 4, 8), lambda size: True) == 2
-    assert crossing((2, 4, 8), lambda size: size < 5) is None
+    assert crossing((2, 4, 8), lambda size: size < 5) == math.inf
 
 
 def test_a_budget_pays_reading_first() -> None:
@@ -158,22 +227,38 @@ def test_a_budget_pays_reading_first() -> None:
     assert spent.reach(0.5) == 130
     assert spent.reach(0.9) == float("inf")
     stays, cached = spend(persistent(2), 150, 0, 4)
-    once, _ = spend(fresh, 150, 0, 4)
+    once, _ = spend(fresh(), 150, 0, 4)
     assert stays.right[-1] == once.right[-1] == 4
     assert once.tokens[0] == 0 < stays.tokens[0]
     assert once.each > 2 * stays.each > 2 * cached.each
 
 
 def test_an_experiment_is_repeated_exactly_and_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert specialise("digest", 20, 0) == specialise("digest", 20, 0)
     out = tmp_path / "found.md"
+    pages = []
+    for seed in ("7", "7", "8"):
+        assert main(["returns", "--quick", "--seed", seed, "--out", str(out)]) == 0
+        pages.append(out.read_text(encoding="utf-8"))
+    assert pages[0] == pages[1]
+    assert pages[0] != pages[2].replace("--seed 8", "--seed 7")
+    assert "python -m benchmarks.swarm_lab returns --seed 7 --seeds 2 --quick" in pages[0]
+    assert "BY CONSTRUCTION: Asked one at a time" in capsys.readouterr().out
     assert main(["staleness", "--quick", "--out", str(out)]) == 0
-    assert "HELD ONLY IF: Files on disk go stale" in capsys.readouterr().out
     assert "| 30% | 70.0% | 100.0% |" in out.read_text(encoding="utf-8")
+    capsys.readouterr()
     assert main(["staleness", "--quick", "--out", str(tmp_path)]) == 2
     assert capsys.readouterr().out == ""  # said before anything is measured
     assert main(["capcity"]) == 2
     assert "Did you mean 'capacity'" in capsys.readouterr().err
+
+
+def test_views_are_measured_against_the_whole_playbook_in_a_window_that_holds_it() -> None:
+    found = controlled(0, desks=3, rounds=3)
+    assert found.right[VIEW] > found.right[NO_LESSONS] + 0.2
+    assert found.right[VIEW] > found.right[SAME]
+    assert found.right[WHOLE] > found.right[NO_LESSONS] + 0.2
+    assert found.tokens[WHOLE] > 2 * found.tokens[VIEW]
+    assert found.named == 1
 
 
 def test_marks_of_a_line_stand_apart_and_its_ends_stay() -> None:
@@ -190,10 +275,20 @@ def test_marks_of_a_line_stand_apart_and_its_ends_stay() -> None:
     assert apart(Curve("c", "", "", "", {"none": [(0, 0)]})) == {"none": []}
 
 
-def test_a_verdict_has_three_values() -> None:
-    cases = [(True, True), (False, True), (False, False)]
-    found = [judge("", "", held=held, partly=partly).verdict for held, partly in cases]
-    assert found == ["held", "held only if", "did not hold"]
+def test_a_verdict_follows_from_the_cases_and_their_intervals() -> None:
+    cases = ([True, True], [True, None], [True, False], [False, None], [False, False])
+    found = [judge("", "", one).verdict for one in cases]
+    assert found == ["holds", "holds only if", "holds only if", "undecided", "does not hold"]
+    assert constructed("", "", [(0.5, 0.5), (0.1 + 0.2, 0.3)]).verdict == "by construction"
+    assert constructed("", "", [(0.5, 0.5), (0.5, 0.6)]).verdict == "does not hold"  # one seed is enough
+    some = mean_of([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+    assert (some.low, some.high) == pytest.approx((5.5 - 2.166, 5.5 + 2.166), abs=0.005)  # of a table: t = 2.262
+    assert [above(some, bar) for bar in (3, 5, 8)] == [True, None, False]
+    assert above(Spread(0, 0, 0), 0) is False  # a tie is no gain
+    assert f"{mean_of([4, 4, 4]):.1f} {median_of([math.inf] * 3):.0f}" == "4.0 never"
+    mixed = median_of([3, 4, 5, math.inf, math.inf])
+    assert (mixed.value, mixed.low, mixed.high) == (5, 3, math.inf)
+    assert f"{Spread(0.99, 0.95, 1.03):.0%}" == "99% (95% to 100%)"
 
 
 def test_a_stop_keeps_the_experiments_that_are_done(
@@ -220,6 +315,6 @@ def test_the_page_on_swarms_says_what_was_measured() -> None:
     claims = sum(verdict in get_args(Verdict) for verdict in rows)
     part = short.partition("## What was measured")[2].partition("## What holds")[0]
     assert f"{claims} claims" in part
-    said = [number for line in part.splitlines() if line.startswith(("- ", "  ")) for number in NUMBER.findall(line)]
+    said = [number for line in part.splitlines() if line.startswith(("- ", "  ")) for number in FIGURE.findall(line)]
     assert len(said) > 8
     assert [number for number in said if number not in full] == []

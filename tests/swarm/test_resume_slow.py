@@ -14,22 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.bench_kill_swarm import described
+from benchmarks.desk_server import desk_server
 from combee.cli.main import run
 from combee.swarm import World
-from combee.swarm.example import DESKS, write_rehearsal
-
-from .desk_server import Desk, desk_server
-
-
-def described(folder: Path, desk: Desk) -> Path:
-    file = write_rehearsal(folder / "r", desks=DESKS[:2])
-    text = file.read_text(encoding="utf-8").replace('returns = "none"', 'returns = "digest"', 1)
-    for name in DESKS[:2]:
-        text = text.replace(f'role = "{name}"', f'role = "{name}"\ninstructions = "Desk: {name}"')
-    start = text.index("[model]")
-    model = f'[model]\nkind = "endpoint"\nname = "m"\nbase_url = "{desk.url}"\nprice = "0/0"\n\n[documents]'
-    file.write_text(text[:start] + model + text[text.index("[documents]") + len("[documents]") :], encoding="utf-8")
-    return file
 
 
 def learn(file: Path, *, until: Callable[[], bool] | None = None, how: signal.Signals = signal.SIGKILL) -> int:
@@ -53,13 +41,14 @@ def questions(file: Path) -> int:
 @pytest.mark.timeout(120)
 def test_killed_and_stopped_on_a_slow_endpoint_it_comes_to_the_same_book(tmp_path: Path) -> None:
     with desk_server() as desk:
-        file = described(tmp_path, desk)
+        file = described(tmp_path / "r", desk)
         assert learn(file) == 0
         whole = (file.parent / "learned" / "playbook.json").read_bytes()
         shutil.rmtree(file.parent / "learned")
         (file.parent / "swarm.sqlite").unlink()
         before = desk.asked
         assert learn(file, until=lambda: desk.asked > before + 30) == -signal.SIGKILL  # while the start is scored
+        assert list((file.parent / "swarm.sqlite.lock").glob("held-out-*"))  # in a copy, which nobody took away
         assert learn(file, until=lambda: questions(file) >= 20, how=signal.SIGINT) == 130  # in the first round
         assert learn(file, until=lambda: questions(file) > 30) == -signal.SIGKILL  # in the second
         with World.open(file.parent / "swarm.sqlite", read_only=True) as world:
@@ -67,6 +56,7 @@ def test_killed_and_stopped_on_a_slow_endpoint_it_comes_to_the_same_book(tmp_pat
         desk.bare = 0
         assert learn(file) == 0
         assert (file.parent / "learned" / "playbook.json").read_bytes() == whole
+        assert not list((file.parent / "swarm.sqlite.lock").glob("held-out-*"))
         assert desk.bare == 0  # every question of the second round came with its lessons
 
 
@@ -75,7 +65,7 @@ def test_begun_while_the_endpoint_is_down_it_is_done_when_it_is_up(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k-1")
     with desk_server() as desk:
-        file = described(tmp_path, desk)
+        file = described(tmp_path / "r", desk)
         text, question = file.read_text(encoding="utf-8"), "Look into the fees: what holds for case 1?"
         file.write_text(f'{text}\n[task]\nto = "billing"\nquestion = "{question}"\n', encoding="utf-8")
         desk.down = True

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.swarm_lab.proposals import proposals, propose, settle
+from benchmarks.swarm_lab.structure import proposals, propose, settle
 from combee.errors import UsageError
 from combee.run.git import git
 from combee.swarm import USER, PolicyModel, Reply, Repository, Structure, Swarm, View, World, adopt, tree, use

@@ -40,6 +40,7 @@ from combee.swarm.ledger import totals
 from combee.swarm.mail import Mail, get_mail
 from combee.swarm.swarm import USER, Swarm
 from combee.swarm.traces import question_trace
+from combee.swarm.world import HELD_OUT, folder_of
 
 __all__ = ["HeldOutScore", "HeldOutTasks", "SwarmGenerator", "SwarmTasks", "TaskAnswer", "addressed"]
 
@@ -153,8 +154,10 @@ class HeldOutTasks:
 
 @contextmanager
 def _copy(swarm: Swarm) -> Iterator[Swarm]:
+    """Open a copy of the world that is gone afterwards, or, after a kill, when the next process runs the world."""
+    place = folder_of(swarm.world.path)
     with (
-        tempfile.TemporaryDirectory(prefix="combee-held-out-") as folder,
+        tempfile.TemporaryDirectory(prefix=HELD_OUT, dir=place if place.is_dir() else None) as folder,
         swarm.world.copy(Path(folder) / "world.sqlite") as world,
     ):
         with world.step():

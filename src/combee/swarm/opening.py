@@ -5,6 +5,7 @@ The lock is the world's own (`office.sqlite.lock` beside `office.sqlite`): other
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -20,7 +21,7 @@ from combee.run.words import typed
 from combee.swarm import Swarm, World
 from combee.swarm.config import SwarmFile, prepare, read_swarm_file
 from combee.swarm.files import FILE, check_places, no_database, run_by, worlds_in
-from combee.swarm.world import NoWorldError
+from combee.swarm.world import HELD_OUT, NoWorldError, folder_of
 from combee.terminal.options import PathType
 
 __all__ = [
@@ -171,8 +172,8 @@ def running(described: SwarmFile) -> Iterator[Swarm]:
 
 
 def _lock(world: Path) -> RunLock:
-    place = world.resolve()
-    folder = place.with_name(f"{place.name}.lock")
+    folder = folder_of(world)
+    place = folder.with_suffix("")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -180,7 +181,10 @@ def _lock(world: Path) -> RunLock:
             f"no world can be made at {place}: {error.strerror}", hint="Name a place that you may write to."
         ) from error
     try:
-        return RunLock(folder)
+        lock = RunLock(folder)
     except LockedError as error:
         hint = f"Wait until it ends, or stop it. Meanwhile: `{typed('swarm', 'status', '--world', shown(world))}`."
         raise LockedError(error.message.replace(str(folder), str(place)), hint=hint) from error
+    for left in folder.glob(f"{HELD_OUT}*"):  # copies of the world, of processes that were killed
+        shutil.rmtree(left, ignore_errors=True)
+    return lock

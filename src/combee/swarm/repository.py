@@ -70,7 +70,7 @@ class Repository:
             raise UsageError(f"{path!r} is not a path inside the repository")
         try:
             inside = (self.root / path).resolve().is_relative_to(self.root.resolve())
-        except (OSError, ValueError) as error:  # too long, a zero byte, a circle of links
+        except (OSError, ValueError, RuntimeError) as error:  # too long, a zero byte, a circle of links
             raise UsageError(f"{path[:100]!r} is no name for a file: {error}") from error
         if not inside:
             raise UsageError(f"{path!r} leads out of the repository")

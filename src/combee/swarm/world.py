@@ -7,6 +7,7 @@ was done, with no step in half. What leaves the process (an answer shown, a paid
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -43,6 +44,9 @@ PERSON = "person"
 
 PEERS = f"state = 'live' AND fork_of IS NULL AND mode != 'once' AND role != '{PERSON}'"
 """What the rows of `agents` have in common that others can ask by name."""
+
+HELD_OUT = "held-out-"
+"""How copies of a world begin that held-out tasks are asked in."""
 
 _WAIT = 0.01  # seconds that a step waits for company before its group is committed
 _GROUP = 1_000  # steps that need no further waiting
@@ -100,6 +104,12 @@ _AGENT = "name, role, parent, mode, returns, window, state, incarnation, fork_of
 def row_number(text: str) -> int:
     """Return the number of a row that a text says, 0 where it says none: SQLite counts to 2**63."""
     return int(text) if text.isdecimal() and len(text) <= 18 else 0
+
+
+def folder_of(world: Path) -> Path:
+    """Return the folder beside a world that its one process locks, and keeps what does not last in."""
+    place = Path(os.path.realpath(world))  # of a link that leads to itself too, which `resolve` would not take
+    return place.with_name(f"{place.name}.lock")
 
 
 def _to_look_at(path: Path) -> sqlite3.Connection:
@@ -229,10 +239,27 @@ class World:
             StorageError: It is damaged.
         """
         found = self.rows("PRAGMA quick_check(1)")
-        if found != [("ok",)]:
-            what = str(found[0][0]).splitlines()[-1] if found else "nothing can be read"
+        what = self._strange() if found == [("ok",)] else ""
+        if found != [("ok",)] or what:
+            what = what or (str(found[0][0]).splitlines()[-1] if found else "nothing can be read")
             hint = "Put back a copy of it; or save what can be read: sqlite3 FILE .recover | sqlite3 NEW"
             raise StorageError(f"{self.path} is damaged: {what}", hint=hint)
+
+    def _strange(self) -> str:
+        """Return which table holds a value that is not what its column is for, where one does; SQLite takes any."""
+        for (table,) in self.rows("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"):
+            tests = [
+                f"typeof({name}) NOT IN ('null', {_KINDS[kind]})"
+                for _, name, kind, *_ in self.rows("SELECT * FROM pragma_table_info(?)", table)
+                if kind in _KINDS
+            ]
+            tests += [
+                f"CASE WHEN json_valid({column}) THEN json_type({column}, '{at}') END IS NOT '{kind}'"
+                for column, at, kind in _SHAPES.get(table, ())
+            ]
+            if tests and self.one(f"SELECT 1 FROM {table} WHERE {' OR '.join(tests)} LIMIT 1"):  # noqa: S608 - its own names
+                return f"a row of the table {table} holds what cannot be there"
+        return ""
 
     def copy(self, path: Path) -> World:
         """Return a world of its own at a new path, with everything that is in this one."""
@@ -430,5 +457,15 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE readers (pattern TEXT PRIMARY KEY, names TEXT NOT NULL) WITHOUT ROWID",
     ),
 )
+
+_KINDS = {"TEXT": "'text'", "INTEGER": "'integer'", "REAL": "'real', 'integer'"}
+_SHAPES = {
+    "mail": [("tried", "$", "array")],
+    "context": [("calls", "$", "array")],
+    "events": [("data", "$", "object")],
+    "structures": [("data", "$.edges", "array"), ("data", "$.roles", "object")],
+    "lessons": [("data", "$.book", "text")],
+}
+"""Columns that hold JSON: what must stand where in it."""
 
 WORLD = Schema(0x436D6277, _MIGRATIONS, "Give the file of a world, or a new one.")  # "Cmbw"

@@ -62,8 +62,15 @@ def damaged(path: Path, what: str) -> StorageError:
     return StorageError(f"{path} is damaged ({what})", hint=hint)
 
 
+def _check_kind(path: Path) -> None:
+    """Refuse a folder, a device or a pipe: SQLite would say little of the one, and wait for the other for ever."""
+    if path.exists() and not path.is_file():
+        raise StorageError(f"{path} is no file", hint="Take it away, or name another place.")
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """Open for reading and writing; transactions are ours to begin and end."""
+    _check_kind(path)
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode=WAL").fetchall()
@@ -77,6 +84,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
     """Open for reading, also while another process writes, and also on a medium that cannot be written."""
+    _check_kind(path)
     uri = path.absolute().as_uri()
     connection = _try_read_only(f"{uri}?mode=ro")
     if connection is None:
