@@ -74,11 +74,13 @@ def read_reply(body: bytes, model: str) -> Response | Fault:
         data = read_json(body)
     except (ValueError, RecursionError):
         return _not_json(body)
-    if isinstance(data, dict) and not _choices_of(data):  # gateways that wrap what they pass on
+    choices = _choices_of(data)
+    if not choices and isinstance(data, dict):  # gateways that wrap what they pass on
         data = next((data[name] for name in _WRAPPERS if _choices_of(data.get(name))), data)
-    if not _choices_of(data):
+        choices = _choices_of(data)
+    if not choices:
         return _without_choices(data)
-    choice = cast("dict[str, Any]", data["choices"][0])
+    choice = cast("dict[str, Any]", choices[0])
     message = choice.get("message") or choice.get("delta")
     message = message if isinstance(message, dict) else {"content": choice.get("text")}
     usage = find_usage(data)
