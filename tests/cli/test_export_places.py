@@ -84,3 +84,12 @@ def test_two_reports_that_differ_never_share_an_id(tmp_path: Path) -> None:
     names = [store.report(task, messages, success=success)["stored"] for task, messages, success in reports]
     assert len(set(names)) == len(names)
     assert store.report("a", chat, success=True)["stored"] == names[0]  # the same one, sent again
+
+
+def test_a_skill_that_takes_much_of_a_window_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["export", "book.json", "--to", "skill", "--out", "skills/a"]) == 0
+    said = capsys.readouterr().err
+    assert "references/01-others.md has about" in said
+    assert "--max-tokens 5000" in said
+    assert run(["export", "book.json", "--to", "skill", "--out", "skills/b", "--max-tokens", "5000"]) == 0
+    assert "an agent reads it whole" not in capsys.readouterr().err

@@ -264,3 +264,36 @@ def test_a_bullet_that_helped_is_not_taken_out_of_a_playbook_without_cause() -> 
     book, figures = reflection.book_of(proposal.new_texts["a"]), proposal.metadata["combee:a"]
     assert {bullet.id for bullet in voted} <= {bullet.id for bullet in book}
     assert any("without cause" in reason for said in figures["guard"] for reason in said["reasons"]), figures["guard"]
+
+
+def rewriting(answer: Callable[[str], str], count: int, **options: Any) -> tuple[dict[str, str], dict[str, Any]]:
+    with CombeeReflection(answer, **options) as reflection:
+        proposal, _ = reflection.reflect({"a": "Be exact."}, {"a": records(count)}, ["a"])
+    return proposal.new_texts, proposal.metadata["combee:a"]
+
+
+def test_a_text_into_which_most_records_did_not_go_is_made_again_in_smaller_groups_and_told() -> None:
+    def answer(prompt: str) -> str:
+        shown = re.findall(r"part XK-(\d+)", prompt)
+        if "Record 1:" in prompt and max(map(int, shown)) >= 8:
+            raise RuntimeError("no window holds this record")
+        lines = "\n".join(f"Name part {part} first." for part in dict.fromkeys(re.findall(r"XK-\d+", prompt)))
+        return f"<new_text>\nBe exact.\n{lines}\n</new_text>"
+
+    texts, told = rewriting(answer, 24, max_items=8, copies=1)
+    assert [one["verdict"] for one in told["guard"]][:: len(told["guard"]) - 1] == ["retry_smaller", "alert"]
+    assert told["guard"][-1]["reasons"] == ["8 of 24 records went into the text, under 50%"]
+    assert texts["a"].count("XK-") == 8
+
+
+def test_lines_for_which_a_text_has_no_room_are_told_and_the_rest_is_kept() -> None:
+    def answer(prompt: str) -> str:
+        found = list(dict.fromkeys(re.findall(r"XK-\d+", prompt)))
+        kept = found if "Record 1:" in prompt else found[:1]  # a combining call that forgets
+        lines = "\n".join(f"Name part {part} first, before any other." for part in kept)
+        return f"<new_text>\nBe exact.\n{lines}\n</new_text>"
+
+    texts, told = rewriting(answer, 32, max_items=8, copies=1, token_budget=60)
+    assert texts["a"].count("XK-") < 32
+    assert told["guard"][-1]["verdict"] == "alert"
+    assert "the text had no room for" in told["guard"][-1]["reasons"][0]

@@ -67,7 +67,7 @@ def test_an_answer_that_speaks_of_errors_is_an_answer(content: Any, usage: dict[
     [
         (b"", CallErrorKind.NOT_JSON),
         (b"<!DOCTYPE html><html></html>", CallErrorKind.NOT_JSON),
-        (b"data: {}\n\n", CallErrorKind.NOT_JSON),
+        (b"data: {}\n\n", CallErrorKind.ERROR_IN_BODY),
         (b'{"choices": [{"mess', CallErrorKind.TRUNCATED_BODY),
         (b"[" * 100_000, CallErrorKind.TRUNCATED_BODY),
         (b"null", CallErrorKind.ERROR_IN_BODY),

@@ -88,3 +88,25 @@ def test_the_search_and_the_tick_leave_what_fits(report: Path) -> None:
     assert everything == before > failures > 0
     assert tax in {0, 1}  # in training, or held out
     assert drawn == 0
+
+
+def test_a_plot_says_what_stands_under_the_pointer_and_zooms_into_what_is_dragged_over(report: Path) -> None:
+    script = """
+      const svg = document.querySelector("svg[data-axes]"), area = svg.querySelector(".hover");
+      area.setPointerCapture = () => {};
+      const box = area.getBoundingClientRect(), y = box.top + 9;
+      const at = (kind, share) => area.dispatchEvent(
+        new PointerEvent(kind, {clientX: box.left + share * box.width, clientY: y, pointerId: 1}));
+      const ticks = () => [...svg.querySelectorAll("[data-tick]")].map(tick => +tick.textContent);
+      const points = svg.querySelector("[data-points]").dataset.points.split(" ").map(pair => pair.split(":"));
+      at("pointermove", 0);
+      const said = [...svg.querySelectorAll(".tip text")].map(text => text.textContent);
+      const first = String(+(+points[0][1]).toPrecision(5));
+      const right = said[0] === points[0][0] && said.some(line => line.startsWith(first));
+      const before = ticks();
+      at("pointerdown", 0.25); at("pointerup", 0.75);
+      const [low, high] = [ticks()[0], ticks().at(-1)], inside = before[0] < low && high < before.at(-1);
+      at("dblclick", 0.5);
+      document.title = [+right, +inside, +(String(ticks()) === String(before))];
+    """
+    assert measure(report, script) == [1, 1, 1]

@@ -56,6 +56,10 @@ def test_runs_and_evals_are_compared_from_the_command_line(
     said = capsys.readouterr().out
     assert "flipped" in said
     read_page(Path("page.html").read_text(encoding="utf-8"))
+    run(["gate", "b", "--baseline", "a", "--json"])
+    assert json.loads(capsys.readouterr().out)["baselines"].keys() == {"majority", "nearest"}
+    run(["gate", "b", "--baseline", "a"])
+    assert "without an agent: always the commonest answer" in capsys.readouterr().out
     assert run(["eval", "a", "--json"]) == 0
     Path("a.json").write_text(capsys.readouterr().out)
     assert run(["compare", "a.json", "a.json", "--json"]) == 0
@@ -65,3 +69,26 @@ def test_runs_and_evals_are_compared_from_the_command_line(
     Path("no.json").write_text("[]")
     assert run(["compare", "a", "no.json"]) == 2
     assert run(["compare", "a"]) == 2
+
+
+def test_runs_that_learned_from_traces_are_compared_by_what_they_learned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sessions = Path(__file__).parents[2] / "examples" / "coding-traces" / "sessions"
+    (tmp_path / "fewer").mkdir()
+    first = min(sessions.iterdir())
+    (tmp_path / "fewer" / first.name).write_bytes(first.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert run(["learn", "--from", str(sessions), "--name", "all"]) == 0
+    assert run(["learn", "--from", "fewer", "--name", "one"]) == 0
+    capsys.readouterr()
+    assert run(["compare", "all", "one", "--out", "page.html"]) == 0
+    said = capsys.readouterr().out
+    assert "lessons only in all:" in said
+    assert "flipped" not in said
+    assert "Only in all" in read_page(Path("page.html").read_text(encoding="utf-8")).text
+    assert run(["compare", "all", "one", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["sides"][1]["lessons"]
+    assert len(found["only_first"]) >= 1
+    assert run(["promote", "all", "stable"]) == 2
+    assert "promote all VERSION --to stable" in capsys.readouterr().err

@@ -25,9 +25,13 @@ def say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def main(how: str, *words: str) -> None:
+def main(how: str, *words: str) -> None:  # noqa: C901, PLR0912 - a case for each program
     with Path("calls").open("a") as calls:
         calls.write(f"{how} {' '.join(word for word in words if len(word) < 40)}\n")
+    if how == "hurried":
+        sys.stdin.close()
+        say("answered unread")
+        return
     prompt = sys.stdin.read()
     resumed = words[words.index("--resume") + 1] if "--resume" in words else ""
     session = resumed or f"s{os.getpid()}"
@@ -43,6 +47,7 @@ def main(how: str, *words: str) -> None:
         ):
             say(json.dumps(event))
     elif how == "argument":
+        Path("heard").write_text(words[0])
         say(answer(session, words[0]))
     elif how == "tool":
         call = {"tool": "issue", "arguments": {"title": "from a program"}}
@@ -57,9 +62,31 @@ def main(how: str, *words: str) -> None:
         sys.exit(3)
     elif how == "broken":
         say('{"type": "result", "result": "half')
-    elif how == "hang":
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "left-over"])
-        time.sleep(600)
+    elif how in {"hang", "deaf", "leaves", "escapes"}:
+        deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)" if how == "deaf" else ""
+        child = f"import time\n{deaf}\ntime.sleep({12 if how == 'escapes' else 600})"
+        subprocess.Popen([sys.executable, "-c", child, f"left-over-{Path.cwd()}"], start_new_session=how == "escapes")
+        exec(deaf)  # noqa: S102 - the words above
+        if how in {"hang", "deaf"}:
+            Path("hanging").touch()
+            time.sleep(600)
+        say("left a child")
+    elif how == "floods":
+        while True:
+            sys.stdout.write("x" * 65_536)
+    elif how == "binary":
+        sys.stdout.buffer.write(bytes(range(256)))
+    elif how == "attack":
+        asked = {"type": "result", "result": answer(session, prompt), "session_id": words[-1]}
+        say(json.dumps({**asked, "total_cost_usd": float("nan"), "usage": {"input_tokens": -5, "output_tokens": "x"}}))
+    elif how == "forgets":
+        if resumed:
+            sys.stderr.write(f"No conversation found with session ID {resumed}\n")
+            sys.exit(1)
+        say(json.dumps({"type": "result", "result": answer(session, prompt), "session_id": session}))
+    elif how == "limit-2":
+        sys.stderr.write("usage limit reached\n")
+        sys.exit(1)
     elif how != "silent":
         say(answer(session, prompt))
 

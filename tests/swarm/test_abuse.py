@@ -259,7 +259,7 @@ def test_a_leased_path_is_written_by_its_holder_alone_until_the_lease_ends(world
     swarm = Swarm(world, {"": PolicyModel(once(("write", {"path": "src/a.py", "text": "x"})))})
     world.spawn("ann", mode="serial")
     answer(swarm, "?", "ann")
-    assert results(world, "ann") == ["error: bob has leased src/; wait, ask, or work on something else"]
+    assert results(world, "ann") == ["error: bob has leased src; wait, ask, or work on something else"]
     swarm.kill("bob")  # who is dead holds nothing
     assert leased(world, "src/a.py", "ann") is None
     world.spawn("cy")

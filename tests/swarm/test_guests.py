@@ -141,7 +141,7 @@ async def test_what_a_guest_held_that_is_gone_falls_to_others_and_who_asked_it_i
             assert await said(ann, "take", issue=1) == "Yours."
             assert await said(ann, "lease", path="src/") == "src/ is yours for now."
             assert await said(bob, "take", issue=1) == "It is taken or closed."
-            assert await said(bob, "lease", path="src/a.py") == "error: ann has leased src/"
+            assert await said(bob, "lease", path="src/a.py") == "error: ann has leased src"
             await asyncio.sleep(3)  # connected, and silent: it lives
             assert "held by ann" in await said(bob, "issues")
             asked = await said(bob, "ask", question="How far are you?", to="ann", wait=0)

@@ -58,7 +58,7 @@ def test_what_is_seen(place: Path) -> None:
         ("ann", 15, "live"), ("bob", 15, "live"), ("eve", 0, "live"), ("cay", 0, "outside"),
     ]  # fmt: skip
     assert [(one.title[:7], one.owner) for one in sight.issues] == [("Mend <s", "bob"), ("Another", None)]
-    assert [(one.path, one.agent) for one in sight.leases] == [("src/", "bob")]
+    assert [(one.path, one.agent) for one in sight.leases] == [("src", "bob")]
     assert [message[0] for message in sight.messages] == list(range(30, 10, -1))
     assert (sight.waiting, sight.dollars, sight.unsaid) == (15, 0.25, 1)
     assert {(a, b) for a, b, _ in sight.edges} == {("ann", "bob"), ("bob", "cay")}

@@ -283,6 +283,8 @@ def gate_command(run: str | None, *, baseline: str, version: str, split: str, as
             new_scored = old_scored = _Scored(Metrics(), str(error))
         answers.complete = new_scored.error is None and old_scored.error is None
         outcome, verdict = _judged(new_scored, old_scored, len(tasks), checked)
+        is_live = environment_of(prepared.spec) is not None
+        beside = {} if is_live else baselines(found.train, tasks, found.scorer)
         _print_gate(
             verdict,
             outcome,
@@ -291,6 +293,7 @@ def gate_command(run: str | None, *, baseline: str, version: str, split: str, as
             split,
             as_json=as_json,
             models=prepared.agent.models,
+            beside=beside,
         )
     return 0 if outcome.passed else 1
 
@@ -394,6 +397,7 @@ def _print_gate(
     *,
     as_json: bool,
     models: Models | None = None,
+    beside: Mapping[str, float] | None = None,
 ) -> None:
     if as_json:
         data: dict[str, JSON] = {
@@ -405,6 +409,7 @@ def _print_gate(
             "split": split,
             "run": _side_to_json(*new),
             "baseline": _side_to_json(*old),
+            "baselines": dict(beside or {}),
             "model": spent(models),
         }
         print_json(data)
@@ -418,6 +423,8 @@ def _print_gate(
         if scored.metrics.rows:
             rows = list(scored.metrics.rows.values())
             click.echo(f"  {scored.metrics.accuracy:.3f} ({share_text(rows)}) with {side.name}")
+    if beside:
+        click.echo(f"  without an agent: {_beside(beside)}")
     before = {row.task for row in old[1].rows if row.passed}
     lost = [row for row in new[1].rows if not row.passed and row.task in before]
     if lost:

@@ -16,7 +16,7 @@ from combee.errors import UsageError, how_to_install
 from combee.export import FORMS, Change, File, Risk, changes, diff_of, export, own_skill, risks, slug, write
 from combee.files import read_regular, real_path
 from combee.kernel.guard import Policy
-from combee.kernel.playbook import Playbook, tokens
+from combee.kernel.playbook import Playbook, to_text, tokens
 from combee.mcp import LessonStore
 from combee.run.folders import find_run, open_book
 from combee.run.words import counted, typed
@@ -25,6 +25,7 @@ from combee.terminal.options import PathType, print_json, say_aside
 F = TypeVar("F", bound=Callable[..., Any])
 
 _READ_BYTES = 32_768  # of an AGENTS.md that Codex reads by default; others cut at the same length or earlier
+_SKILL_TOKENS = 5_000  # of a file of a skill, as the format's own pages advise
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ def _name_of_folder(out: Path, name: str | None) -> str:
 
 
 def _too_long(files: Sequence[tuple[str, int]], book: Playbook) -> list[str]:
-    """Return a note for each file so long that agents read only its beginning."""
+    """Return a note for each file so long that agents read only its beginning, or that it takes much of a window."""
     notes = []
     for path, size in files:
         if Path(path).name == "AGENTS.md" and size > _READ_BYTES:
@@ -166,6 +167,13 @@ def _too_long(files: Sequence[tuple[str, int]], book: Playbook) -> list[str]:
                 f"{path} has {size:,} bytes; agents cut it at {_READ_BYTES:,}. "
                 f"--max-tokens {fits} keeps the most valuable lessons; --to skill has room for all."
             )
+        elif Path(path).name == "SKILL.md" or Path(path).parent.name == "references":
+            length = tokens(book) * size // max(1, len(to_text(book).encode()))
+            if length > 1.1 * _SKILL_TOKENS:
+                notes.append(
+                    f"{path} has about {length:,} tokens, and an agent reads it whole; skills are meant to have "
+                    f"{_SKILL_TOKENS:,}. --max-tokens {_SKILL_TOKENS} keeps the most valuable lessons."
+                )
     return notes
 
 

@@ -16,9 +16,19 @@ from combee.errors import CombeeError, UsageError
 from combee.files import place_for, write_whole
 from combee.kernel.journal import JSON, Journal
 from combee.report import write_report
-from combee.report.side_by_side import HEADS, flipped, paired, read_side, side_to_json, sides_page, table_cells
+from combee.report.side_by_side import (
+    HEADS,
+    Side,
+    flipped,
+    only,
+    paired,
+    read_side,
+    side_to_json,
+    sides_page,
+    table_cells,
+)
 from combee.run.folders import RUNS, all_runs, changed_at, find_run
-from combee.run.rows import rows_to_json
+from combee.run.rows import ScoredRow, rows_to_json
 from combee.run.words import counted, typed
 from combee.terminal.options import PathType, print_json
 
@@ -84,7 +94,8 @@ def report_command(run: str | None, out: Path | None, as_json: bool) -> None:
 def compare_command(sides: tuple[str, ...], out: Path | None, rows: int, as_json: bool) -> None:
     """Compare SIDES (runs, or files of `combee eval --json`) row by row; the others are measured against the first.
 
-    Of a run these are the validation rows of its best version, or else its training rows before learning.
+    Of a run these are the validation rows of its best version, or else its training rows before learning. Runs that
+    learned from traces have none: their lessons are compared.
     """
     if len(sides) < 2:
         raise UsageError("There is nothing to compare with.", hint=f"Write: {typed('compare', *sides, 'ANOTHER')}")
@@ -101,12 +112,29 @@ def compare_command(sides: tuple[str, ...], out: Path | None, rows: int, as_json
     for row in cells:
         aligned = (text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True))
         click.echo("  ".join((row[0].ljust(widths[0]), *aligned)).rstrip())
-    common = paired(found[0], found[-1])
-    if common is None:
+    if not any(side.rows for side in found):
+        _print_lessons(found, rows)
+    else:
+        _print_flips(found, odd, rows)
+    if out is not None:
+        click.echo(f"page: {out}")
+
+
+def _print_lessons(sides: list[Side], most: int) -> None:
+    """Print what only one of two playbooks says, each side against the first."""
+    for side in sides[1:]:
+        both = len(set(side.texts) & set(sides[0].texts))
+        click.echo(f"{counted(both, 'lesson')} in both {sides[0].name} and {side.name}")
+        for name, texts in zip((sides[0].name, side.name), only(side, sides[0]), strict=True):
+            click.echo(f"{counted(len(texts), 'lesson')} only in {name}{':' if texts and most else ''}")
+            for text in texts[:most]:
+                click.echo(f"  {text}")
+
+
+def _print_flips(found: list[Side], odd: list[tuple[ScoredRow, ...]], rows: int) -> None:
+    if paired(found[0], found[-1]) is None:
         click.echo("They have no row in common.")
     click.echo(f"{counted(len(odd), 'row')} flipped{':' if odd and rows else '.'}")
     for group in odd[:rows]:
         marks = " ".join("right" if one.passed else "wrong" for one in group)
         click.echo(f"  {marks}  {group[0].task}: {' '.join(group[0].question.split())[-100:]}")
-    if out is not None:
-        click.echo(f"page: {out}")

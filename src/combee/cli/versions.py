@@ -173,7 +173,13 @@ def promote_command(run: str, version: str, label: str, note: str, as_json: bool
         raise UsageError(f"The label {label!r} is moved by the run itself.", hint="Choose stable or canary.")
     folder = find_run(run)
     with Journal.open(folder, create=False) as journal:
-        digest = journal.resolve(version)
+        try:
+            digest = journal.resolve(version)
+        except UsageError as error:
+            if version in {"stable", "canary"}:  # the label where the version belongs
+                hint = f"Write: {typed('promote', run, 'VERSION', '--to', version)}"
+                raise UsageError(error.message, hint=hint) from None
+            raise
         before = journal.labels().get(label)
         journal.label(label, digest, note=note)
     if as_json:

@@ -6,7 +6,9 @@ ask again and not read that record; what was paid is found by every attempt.
 
 The guard at a proposal: what the records teach must be in it, and nothing that may not be. Operations on a playbook are
 judged as those of the loop are (`Judge`), and made again in smaller groups. A rewritten text has no operations to
-count: it is refused where it loses most of the old one, or quotes what is secret or held out.
+count, and a good rule need not name the cases behind it; what went into it counts: where calls on half of the records
+came to nothing it is made again in smaller groups, and what had no room is told. It is refused where it loses most of
+the old text, or quotes what is secret or held out.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from combee.errors import BudgetError, CallError, RunError, StorageError
 from combee.gepa.asking import Asker
@@ -23,7 +25,7 @@ from combee.gepa.methods import DeltaMethod, RewriteDraft, RewriteMethod
 from combee.gepa.options import ReflectionOptions
 from combee.gepa.records import IMAGE, Record, prepare, share_of
 from combee.kernel.aggregate import Method, Plan, Scan, plan, scan
-from combee.kernel.guard import Evidence, Verdict, echoed, screen
+from combee.kernel.guard import Evidence, GuardFinding, Verdict, echoed, screen
 from combee.kernel.journal import JSON, JSONLike, MemoryScope, Scope, canonical_json
 from combee.kernel.learn import Alerted, Judge
 from combee.kernel.learn.codec import delta_to_json
@@ -167,32 +169,36 @@ async def _rewrite(work: ComponentWork, asker: Asker, options: ReflectionOptions
         combine_template=options.combine_template,
         room=None if options.preset == "paper" else options.token_budget,
     )
-    n = len(work.records)
-    shape = _plan(
-        work,
-        options,
-        copies=options.copies_of(n),
-        chances=options.second_chances or 0,
-        by_model=method.combine_calls_model,
-    )
-    found = await _scan(work, method, shape, work.scope, asker.seed)
-    draft = found.delta
+    copies, chances = options.copies_of(len(work.records)), options.second_chances or 0
+    scans: list[Scan[RewriteDraft]] = []
+    judged: list[Judged] = []
+    size = None
+    while not judged or size is not None:
+        shape = _plan(work, options, copies=copies, chances=chances, by_model=method.combine_calls_model, size=size)
+        scans.append(await _scan(work, method, shape, _retried(work, scans), asker.seed))
+        judged.append(judge_text(judge, work, scans[-1].delta, shape, len(scans) - 1))
+        size = judged[-1].verdict.max_items
+    scans.sort(key=lambda one: (len(one.delta.keys), -one.delta.left_out))  # the last counts
+    found, draft = scans[-1], scans[-1].delta
     shares = [share_of(record.terms, draft.terms) for record in work.records]
     root = found.nodes[-1].name if found.nodes else ""
-    judged = judge_text(judge, work.step, work.text, draft.text)
     return Learned(
         component=work.component,
-        text=draft.text if judged.verdict.applies else work.text,
+        text=draft.text if judged[-1].verdict.applies else work.text,
         mode="tree" if shape.groups > 1 else "single",
         shape=shape,
-        scans=(found,),
+        scans=tuple(scans),
         coverage=sum(shares) / len(shares),
         seconds=0.0,
         prompt=method.prompts.get(root) or next(reversed(method.prompts.values()), ""),
         raw=draft.raw,
         notes=_beside(draft, options),
-        judged=(judged,),
+        judged=tuple(judged),
     )
+
+
+def _retried(work: ComponentWork, scans: Sequence[object]) -> Scope | None:
+    return work.scope.sub(f"retry{len(scans)}") if scans and work.scope is not None else work.scope
 
 
 def _beside(draft: RewriteDraft, options: ReflectionOptions) -> tuple[str, ...]:
@@ -214,9 +220,8 @@ async def _delta(
     scans: list[Scan[Delta]] = []
     judged: list[Judged] = []
     while True:
-        scope = work.scope.sub(f"retry{len(scans)}") if scans and work.scope is not None else work.scope
         shape = _plan(work, options, copies=options.copies, chances=chances, by_model=False, size=size)
-        scans.append(await _scan(work, method, shape, scope, asker.seed))
+        scans.append(await _scan(work, method, shape, _retried(work, scans), asker.seed))
         applied = _applied(book, scans[-1].delta, options)
         evidence = _evidence(work, before, scans, shape, applied)
         verdict = judge.on_evidence(evidence)
@@ -366,17 +371,34 @@ class Judged:
         return {"verdict": said.verdict, "reasons": list(said.reasons), "max_items": said.max_items}
 
 
-def judge_text(judge: Judge, step: int, old: str, new: str) -> Judged:
-    """Judge a rewritten text by its size and by its new lines."""
-    evidence = Evidence(step, _NOTHING, Delta(), tokens=count_tokens(new), tokens_before=count_tokens(old))
+def judge_text(judge: Judge, work: ComponentWork, draft: RewriteDraft, shape: Plan, attempt: int) -> Judged:
+    """Judge a rewritten text by what went into it, by its size and by its new lines."""
+    old, new, limits = work.text, draft.text, judge.limits
+    size = min(-(-shape.n * shape.times // shape.groups), len(work.records))
+    evidence = Evidence(
+        work.step, _NOTHING, Delta(), max_items=size, attempt=attempt,
+        tokens=count_tokens(new), tokens_before=count_tokens(old),
+    )  # fmt: skip
     verdict = judge.on_evidence(evidence)
+    items = {record.key: record.text for record in work.records}
+    evidence = replace(evidence, items=items, covered=draft.keys & items.keys())
+    share = len(draft.keys & items.keys()) / len(items)
+    if judge.enabled and verdict.action == "accept" and share < limits.min_coverage:
+        message = f"{len(draft.keys)} of {len(items)} records went into the text, under {limits.min_coverage:.0%}"
+        found = GuardFinding("coverage", "retry", message, share, limits.min_coverage)
+        again = attempt < limits.retries and size > 2 and not judge.watch
+        action: Literal["retry_smaller", "alert"] = "retry_smaller" if again else "alert"
+        findings = (*verdict.findings, found)
+        verdict = replace(verdict, action=action, findings=findings, max_items=max(2, size // 2) if again else None)
+    elif judge.enabled and verdict.action == "accept" and draft.left_out:
+        lost = GuardFinding("coverage", "alert", f"the text had no room for {draft.left_out} lines", draft.left_out)
+        verdict = replace(verdict, action="alert", findings=(*verdict.findings, lost))
     known = set(old.split("\n"))
     fresh = Delta(tuple(Add("", line) for line in new.split("\n") if line.strip() and line not in known))
-    limits = judge.limits
     index = judge.held_out if judge.enabled else None
     _, refused = screen(fresh, index, allow_leaks=limits.allow_leaks, find_secrets=limits.find_secrets)
     if refused:
-        verdict = replace(verdict, action="reject", refused=refused)
+        verdict = replace(verdict, action="reject", refused=refused, max_items=None)
     return Judged(evidence, verdict)
 
 

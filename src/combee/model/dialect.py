@@ -30,7 +30,8 @@ class Capabilities:
 
     `structured`: the form in which JSON is asked for now. `limit_name`: what the limit of a reply is called (None: it
     takes none); `most_tokens`: the largest that it takes. `system`: whether it takes the system role. `without`: fields
-    of the request that it does not take. `least_temperature`: the lowest that it takes.
+    of the request that it does not take. `least_temperature`: the lowest that it takes. `demands`: switches that it
+    wants set (`stream`: then the reply is put together from its chunks).
     """
 
     structured: StructuredBy = "json_schema"
@@ -42,6 +43,7 @@ class Capabilities:
     system: bool = True
     without: tuple[str, ...] = ()
     least_temperature: float = 0.0
+    demands: tuple[tuple[str, bool], ...] = ()
 
     def narrowed(self, other: Capabilities) -> Capabilities:
         """Return what both allow: many calls in flight find out the same thing, or different ones."""
@@ -56,6 +58,7 @@ class Capabilities:
             system=self.system and other.system,
             without=tuple(sorted({*self.without, *other.without})),
             least_temperature=max(self.least_temperature, other.least_temperature),
+            demands=tuple(sorted({**dict(self.demands), **dict(other.demands)}.items())),
         )
 
 
@@ -167,6 +170,10 @@ def write_body(request: Request, model: str, can: Capabilities, extra: Mapping[s
                 body["response_format"] = {"type": "json_object"}
     if extra:
         body.update(extra)
+    for name, value in can.demands:
+        body[name] = value
+        if name == "stream":
+            body["stream_options"] = {"include_usage": True}
     for name in can.without:
         body.pop(name, None)
     return body
@@ -179,14 +186,26 @@ _FORMAT = re.compile(
 _LIMIT = re.compile(r"max[_ ]?(completion[_ ]?|output[_ ]?|new[_ ]?)?tokens", re.IGNORECASE)
 _CEILING = re.compile(
     r"(?:less than(?: or equal to)?|no more than|at most|up to|maximum(?: allowed)?(?: value)?(?: of| is)?|"
-    r"range of \S+ (?:is|should be) [\[(] ?\d+ ?,|between \d+ and|<=|≤) ?[`'\"]?(\d+)",
+    r"range of \S+ (?:is|should be) [\[(] ?\d+ ?,|range is from \d+ (?:\(inclusive\) )?to|between \d+ and|"
+    r"(?:: \d+ )?>|<=|≤) ?[`'\"]?(\d+)",
+    re.IGNORECASE,
+)
+_TOO_LOW = re.compile(r"must be (greater|higher|larger|more|at least)|too (small|low)", re.IGNORECASE)
+_DEMAND = re.compile(
+    r"\b([a-z][a-z_]*)[`'\"]{0,2} ?(?:must|should|has to|needs to) be (?:set )?(?:to )?[`'\"]?(true|false)\b",
+    re.IGNORECASE,
+)
+_STREAMS = re.compile(
+    r"only (support|accept|allow|work)\w* .{0,20}stream|stream(ing)?( mode)? (is )?(required|mandatory)|"
+    r"(require|enable)s? .{0,16}\bstream|stream ?= ?[`'\"]?false",
     re.IGNORECASE,
 )
 _SYSTEM = re.compile(
     r"system (role|message|prompt|instruction)s?\b.{0,40}(not|n[o']t|un)\s?(support|allow|permit|enabl|accept)|"
     r"(does not|doesn't|not|un)\s?support\w*.{0,30}\bsystem\b|developer instruction is not enabled|"
     r"(only|roles?).{0,60}\b(user|assistant)\b.{0,60}(supported|allowed|permitted|expected|accepted)|"
-    r"roles must alternate|(invalid|unknown|unexpected|got).{0,30}(role|variant).{0,12}system|"
+    r"roles must alternate|valid role: (?!.{0,40}system)|"
+    r"(invalid|unknown|unexpected|got).{0,30}(role|variant).{0,12}system|"
     r"got [`'\"]?system|unknown variant .{0,3}system|system[`'\"]? is not (one of|a valid|allowed)|"
     r"should be .{0,3}user.{0,9}assistant|roles? must be (?!.{0,60}system).{0,30}(user|assistant)|"
     r"不支持.{0,6}system|system.{0,6}不支持",
@@ -222,8 +241,17 @@ def adapt(request: Request, can: Capabilities, fault: Fault, sent: Mapping[str, 
         return replace(can, system=False)
     if fault.kind is not CallErrorKind.BAD_REQUEST and not _REFUSES.search(words):
         return None
-    left = _limited(can, said, sent) or _without_named(request, can, said, sent)
+    left = _demanded(can, said, sent) or _limited(can, said, sent) or _without_named(request, can, said, sent)
     return None if left == can else left
+
+
+def _demanded(can: Capabilities, said: ErrorBody, sent: Mapping[str, Any]) -> Capabilities | None:
+    """Return what is left with the switch that the endpoint wants set; None where it wants none, or it is set."""
+    found = _DEMAND.search(said.words)
+    name, value = (found[1], found[2] == "true") if found else ("stream", True)
+    if (found is None and not _STREAMS.search(said.words)) or sent.get(name) is value or name in can.without:
+        return None
+    return replace(can, demands=tuple(sorted({**dict(can.demands), name: value}.items())))
 
 
 def _without_named(
@@ -256,6 +284,10 @@ def _limited(can: Capabilities, said: ErrorBody, sent: Mapping[str, Any]) -> Cap
     if can.limit_name is None or can.limit_name not in sent or not _LIMIT.search(said.words):
         return None
     ceilings = [int(number) for number in _CEILING.findall(said.words)]
+    if "(exclusive)" in said.words:
+        ceilings = [number - 1 for number in ceilings]
+    if not ceilings and _TOO_LOW.search(said.words):
+        return None
     lower = [number for number in ceilings if 0 < number < sent[can.limit_name]]
     if lower:
         return replace(can, most_tokens=max(lower))
@@ -322,6 +354,7 @@ def what_changed(old: Capabilities, new: Capabilities) -> str:
         said.append("the system role (its text opens the first message)")
     if new.least_temperature != old.least_temperature:
         said.append(f"a temperature below {new.least_temperature:g}")
+    said += [f"requests unless {name} is {str(value).lower()}" for name, value in set(new.demands) - set(old.demands)]
     gone = [name for name in new.without if name not in old.without]
     return ", ".join([*said, *(f"{name} (it is left out)" for name in gone)])
 

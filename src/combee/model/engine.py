@@ -25,6 +25,8 @@ from combee.model.types import Request, Response, Timing, Usage
 
 _LOG = logging.getLogger("combee.model")
 _PATIENCE = 900.0  # seconds in which every call was refused, without a word of how long, that stop the run
+_OUTAGE = 120.0  # seconds in which an endpoint that has answered before is waited for, where every call fails
+_DOWN = frozenset({0, 502, 503, 521, 522, 523, 530})  # statuses of nobody there; a prompt may be the cause of others
 _UNREACHED_RETRIES = 2  # of a call to an endpoint where nothing ever answered: it may just be starting
 
 Send = Callable[[Request], Awaitable[Response | Fault]]
@@ -195,16 +197,17 @@ class Engine:
 
     def _give_back(self, ticket: Ticket, held: Reservation, outcome: Response | Fault | None, row: CallRow) -> None:
         ok: bool | None = True if isinstance(outcome, Response) else None
-        after = None
+        after, load = None, 1.0
         if isinstance(outcome, Fault):
             after = outcome.resets_in if outcome.retry_after is None else outcome.retry_after
             if RULES[outcome.kind].slow or outcome.overloaded:
-                ok = False
+                ok, load = False, 1.0 if outcome.kind is CallErrorKind.RATE_LIMIT else 0.5
+            elif self._is_down(outcome):
+                ok, load = False, 0.0
             elif row.paid == "yes":
                 ok = True  # it was served; that the reply is of no use says nothing about load
         took = row.usage.prompt + row.usage.completion if row.usage else 0
-        soft = isinstance(outcome, Fault) and outcome.kind is not CallErrorKind.RATE_LIMIT
-        self.limiter.release(ticket, ok=ok, soft=soft, retry_after=after, tokens=took)
+        self.limiter.release(ticket, ok=ok, load=load, retry_after=after, tokens=took)
         self.budget.settle(held, row.usage, row.cost, counted=row.paid != "no")
 
     def _row(
@@ -244,19 +247,21 @@ class Engine:
             return 0.0 if tries < self.retry.max_tries else None
         if self._stopped is not None:
             return None
-        if fault.kind is CallErrorKind.RATE_LIMIT and self.limiter.is_blocked and not fault.fatal:
+        kind = CallErrorKind.RATE_LIMIT if fault.overloaded else fault.kind
+        if kind is CallErrorKind.RATE_LIMIT and self.limiter.is_blocked and not fault.fatal:
             return fault.retry_after or 0.0  # it probed for all: no try of its own, and the limiter says when
-        rule = RULES[fault.kind]
-        before = by_kind.get(fault.kind, 0)
-        by_kind[fault.kind] = before + 1
+        rule = RULES[kind]
+        before = by_kind.get(kind, 0)
+        is_down = self._is_down(fault) and 0 < self.limiter.blocked < _OUTAGE  # others probe meanwhile
+        by_kind[kind] = before + (not is_down)
         retries = _UNREACHED_RETRIES if fault.unreached else rule.retries
-        if fault.fatal or before >= retries or tries >= self.retry.max_tries:
+        if fault.fatal or (before >= retries and not is_down) or tries >= self.retry.max_tries:
             return None
-        if fault.kind is not CallErrorKind.RATE_LIMIT:
+        if kind is not CallErrorKind.RATE_LIMIT and not is_down:
             if self._retries >= self.retry.spare + self.retry.per_call * self._finished:
                 return None
             self._retries += 1
-        wait = self.retry.backoff * min(rule.cap, rule.wait * 2.0 ** min(before, 12))
+        wait = self.retry.backoff * min(rule.cap, rule.wait * 2.0 ** min(tries - 1 if is_down else before, 12))
         jitter = self._random.random()
         if fault.retry_after is not None:
             # Never earlier than asked; later by a little, so that not all come back at once.
@@ -271,7 +276,9 @@ class Engine:
         asked, left = fault.retry_after, self.budget.seconds_left()
         if asked is None:
             refused = self.limiter.blocked
-            if fault.kind is CallErrorKind.RATE_LIMIT and refused > _PATIENCE:
+            is_limit = fault.kind is CallErrorKind.RATE_LIMIT or fault.overloaded
+            patience = _PATIENCE if fault.kind is CallErrorKind.RATE_LIMIT or self._finished else _OUTAGE
+            if refused > (patience if is_limit else _OUTAGE) and (is_limit or self._is_down(fault)):
                 said = f"{where} has refused every call for {spelled(refused)}: {fault.message}"
                 return replace(fault, message=said, hint="Run again later: what was paid for is kept.", fatal=True)
             return fault
@@ -289,6 +296,11 @@ class Engine:
             self._waits_until = now + asked
             _LOG.warning("%s; waiting %s, as %s asks.", fault.message, spelled(asked), where)
         return fault
+
+    def _is_down(self, fault: Fault) -> bool:
+        """Whether an endpoint that has answered before is gone."""
+        is_gone = fault.kind in {CallErrorKind.SERVER, CallErrorKind.CONNECTION} and fault.status in _DOWN
+        return is_gone and bool(self._finished)
 
     def _failed(self, fault: Fault) -> None:
         """Count a failed call; trip the breaker where the rule says so."""

@@ -230,15 +230,16 @@ class Limiter:
         *,
         ok: bool | None,
         sent: bool = True,
-        soft: bool = False,
+        load: float = 1.0,
         retry_after: float | None = None,
         tokens: int | None = None,
     ) -> None:
         """Give the slot back.
 
         `ok`: True for a reply, False for "slow down", None for anything else. `sent`: whether there was a call at all.
-        `soft`: a sign of overload that may
-        have another cause (503, timeout), so it weighs half of a 429. `retry_after` is what the endpoint asked for, in
+        `load`: how much of a 429 a refusal weighs (0.5 for a sign of overload that may have another cause, like a
+        timeout; 0 for a failure that tells of no load, though where all fail the endpoint is down). `retry_after` is
+        what the endpoint asked for, in
         seconds; `tokens` what the call really took.
         """
         loop = asyncio.get_running_loop()
@@ -252,7 +253,7 @@ class Limiter:
         if ok:
             self._succeeded(ticket, now)
         elif ok is False:
-            self._refused(ticket, now, retry_after or 0.0, _RECENT / 2 if soft else _RECENT)
+            self._refused(ticket, now, retry_after or 0.0, load * _RECENT)
         else:
             self._share *= 1 - _RECENT
             if ticket.probes and sent:
@@ -387,6 +388,8 @@ class Limiter:
         self._share += (1 - self._share) * weight
         if self._nothing_gets_through(ticket, now):
             self._block(now)
+        elif not weight:
+            self._share *= 1 - _RECENT
         elif ticket.round == self._round.number:
             self._round.refuse()
             is_high = self._growth > 0.5 or self._share >= _RARE or self._round.is_past

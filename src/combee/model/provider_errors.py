@@ -265,6 +265,7 @@ _TOO_LONG = re.compile(
     r"(prompt|input|request|message)\w* (is|are|was|were) (too|longer)|(prompt|input) token count|"
     r"maximum prompt length|"
     r"(token|prompt|input|length).{0,80}exceeds? (the )?(maximum|model|available|limit)|n_ctx|reduce the (length|size)|"
+    r"exceed\w* .{0,30}token limit|less than max_(seq|model|input|prompt)|超长|过长|超(出|过).{0,12}(长度|上下文)|"
     r"range of input length|"
     r"string_above_max_length|request too large|must be at least 1, got -|tokens\W.{0,40}must be <=|"
     r"inputs?\W{1,3}must have less than",
@@ -281,8 +282,9 @@ _NO_ROUTE = re.compile(
     r"no (endpoints|providers?) found|no allowed providers|no available (providers?|channel)", re.IGNORECASE
 )
 _FILTERED = re.compile(
-    r"content_filter|content management policy|content_policy|responsibleai|data_inspection|prohibited_content|"
-    r"flagged (by|as|for)|moderation|safety (system|filter|settings)|sensitive_content",
+    r"content[_ ]filter|content management policy|content_policy|responsibleai|data_inspection|prohibited_content|"
+    r"flagged (by|as|for)|moderation|safety (system|filter|settings)|safety_check|sensitive_content|"
+    r"violat\w+ .{0,30}(polic|guideline|terms)|敏感|不安全|违规",
     re.IGNORECASE,
 )
 _BAD_KEY = re.compile(
@@ -293,8 +295,10 @@ _BAD_KEY = re.compile(
     r"no cookie auth|access denied due to invalid",
     re.IGNORECASE,
 )
+_BARRED = re.compile(r"(country|region|location|territory)\b.{0,30}not supported", re.IGNORECASE)
 _SPENT = re.compile(
     r"insufficient[_ ]?(quota|balance|credit|fund)|exceeded your current quota|billing|credit balance|"
+    r"balance is (insufficient|not enough|too low)|(service|model) has been paused|"
     r"(no|any|out of|more|purchase\w*|all available|add) credits?\b|payment required|spend\w* limit|arrear|overdue|"
     r"top[ -]?up|monthly.{0,20}(limit|quota|cap\b)|hard limit|usage limit|"
     r"quota (is |was )?(used up|exhausted|depleted)|余额|欠费|额度",
@@ -302,10 +306,10 @@ _SPENT = re.compile(
 )
 _WINDOW = re.compile(
     r"per[ _-]?(second|minute|hour|day)|concurren|"
-    r"\b([rt]p[smhd]|rate[_ -]?limit\w*|too many requests|resets?|throttl\w*)\b",
+    r"\b([rt]p[smhd]|qps|rate[_ -]?limit\w*|too many requests|resets?|throttl\w*)\b",
     re.IGNORECASE,
 )
-_RATE = re.compile(r"\brate[_ -]?limit|userratelimit|too many requests|throttl", re.IGNORECASE)
+_RATE = re.compile(r"\brate[_ -]?limit|userratelimit|too many requests|throttl|\bqps\b.{0,20}limit", re.IGNORECASE)
 _BUSY = re.compile(r"overload|rate.?limit|too many requests|capacity|busy|429|529|503", re.IGNORECASE)
 _UNFIT = re.compile(
     r"json_validate_failed|failed to (generate|validate)\b.{0,40}json|generated json|failed_generation|"
@@ -313,12 +317,16 @@ _UNFIT = re.compile(
     r"(output|response|reply|generation) (is|was|does|did) not\b.{0,30}(json|schema)",
     re.IGNORECASE,
 )
+_CALLED_TOOL = re.compile(
+    r"tool_use_failed|model called a tool|failed to call a function|tool call validation failed", re.IGNORECASE
+)
+_NO_ROOM = re.compile(r"output limit was reached|try again with (a )?higher max", re.IGNORECASE)
 _REQUESTED = re.compile(r"limit:? ~?(\d+).{0,60}requested:? ~?(\d+)", re.IGNORECASE | re.DOTALL)
 
 _ADD_CREDIT = "The account has no quota left: add credit, or use another key."
 _AUTH_HINTS = {
     401: "The endpoint does not accept the key. Check the environment variable that holds it.",
-    403: "The key may not use this model or endpoint. Check its rights (and whether a proxy blocks the request).",
+    403: "The key may not use this model or endpoint. Check its rights and region (and whether a proxy blocks it).",
     407: "The proxy asks for a login: put it into HTTPS_PROXY.",
 }
 _OTHER_ROUTE = "Loosen the router's settings (providers, data policy, required parameters), or take another model."
@@ -354,18 +362,19 @@ def _classify(status: int, said: ErrorBody, after: float | None) -> tuple[CallEr
     """Return the kind, a sentence that says it, and what to do."""
     words = said.words
     head = f"HTTP {status}"
-    if _UNFIT.search(words) and "schema for" not in words:
-        return _KIND.SCHEMA, f"{head}, the model's reply was not in the form that was asked for", None
+    of_reply = _about_reply(status, words, head)
+    if of_reply is not None:
+        return of_reply
+    if status == 403 and _FILTERED.search(words):
+        return _FILTER
     if status in {200, 400, 401, 402, 403, 429}:
         limited = _limited(status, said, after)
         if limited is not None:
             return limited
     if status in {401, 403, 407}:
-        if status == 403 and _FILTERED.search(words):
-            return _KIND.CONTENT_FILTER, "the endpoint's content filter refused the request", None
         return _KIND.AUTH, head, _AUTH_HINTS[status]
-    if status in {200, 400} and _BAD_KEY.search(words):
-        return _KIND.AUTH, head, _AUTH_HINTS[401]
+    if status in {200, 400} and (_BAD_KEY.search(words) or _BARRED.search(words)):
+        return _KIND.AUTH, head, _AUTH_HINTS[403 if _BARRED.search(words) else 401]
     about_reply = status == 400 and _REPLY_TOO_LONG.search(words) and "got -" not in words
     if status == 413 or (status not in {404, 405} and _TOO_LONG.search(words) and not about_reply):
         return _KIND.CONTEXT_TOO_LONG, "the request is longer than the model's context", _SHORTER
@@ -375,10 +384,11 @@ def _classify(status: int, said: ErrorBody, after: float | None) -> tuple[CallEr
             return _NO_SUCH_MODEL
         return kind, head, None
     if _FILTERED.search(words):
-        return _KIND.CONTENT_FILTER, "the endpoint's content filter refused the request", None
+        return _FILTER
     return _refused(status, words)
 
 
+_FILTER = (_KIND.CONTENT_FILTER, "the endpoint's content filter refused the request", None)
 _NO_SUCH_MODEL = (
     _KIND.NO_SUCH_MODEL,
     "the endpoint has no such model",
@@ -402,6 +412,17 @@ def _limited(status: int, said: ErrorBody, after: float | None) -> tuple[CallErr
         return _KIND.QUOTA, f"HTTP {status}", _ADD_CREDIT
     if status in {402, 429} or spent or (status != 401 and _RATE.search(words)):
         return _KIND.RATE_LIMIT, f"HTTP {status}, too many requests", None
+    return None
+
+
+def _about_reply(status: int, words: str, head: str) -> tuple[CallErrorKind, str, str | None] | None:
+    """Return what an error comes to that blames what the model wrote, which the same request may write better."""
+    if _CALLED_TOOL.search(words):  # none was offered
+        return _KIND.EMPTY, f"{head}, the model called a tool instead of answering", None
+    if status == 400 and _NO_ROOM.search(words):
+        return _KIND.LENGTH, f"{head}, the reply reached max_tokens before it said anything", "Raise max_tokens."
+    if _UNFIT.search(words) and "schema for" not in words:
+        return _KIND.SCHEMA, f"{head}, the model's reply was not in the form that was asked for", None
     return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -25,13 +25,16 @@ _FINISH: dict[str, FinishReason] = {
         ("stop", "eos", "eos_token", "eos_found", "stop_sequence", "stop_token", "end_turn", "end"), "stop"
     ),
     **dict.fromkeys(("complete", "completed", "finished", "done", "normal"), "stop"),
-    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length", "limit"), "length"),
-    "model_context_window_exceeded": "length",
+    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length", "limit", "token_limit"), "length"),
+    **dict.fromkeys(("max_completion_tokens", "max_length", "model_context_window_exceeded"), "length"),
     **dict.fromkeys(("content_filter", "content_filtered", "safety", "recitation", "sensitive"), "content_filter"),
     **dict.fromkeys(("prohibited_content", "blocklist", "spii", "error_toxic", "refusal"), "content_filter"),
     "guardrail_intervened": "content_filter",
     **dict.fromkeys(("tool_calls", "tool_call", "tool_use", "function_call"), "tool_calls"),
 }
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+_WRAPPERS = ("data", "result", "response", "output")
+_WITHHELD = re.compile(r'"filtered": ?true|block_?reason"?: ?"', re.IGNORECASE)
 # A loose sign of an error served as an answer: believed only where the endpoint says that no token was generated.
 _LIKE_ERROR = re.compile(
     r"error|overloaded|rate.?limit|too many requests|unavailable|timed? ?out|exceeded|try again", re.IGNORECASE
@@ -53,24 +56,33 @@ def _text_of(content: object) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        kinds = {None, "text", "output_text"}
-        parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") in kinds]
-        return "".join(part for part in parts if isinstance(part, str))
+        return "".join(map(_text_of, content))
+    if isinstance(content, dict) and content.get("type") in {None, "text", "output_text"}:
+        return _text_of(content.get("text"))
     return ""
+
+
+def _choices_of(data: object) -> list[Any]:
+    """Return what stands under `choices`, where each has the form of an object."""
+    choices = data.get("choices") if isinstance(data, dict) else None
+    return choices if isinstance(choices, list) and choices and isinstance(choices[0], dict) else []
 
 
 def read_reply(body: bytes, model: str) -> Response | Fault:
     """Return the response in the body of a 200, or the fault that hides in it."""
     try:
-        data = json.loads(body)
+        data = read_json(body)
     except (ValueError, RecursionError):
         return _not_json(body)
-    choices = data.get("choices") if isinstance(data, dict) else None
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+    choices = _choices_of(data)
+    if not choices and isinstance(data, dict):  # gateways that wrap what they pass on
+        data = next((data[name] for name in _WRAPPERS if _choices_of(data.get(name))), data)
+        choices = _choices_of(data)
+    if not choices:
         return _without_choices(data)
     choice = cast("dict[str, Any]", choices[0])
-    message = choice.get("message")
-    message = message if isinstance(message, dict) else {}
+    message = choice.get("message") or choice.get("delta")
+    message = message if isinstance(message, dict) else {"content": choice.get("text")}
     usage = find_usage(data)
     for place in (data, choice, message):
         if place.get("error"):
@@ -94,20 +106,68 @@ def read_reply(body: bytes, model: str) -> Response | Fault:
     return Response(text=answer, usage=usage, finish=finish, model=str(data.get("model") or model))
 
 
+def read_json(body: bytes) -> Any:
+    """Return the JSON of a body, from between what gateways put around it; a stream as the reply that it adds up to.
+
+    Bytes that are no UTF-8 and bare control characters inside strings cost nothing else.
+
+    Raises:
+        ValueError, RecursionError: There is none.
+    """
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        lines = body.decode("utf-8-sig", "replace").split("\n")
+    while lines and (not lines[0].strip() or lines[0].startswith(":")):  # comments that keep a connection open
+        del lines[0]
+    text = "\n".join(lines)
+    if text.startswith(("data:", "event:", "id:")):
+        return _of_stream(line[5:].strip() for line in lines if line.startswith("data:"))
+    data, end = json.JSONDecoder(strict=False).raw_decode(text.lstrip())
+    rest = text.lstrip()[end:].strip()
+    if rest and not rest.startswith("data:"):
+        raise ValueError("something else follows")
+    return data
+
+
+def _of_stream(parts: Iterable[str]) -> Any:
+    """Return the reply that the chunks of a stream add up to, with how it ended; the first error, where one came."""
+    text, finish, usage, last = "", None, None, {}
+    for part in parts:
+        if part == "[DONE]":
+            finish = finish or "stop"
+            continue
+        try:
+            last = json.loads(part)
+        except ValueError:
+            continue
+        if isinstance(last, dict) and last.get("error"):
+            return last
+        usage = (find_usage(last) and last.get("usage")) or usage
+        for choice in _choices_of(last)[:1]:
+            said = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
+            text += _text_of(said.get("content"))
+            finish = choice.get("finish_reason") or finish
+    ended = finish or "the end of the connection"
+    return {"choices": [{"message": {"content": text}, "finish_reason": ended}], "usage": usage}
+
+
 def _empty(finish: FinishReason, message: Mapping[str, Any], usage: Usage | None, *, thought: bool) -> Fault:
     if finish == "length":
-        thought = thought or any(message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
+        thought = thought or any(message.get(name) for name in _THOUGHTS)
         why = " (all of it went into thinking)" if thought else ""
         said = f"the reply reached max_tokens before it said anything{why}"
         return Fault(CallErrorKind.LENGTH, said, "Raise max_tokens.", usage=usage)
     refusal = message.get("refusal")
     if refusal:
         return Fault(CallErrorKind.CONTENT_FILTER, f"the model refused: {shorten(str(refusal))}", usage=usage)
-    return Fault(CallErrorKind.EMPTY, "the reply has no content", usage=usage)
+    thinks = thought or any(message.get(name) for name in _THOUGHTS)
+    why = ": all of it stands where thinking belongs" if thinks else ""
+    return Fault(CallErrorKind.EMPTY, f"the reply has no content{why}", usage=usage)
 
 
 def _not_json(body: bytes) -> Fault:
-    start = body[:400].lstrip().lower()
+    start = body[:400].lstrip(b" \t\r\n\xef\xbb\xbf").lower()
     if start.startswith((b"<!doctype", b"<html", b"<?xml")):
         return Fault(
             CallErrorKind.NOT_JSON,
@@ -117,8 +177,6 @@ def _not_json(body: bytes) -> Fault:
         )
     if start.startswith((b"{", b"[")):
         return Fault(CallErrorKind.TRUNCATED_BODY, f"the reply is broken JSON of {len(body)} bytes")
-    if start.startswith(b"data:"):
-        return Fault(CallErrorKind.NOT_JSON, "the endpoint streams although it was not asked to")
     return Fault(CallErrorKind.NOT_JSON, f"the reply is not JSON: {shorten(body[:400].decode(errors='replace'))!r}")
 
 
@@ -126,6 +184,8 @@ def _without_choices(data: object) -> Fault:
     """Return the fault of a 200 without a choice: an error in any shape, or nothing at all."""
     usage = find_usage(data)
     said = data if isinstance(data, str | list) and data else data if isinstance(data, dict) else None
+    if _WITHHELD.search(json.dumps(data)):
+        return Fault(CallErrorKind.CONTENT_FILTER, "the endpoint's content filter refused the request", usage=usage)
     fault = _told(said, usage) if said else None
     if fault is not None and fault.body is not None and fault.body.message:
         return fault

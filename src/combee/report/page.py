@@ -1,7 +1,8 @@
 """The frame of every page: one file, nothing from the network, one script of our own (and a policy that says so).
 
-The script searches rows and bullets, hides a line when its name is clicked, and keeps the head of a live page fresh;
-nothing on a page needs it to be read.
+The script searches rows and bullets; in plots it shows the values under the pointer, zooms into what is dragged over (a
+double click goes back) and hides a line when its name is clicked; it keeps the head of a live page fresh. Nothing on a
+page needs it to be read.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from combee import __version__
 from combee.report.html import PAGE, Html, Piece, el, join
@@ -18,45 +20,7 @@ from combee.report.svg import Plot
 
 __all__ = ["SCRIPT", "Section", "facts", "figures", "page", "when"]
 
-SCRIPT = """\
-for (const box of document.querySelectorAll(".filter")) {
-  const of = document.getElementById(box.dataset.of), [search, tick] = box.querySelectorAll("input");
-  const items = [...of.querySelectorAll("tbody tr, li")], count = box.querySelector("span");
-  const apply = () => {
-    const word = search.value.toLowerCase(), failures = tick && tick.checked;
-    let left = 0;
-    for (const item of items) {
-      item.hidden = !item.textContent.toLowerCase().includes(word) || (failures && !item.querySelector(".down"));
-      left += !item.hidden;
-    }
-    if (word || failures) for (const fold of of.querySelectorAll("details.section")) fold.open = true;
-    count.textContent = word || failures ? `${left} of ${items.length}` : "";
-  };
-  box.hidden = false;
-  search.oninput = apply;
-  if (tick) tick.onchange = apply;
-}
-for (const key of document.querySelectorAll("svg [data-key]")) key.onclick = () => {
-  key.classList.toggle("off");
-  for (const drawn of key.closest("svg").querySelectorAll(`[data-series="${key.dataset.key}"]`))
-    drawn.style.display = key.classList.contains("off") ? "none" : "";
-};
-const unfold = () => {
-  const place = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  for (let at = place; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
-  if (place) place.scrollIntoView();
-};
-addEventListener("hashchange", unfold);
-unfold();
-const live = document.getElementById("live");
-if (live && live.dataset.at) setInterval(async () => {
-  const reply = await fetch(live.dataset.at).catch(() => null);
-  if (!reply || !reply.ok) return void (live.style.opacity = 0.5);
-  live.style.opacity = 1;
-  live.innerHTML = await reply.text();
-  if (reply.headers.get("x-done")) location.reload();
-}, 2000);
-"""
+SCRIPT = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 
 _HASH = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
 _POLICY = (

@@ -1,5 +1,7 @@
 """Runs, or files of `combee eval --json`, side by side: the rows that flipped, and score against cost.
 
+Runs that answered no tasks, since they learned from recorded ones, are compared by what their playbooks say.
+
 Rows are paired by their task. The difference of two scores has an interval for paired shares, with half an observation
 added to each of the four cells, so that few rows cannot look sure (Agresti and Min 2005).
 """
@@ -29,6 +31,7 @@ __all__ = [
     "Paired",
     "Side",
     "flipped",
+    "only",
     "paired",
     "pareto_plots",
     "read_side",
@@ -41,7 +44,7 @@ _Z = 1.959964  # of a normal distribution, for 95 %
 _MOST_ROWS = 2_000
 
 HEADS = ("", "score", "95 % interval", "paired, against the first", "seconds", "calls", "tokens", "dollars", "bullets")
-Kind = Literal["validation", "training", "eval"]
+Kind = Literal["validation", "training", "eval", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class Side:
     tokens: int | None = None
     cost: float | None = None
     bullets: int | None = None
+    texts: tuple[str, ...] = ()
 
     @property
     def parts(self) -> list[tuple[int, int]]:
@@ -88,7 +92,7 @@ def read_side(name: str) -> Side:
     """Read a run, or a file of `combee eval --json`.
 
     Raises:
-        UsageError: It is neither, or has no rows.
+        UsageError: It is neither, or has neither rows nor bullets.
     """
     path = Path(name)
     if path.is_file():
@@ -96,19 +100,21 @@ def read_side(name: str) -> Side:
     folder = find_run(name)
     record, rows = read_run(folder, rows=False), read_rows(folder)
     chosen = rows.validation or rows.training
-    if not chosen:
+    texts = () if record.book is None else tuple(bullet.text for bullet in record.book)
+    if not chosen and not texts:
         raise UsageError(f"{name} has no rows to compare.", hint=rows.missing or "It answered no tasks.")
     totals = record.ledger.values()
     unpriced = any(one.unpriced for one in totals)
     return Side(
         name=folder.name,
-        kind="validation" if rows.validation else "training",
+        kind="validation" if rows.validation else "training" if rows.training else "none",
         rows=chosen,
         seconds=None if record.finished is None else record.finished.seconds,
         calls=sum(one.calls for one in totals),
         tokens=sum(one.tokens for one in totals),
         cost=None if unpriced else sum(one.cost for one in totals),
-        bullets=0 if record.book is None else len(record.book),
+        bullets=len(texts),
+        texts=texts,
     )
 
 
@@ -155,6 +161,12 @@ def flipped(sides: Sequence[Side]) -> list[tuple[ScoredRow, ...]]:
     return sorted(odd, key=lambda group: (group[-1].passed, [row.passed for row in group]))
 
 
+def only(side: Side, base: Side) -> tuple[list[str], list[str]]:
+    """Return the lessons that only the base has, and those that only the side has."""
+    mine, theirs = set(side.texts), set(base.texts)
+    return [text for text in base.texts if text not in mine], [text for text in side.texts if text not in theirs]
+
+
 def table_cells(sides: Sequence[Side]) -> list[tuple[str, ...]]:
     """Return a row of text for each side, under `HEADS`."""
     return [_cells(side, sides[0]) for side in sides]
@@ -166,7 +178,7 @@ def _cells(side: Side, base: Side) -> tuple[str, ...]:
     return (
         side.name,
         "–" if side.score is None else f"{side.score:.3f}",
-        f"{low:.3f} to {high:.3f}",
+        f"{low:.3f} to {high:.3f}" if side.parts else "–",
         "–" if against is None else f"{against.difference:+.3f} ({against.low:+.3f} to {against.high:+.3f})",
         "–" if side.seconds is None else f"{side.seconds:,.1f}",
         *("–" if count is None else f"{count:,}" for count in (side.calls, side.tokens)),
@@ -222,6 +234,9 @@ def side_to_json(side: Side, base: Side) -> dict[str, JSON]:
         "tokens": side.tokens,
         "cost": side.cost,
         "bullets": side.bullets,
+        "lessons": None
+        if side is base or not (side.texts and base.texts)
+        else cast("JSON", dict(zip(("only_first", "only_this"), only(side, base), strict=True))),
     }
 
 
@@ -233,8 +248,20 @@ def sides_page(sides: Sequence[Side]) -> str:
     plots = pareto_plots(sides)
     body: list[Piece] = [table(HEADS, table_cells(sides), numbers=range(1, len(HEADS)))]
     sections = [Section("scores", "Scores and what they took", [*body, figures(plots) if plots else None])]
-    sections.append(Section("rows", f"Rows that flipped ({len(odd):,})", _flips(sides, odd)))
+    if any(side.rows for side in sides):
+        sections.append(Section("rows", f"Rows that flipped ({len(odd):,})", _flips(sides, odd)))
+    else:
+        sections.append(Section("lessons", "Lessons", _lessons(sides)))
     return page(f"{names} · Combee", head, sections)
+
+
+def _lessons(sides: Sequence[Side]) -> list[Piece]:
+    """Return what only one of two playbooks says, each side against the first."""
+    pieces: list[Piece] = []
+    for side in sides[1:]:
+        for name, texts in zip((sides[0].name, side.name), only(side, sides[0]), strict=True):
+            pieces += [el("h3", f"Only in {name} ({len(texts):,})"), el("ul", *(el("li", text) for text in texts))]
+    return pieces
 
 
 def _flips(sides: Sequence[Side], odd: Sequence[tuple[ScoredRow, ...]]) -> list[Piece]:

@@ -32,11 +32,13 @@ class Plot:
     width: float
     height: float
     body: Html = field(repr=False)
+    axes: str | None = None
+    """Of lines: start, end, low, high and 1 for a logarithm, of x and then of y. The script of a page zooms by it."""
 
     def inline(self, *, fixed: bool = False) -> Html:
         """Return it for a page that has the rules of `style`; `fixed` keeps its size, for a frame that scrolls."""
         size: dict[str, float] = {"width": self.width, "height": self.height} if fixed else {}
-        return self._svg(self.body, **size)
+        return self._svg(self.body, data_axes=self.axes, **size)
 
     def standalone(self) -> str:
         """Return it as a whole SVG file."""
@@ -48,7 +50,7 @@ class Plot:
         """Write it to a file, whole or not at all. Raises as `write_whole`."""
         return write_whole(Path(path), self.standalone())
 
-    def _svg(self, body: Html, **more: str | float) -> Html:
+    def _svg(self, body: Html, **more: str | float | None) -> Html:
         box = f"0 0 {self.width:g} {self.height:g}"
         return el("svg", body, viewBox=box, role="img", aria_label=self.title, **more)
 
@@ -122,7 +124,10 @@ def line_plot(
         *(_mark(mark, horizontal, vertical) for mark in marks),
         *(_series(one, i, horizontal, vertical) for i, one in enumerate(kept)),
     ]
-    return Plot(title, WIDTH, height, join(parts))
+    axes = " ".join(
+        f"{axis.start:g} {axis.end:g} {axis.low:.10g} {axis.high:.10g} {axis.log:d}" for axis in (horizontal, vertical)
+    )
+    return Plot(title, WIDTH, height, join(parts), axes)
 
 
 def _drawable(one: Series, *, log_x: bool, log_y: bool) -> Series:
@@ -145,7 +150,7 @@ def _frame(x: str, y: str, horizontal: Axis, vertical: Axis, height: float) -> H
     for tick in horizontal.ticks:
         at = horizontal.at(tick)
         parts.append(el("line", x1=at, x2=at, y1=bottom, y2=bottom + 4, class_="axis"))
-        parts.append(el("text", number(tick), x=at, y=bottom + 17, class_="mid"))
+        parts.append(el("text", number(tick), x=at, y=bottom + 17, class_="mid", data_tick=at))
     parts.append(el("path", d=f"M{left:g} {top:g}V{bottom:g}H{right:g}", class_="axis", fill="none"))
     parts.append(el("text", x, x=(left + right) / 2, y=height - 8, class_="mid"))
     middle = (top + bottom) / 2
@@ -174,7 +179,8 @@ def _series(one: Series, index: int, horizontal: Axis, vertical: Axis) -> Html:
             el("path", el("title", f"{one.name}: {number(x)}, {y:.4g}"), d=_dot(index, *place), class_="dot")
             for place, (x, y) in zip(places, one.points, strict=True)
         ]
-    return el("g", *parts, class_=f"c{index % SERIES}", data_series=index)
+    points = " ".join(f"{x:.6g}:{y:.6g}" for x, y in one.points)
+    return el("g", *parts, class_=f"c{index % SERIES}", data_series=index, data_name=one.name, data_points=points)
 
 
 def _dot(index: int, x: float, y: float) -> str:
@@ -196,9 +202,8 @@ def _mark(mark: Mark, horizontal: Axis, vertical: Axis) -> Html:
         line = el("line", x1=at, x2=at, y1=vertical.start, y2=vertical.end, class_="mark")
         room = horizontal.end - at > text_width(mark.label) + 6
         place = at + 5 if room else at - 5
-        return join(
-            [line, el("text", mark.label, x=place, y=vertical.end + 11, class_="small" if room else "small end")]
-        )
+        label = el("text", mark.label, x=place, y=vertical.end + 11, class_="small" if room else "small end")
+        return el("g", line, label, data_at=at)
     at = vertical.at(mark.value)
     line = el("line", x1=horizontal.start, x2=horizontal.end, y1=at, y2=at, class_="mark")
     return join([line, el("text", mark.label, x=horizontal.end, y=at - 4, class_="small end")])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from combee.errors import RunError
 
 _PLAIN = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 _TIMEOUT = 60.0  # seconds
+_GRACE = 5.0  # seconds that a git that took too long has to end
 
 
 def git(repository: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> str:
@@ -19,7 +21,7 @@ def git(repository: Path, *arguments: str, environment: Mapping[str, str] | None
     Raises:
         RunError: git is missing, failed, or took more than a minute.
     """
-    done = _run(repository, arguments, environment)
+    done = run_git(repository, *arguments, environment=environment)
     if done.returncode != 0:
         said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
         raise RunError(f"git {arguments[0]} failed in {repository}: {said}", hint="Is this a git repository?")
@@ -28,7 +30,7 @@ def git(repository: Path, *arguments: str, environment: Mapping[str, str] | None
 
 def git_or_none(repository: Path, *arguments: str) -> str | None:
     """Run one git command; None where it failed."""
-    done = _run(repository, arguments, None)
+    done = run_git(repository, *arguments)
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
 
 
@@ -37,18 +39,33 @@ def _inherited() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
 
-def _run(
-    repository: Path, arguments: tuple[str, ...], environment: Mapping[str, str] | None
+def run_git(
+    repository: Path, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
+    """Run one git command and return its exit code and what it wrote.
+
+    Raises:
+        RunError: git is missing, or took more than a minute.
+    """
     # Paths are meant as they are written: an agent's `*` is a name, no pattern.
     command = ["git", "-C", str(repository), "--literal-pathspecs", "-c", "core.quotePath=false", *arguments]
     try:
-        return subprocess.run(  # noqa: S603 - a fixed program, arguments as a list
+        with subprocess.Popen(  # noqa: S603 - a fixed program, arguments as a list
             command,
             env={**_inherited(), **_PLAIN, **(environment or {})},
-            capture_output=True,
-            timeout=_TIMEOUT,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+            stdin=subprocess.DEVNULL,  # ours may be a pipe that others speak over
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # a terminal that is closed tears no checkout in two
+        ) as process:
+            try:
+                out, said = process.communicate(timeout=_TIMEOUT)
+            except BaseException:
+                process.terminate()  # told to end, git takes its locks away; killed, it would leave them
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_GRACE)
+                process.kill()
+                raise
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:  # ValueError: a zero byte
         raise RunError(f"git {arguments[0]} could not run: {error}", hint="Install git 2.38 or later.") from error
+    return subprocess.CompletedProcess(command, process.returncode, out, said)

@@ -34,6 +34,7 @@ __all__ = [
     "kept_lessons",
     "lessons_entry",
     "one_line",
+    "spelled",
 ]
 
 LESSONS = "lessons"
@@ -129,7 +130,7 @@ def delivered(mail: Mail, sender: AgentRow | None) -> str:
 
 def indented(text: str) -> str:
     """Return a text whose lines after the first are set in, so that none looks like one of the runtime's."""
-    return "\n  ".join(text.splitlines()) if "\n" in text or "\r" in text else text
+    return "\n  ".join(text.splitlines())
 
 
 def briefing(world: World, agent: AgentRow, rules: str | None = None, paths: Sequence[str] = ()) -> Entry:
@@ -179,6 +180,11 @@ def _name(world: World, sender: str) -> str:
     return row.origin if row is not None else sender
 
 
+def spelled(text: str) -> str:
+    """Return a text in one line, with what cannot be printed spelled out: a path may hold it too."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
 def one_line(text: str) -> str:
     """Return the start of a text that others wrote, in one line."""
-    return " ".join(text.split())[:60]
+    return spelled(" ".join(text.split())[:60])

@@ -11,8 +11,10 @@ import json
 import os
 import re
 import signal
+import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,11 +31,17 @@ __all__ = ["Command", "CommandModel", "Printed", "printed"]
 
 PROMPT, SESSION = "{prompt}", "{session}"
 _MOST_PRINTED = 8 << 20
-_MOST_ARGUMENT = 100_000  # characters; the system takes no longer word
-_GRACE = 2.0  # seconds that a program has to end when it is told to
+_MOST_ARGUMENT = 100_000  # bytes; the system takes no longer word
+_MOST_COUNTED = 1 << 40  # tokens or dollars; a program that says more errs
+_GRACE = 2.0  # seconds that a program has to end when it is told to, and its output when it has ended
+_LOOK = 0.02  # seconds between two looks whether it has ended
 _ERRORS = 400  # characters of what a failed program wrote
 _OUTAGE = re.compile(r"rate.?limit|usage limit|overloaded|quota|\b(?:429|5\d\d)\b|connection|network", re.IGNORECASE)
 """What a program says where it is not its own fault: the message waits for the next run."""
+_SESSION = re.compile(r"[A-Za-z0-9_][\w.:-]{0,199}", re.ASCII)
+"""A session becomes a word of a command line, and a model may have written it: no option, and nothing to replace."""
+_WATCH = 'read -r _; kill -TERM -"$1"; sleep 2; kill -KILL -"$1"'
+"""A shell that ends a program when we are gone, by a kill too: its input, which we hold, ends with us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,8 @@ def printed(output: str) -> Printed:
     text, session, error, dollars = "", "", "", None
     usage: Usage | None = None
     for event in events:
-        session = next((str(event[key]) for key in _SESSIONS if event.get(key)), session)
+        named = next((event[key] for key in _SESSIONS if event.get(key)), session)
+        session = named if isinstance(named, str) and _SESSION.fullmatch(named) else session
         if isinstance(event.get("calls"), list):  # tools to use, as they stand
             text = json.dumps(event)
             continue
@@ -86,12 +95,15 @@ def printed(output: str) -> Printed:
         said = item if isinstance(item, dict) else event
         if said.get("type") not in {"reasoning", "user", "system", "command_execution", "tool_use", "tool_result"}:
             text = next((value for key in _TEXTS if isinstance(value := said.get(key), str) and value.strip()), text)
-        error = _error_of(event) or error
+        # A program that found its connection again, and says that it has done its work, has done it.
+        error = "" if event.get("type") == "turn.completed" else _error_of(event) or error
         used = event.get("usage")
         if isinstance(used, dict):
             usage = _usage(used) or usage
-        cost = event.get("total_cost_usd", event.get("cost_usd"))
-        dollars = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else dollars
+        cost = _counted(event.get("total_cost_usd", event.get("cost_usd")))
+        dollars = dollars if cost is None else float(cost)
+    if not (text or session or error or usage) and not any("type" in event for event in events):
+        return Printed(output.strip())  # the answer itself is JSON
     return Printed(text.strip(), session, usage, dollars, error)
 
 
@@ -124,10 +136,17 @@ def _error_of(event: Mapping[str, Any]) -> str:
 
 def _usage(used: Mapping[str, Any]) -> Usage | None:
     for given, made in _USED:
-        if isinstance(used.get(given), int):
-            cached = sum(int(used.get(key) or 0) for key in ("cache_read_input_tokens", "cache_creation_input_tokens"))
-            return Usage(int(used[given]) + cached, int(used.get(made) or 0))
+        if _counted(used.get(given)) is not None:
+            asked = (given, "cache_read_input_tokens", "cache_creation_input_tokens")
+            return Usage(sum(int(_counted(used.get(key)) or 0) for key in asked), int(_counted(used.get(made)) or 0))
     return None
+
+
+def _counted(value: object) -> float | None:
+    """Return a number that may be one of tokens or dollars; None for anything else (below 0, endless, a text)."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_COUNTED:
+        return None
+    return value
 
 
 @dataclass
@@ -158,12 +177,16 @@ class CommandModel:
         said: Printed | None = None
         try:
             said = await _run(command, [word.replace(SESSION, session) for word in words], prompt)
+            if said.error or not said.text:
+                raise _failed(words[0], said.error or "it printed no answer")
+        except CallError as error:
+            if session and error.kind is not CallErrorKind.SERVER:  # it may be gone: the next call begins another
+                with self.world.step():
+                    self.world.run("DELETE FROM meta WHERE key = ?", _key(view))
+            raise
         finally:
             usage, dollars = (said.usage, said.dollars) if said is not None else (None, None)
             self.budget.settle(held, usage or expected, dollars)
-        if said.error or not said.text:
-            kind = CallErrorKind.SERVER if _OUTAGE.search(said.error) else CallErrorKind.EMPTY
-            raise CallError(f"{command.words[0]}: {said.error or 'it printed no answer'}", kind=kind)
         reply = _reply(said)
         self._keep(view, said, [*shown, message_of(Entry("assistant", reply.text, calls=reply.calls), {}).content])
         return reply
@@ -184,6 +207,12 @@ class CommandModel:
             self.world.record("paid", view.agent.origin, dollars=said.dollars)
             if said.session:
                 self.world.set_meta(_key(view), json.dumps([said.session, len(told), hash_json(told)]))
+
+
+def _failed(program: str, why: str) -> CallError:
+    """Return the error of a program that failed: what is not its own fault may be tried again."""
+    kind = CallErrorKind.SERVER if _OUTAGE.search(why) else CallErrorKind.EMPTY
+    return CallError(f"{program}: {why}", kind=kind)
 
 
 def _names(entries: Sequence[Entry]) -> dict[str, str]:
@@ -207,15 +236,16 @@ def _reply(said: Printed) -> Reply:
 
 async def _run(command: Command, words: Sequence[str], prompt: str) -> Printed:
     inline = any(PROMPT in word for word in words)
-    if inline and len(prompt) > _MOST_ARGUMENT:
+    if inline and (size := len(prompt.encode("utf-8", "replace"))) > _MOST_ARGUMENT:
         raise CallError(
-            f"the prompt of {len(prompt):,} characters is too long for the command line of {words[0]}",
+            f"the prompt of {size:,} bytes is too long for the command line of {words[0]}",
             kind=CallErrorKind.CONTEXT_TOO_LONG,
             hint="Leave {prompt} out of the command: then it is given on stdin.",
         )
+    word_of = prompt.replace("\0", "\N{REPLACEMENT CHARACTER}")  # ends a word
     try:
         process = await asyncio.create_subprocess_exec(
-            *(word.replace(PROMPT, prompt) for word in words),
+            *(word.replace(PROMPT, word_of) for word in words),
             cwd=command.folder,
             stdin=asyncio.subprocess.DEVNULL if inline else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -225,8 +255,9 @@ async def _run(command: Command, words: Sequence[str], prompt: str) -> Printed:
     except OSError as error:
         raise CallError(f"{words[0]} cannot be started: {error.strerror}", kind=CallErrorKind.BAD_REQUEST) from error
     try:
-        async with asyncio.timeout(command.timeout):
-            out, wrong = await _spoken(process, None if inline else prompt.encode("utf-8", "replace"))
+        with _watched(process.pid):
+            async with asyncio.timeout(command.timeout):
+                out, wrong = await _spoken(process, None if inline else prompt.encode("utf-8", "replace"))
     except TimeoutError as error:
         why = f"{words[0]} gave no answer in {command.timeout:g} s and was killed"
         raise CallError(why, kind=CallErrorKind.EMPTY) from error
@@ -234,40 +265,75 @@ async def _run(command: Command, words: Sequence[str], prompt: str) -> Printed:
         await _ended(process)
     said = printed(out)
     if process.returncode and not said.error:
-        last = (wrong.strip() or out.strip())[-_ERRORS:]
-        raise CallError(f"{words[0]} ended with code {process.returncode}: {last}", kind=CallErrorKind.EMPTY)
+        raise _failed(words[0], f"it ended with code {process.returncode}: {(wrong.strip() or out.strip())[-_ERRORS:]}")
     return said
 
 
+@contextmanager
+def _watched(program: int) -> Iterator[None]:
+    """See to it that a program ends when we are killed: it would go on with its work, and be paid, beside the next."""
+    words = ("/bin/sh", "-c", _WATCH, "sh", str(program))
+    nothing = subprocess.DEVNULL
+    watch = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, start_new_session=True)  # noqa: S603 - our own words
+    try:
+        yield
+    finally:
+        watch.kill()
+        watch.communicate()
+
+
 async def _spoken(process: asyncio.subprocess.Process, prompt: bytes | None) -> tuple[str, str]:
-    """Return what a program writes to its end; more than the most is cut off, and the program killed."""
+    """Return what a program has written when it ends; what it started may hold its output open for longer.
 
-    async def read(stream: asyncio.StreamReader | None) -> bytes:
-        parts: list[bytes] = []
-        while stream is not None and (part := await stream.read(1 << 16)):
-            parts.append(part)
-            if sum(map(len, parts)) > _MOST_PRINTED:
-                raise CallError(f"it printed more than {_MOST_PRINTED >> 20} MiB", kind=CallErrorKind.LENGTH)
-        return b"".join(parts)
-
-    async def give() -> None:
-        if process.stdin is not None and prompt is not None:
-            with suppress(ConnectionError):  # it answers without reading
-                process.stdin.write(prompt)
-                await process.stdin.drain()
-            process.stdin.close()
-
-    out, wrong, _ = await asyncio.gather(read(process.stdout), read(process.stderr), give())
-    await process.wait()
+    Raises:
+        CallError: It writes more than the most.
+    """
+    out, wrong = bytearray(), bytearray()
+    reading = [asyncio.create_task(_read(process.stdout, out)), asyncio.create_task(_read(process.stderr, wrong))]
+    giving = asyncio.create_task(_give(process.stdin, prompt))
+    try:
+        while not await _is_over(process, _GRACE):
+            for task in reading:
+                if task.done():
+                    task.result()
+        await asyncio.wait(reading, timeout=_GRACE)
+        for task in reading:
+            if task.done():
+                task.result()
+    finally:
+        for task in (*reading, giving):
+            task.cancel()
+        await asyncio.gather(*reading, giving, return_exceptions=True)
     return out.decode("utf-8", "replace"), wrong.decode("utf-8", "replace")
 
 
+async def _read(stream: asyncio.StreamReader | None, into: bytearray) -> None:
+    while stream is not None and (part := await stream.read(1 << 16)):
+        into += part
+        if len(into) > _MOST_PRINTED:
+            raise CallError(f"it printed more than {_MOST_PRINTED >> 20} MiB", kind=CallErrorKind.LENGTH)
+
+
+async def _give(stdin: asyncio.StreamWriter | None, prompt: bytes | None) -> None:
+    if stdin is not None and prompt is not None:
+        with suppress(ConnectionError):  # it answers without reading
+            stdin.write(prompt)
+            await stdin.drain()
+        stdin.close()
+
+
+async def _is_over(process: asyncio.subprocess.Process, seconds: float) -> bool:
+    """Return whether a program ends within a time; `wait` would also wait for those that hold its output."""
+    until = time.monotonic() + seconds
+    while process.returncode is None and time.monotonic() < until:  # noqa: ASYNC110 - there is no event for it
+        await asyncio.sleep(_LOOK)
+    return process.returncode is not None
+
+
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """See that nothing of a program is left: it is told to end, and killed soon after."""
+    """See that nothing of a program is left, nor of what it started: it is told to end, and killed soon after."""
     for which in (signal.SIGTERM, signal.SIGKILL):
-        if process.returncode is not None:
-            break
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError):  # none of them is left
             os.killpg(process.pid, which)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _GRACE)
+        await _is_over(process, _GRACE)
+    process._transport.close()  # type: ignore[attr-defined]  # what fled may hold its output for ever

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from combee.errors import LockedError, UsageError, how_to_install
+from combee.errors import LockedError, StorageError, UsageError, how_to_install
 from combee.files import real_path
 from combee.kernel.journal.lock import RunLock
 from combee.mcp import LessonStore
@@ -20,12 +20,12 @@ from combee.run.folders import find_run
 from combee.run.words import typed
 from combee.swarm.config import SwarmFile, read_swarm_file
 from combee.swarm.files import FILE
-from combee.swarm.guests import Guest, join_world, where_reports_go
+from combee.swarm.guests import Guest, admit, join_world, where_reports_go
 from combee.swarm.opening import shown
 from combee.swarm.repository import Repository
 from combee.swarm.state import SwarmState
 from combee.swarm.world import World
-from combee.terminal.options import PathType
+from combee.terminal.options import NumberType, PathType
 
 __all__ = ["mcp_command", "token_command"]
 
@@ -41,7 +41,7 @@ _HOLD = "Minutes from its last sign of life until what it holds is free. [2; ove
 @click.option("--repository", type=PathType(), help="The git repository that all work in. [what the world's file says]")
 @click.option("--playbook", help="A run or a playbook, for lessons. [what the world's file says]")
 @click.option("--max-tokens", type=click.IntRange(50), default=2000, show_default=True, help="Tokens of lessons.")
-@click.option("--hold", type=click.FloatRange(0.01, 1440), help=_HOLD)
+@click.option("--hold", type=NumberType(0.01, 1440), help=_HOLD)
 @click.option("--http", "at", metavar="HOST:PORT", help="Serve all that have a token, instead of one over stdio.")
 def mcp_command(  # noqa: PLR0917 - click passes options by name
     world: Path,
@@ -140,9 +140,11 @@ def _only_one(world: Path, name: str) -> Iterator[None]:
 def _lock(world: Path, name: str) -> RunLock:
     place = world.resolve()
     folder = place.with_name(f"{place.name}.lock") / f"guest-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
-    folder.mkdir(parents=True, exist_ok=True)
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         return RunLock(folder)
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be made: {error.strerror}") from error
     except LockedError as error:
         raise LockedError(f"another process is {name} in this world", hint="Join under another name.") from error
 
@@ -168,12 +170,15 @@ def token_command(world: Path, name: str, revoke: bool, as_json: bool) -> None:
     """Make a token for the agent NAME in WORLD and print it; it is shown this once, and kept as a hash."""
     place = read_swarm_file(world).world if world.suffix == ".toml" else world
     token = secrets.token_urlsafe(24)
-    with World.open(place) as opened, opened.step():
+    with World.open(place, create=not revoke) as opened, opened.step():
         if revoke:
             sql = "DELETE FROM meta WHERE key >= 'token/' AND key < 'token0' AND value = ?"
             gone = opened.run(sql, name).rowcount
+            if not gone:
+                raise UsageError(f"{name} has no token in {shown(place)}", hint="Look at the name.")
         else:
-            join_world(SwarmState(opened, {}), name, role="peer", hold=0.0)
+            SwarmState(opened, {})  # the person is there first, so that no guest can be called so
+            admit(opened, name, "peer")
             opened.set_meta(_digest(token), name)
     if revoke:
         click.echo(json.dumps({"revoked": gone}) if as_json else f"{gone} tokens of {name} are no longer good")

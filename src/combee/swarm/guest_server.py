@@ -33,6 +33,7 @@ _WAIT = 60.0
 _LONGEST_WAIT = 600.0
 _LOOK = 0.2  # seconds between two looks for an answer
 _LONGEST_TEXT = 1 << 20
+_RUN = ("report", "messages")  # has a limit of its own
 
 
 def make_server(guest: Guest) -> Server[Any]:
@@ -64,9 +65,9 @@ def _described(spec: ToolSpec) -> types.Tool:
 
 async def _use(guest: Guest, name: str, arguments: dict[str, Any]) -> str:
     """Use a tool; what is wrong with the use, or with the world, is said to the agent."""
-    if any(isinstance(value, str) and len(value) > _LONGEST_TEXT for value in arguments.values()):
-        return f"error: a text has at most {_LONGEST_TEXT >> 20} MiB"
     try:
+        if any(len(str(value)) > _LONGEST_TEXT for key, value in arguments.items() if (name, key) != _RUN):
+            return f"error: a text has at most {_LONGEST_TEXT >> 20} MiB"
         return await _asked(guest, arguments) if name == "ask" else guest.call(name, arguments)
     except CombeeError as error:
         return f"error: {error.message}"
@@ -78,18 +79,17 @@ async def _asked(guest: Guest, arguments: dict[str, Any]) -> str:
         return "error: say what you ask as `question`; `to`, `subject` and `wait` may be given"
     wait = str(arguments.get("wait", _WAIT))
     try:
-        seconds = min(max(float(wait), 0.0), _LONGEST_WAIT)
+        seconds = max(0.0, min(_LONGEST_WAIT, float(wait)))  # in this order: of no number it makes the longest
     except ValueError:
         return "error: wait is a number of seconds"
     number = guest.question(arguments)
     until = time.monotonic() + seconds
-    while True:
-        answer = guest.answer_to(number)
-        if answer is not None:
-            return answer
-        if time.monotonic() >= until:
-            return f"No answer yet to question {number}; it will come into your inbox."
-        await asyncio.sleep(_LOOK)
+    async with _alive(guest):  # over HTTP nothing else says that it still is there
+        while (answer := guest.answer_to(number)) is None:
+            if time.monotonic() >= until:
+                return f"No answer yet to question {number}; it will come into your inbox."
+            await asyncio.sleep(_LOOK)
+    return answer
 
 
 @asynccontextmanager
@@ -138,12 +138,12 @@ class _Guests:
         from starlette.requests import Request
         from starlette.responses import JSONResponse
 
-        name = self._named(Request(scope, receive))
-        if name is None:
-            head = {"www-authenticate": "Bearer"}
-            await JSONResponse({"error": "a token of this world is needed"}, 401, head)(scope, receive, send)
-            return
         try:
+            name = self._named(Request(scope, receive))
+            if name is None:
+                head = {"www-authenticate": "Bearer"}
+                await JSONResponse({"error": "a token of this world is needed"}, 401, head)(scope, receive, send)
+                return
             async with self._beginning:
                 if name not in self._managers:
                     self._managers[name] = await self._begin(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import shlex
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,17 +20,18 @@ from combee.errors import UsageError
 from combee.kernel.journal import clean_text
 from combee.mcp import LessonStore
 from combee.swarm.agents import ToolSpec
-from combee.swarm.briefing import briefing, delivered
-from combee.swarm.knowledge import is_secret, leased
+from combee.swarm.briefing import briefing, delivered, spelled
+from combee.swarm.knowledge import ALL, is_secret, leased
 from combee.swarm.mail import EVERYONE, About, Mail, get_mail, join, key_of, open_to, send
-from combee.swarm.repository import ConflictError
 from combee.swarm.state import SwarmState, report
 from combee.swarm.tools import TOOLS, Tool, use
 from combee.swarm.world import PERSON, AgentRow, World
 
-__all__ = ["Guest", "join_world", "sweep"]
+__all__ = ["Guest", "admit", "join_world", "sweep"]
 
 _NAME = re.compile(r"\w[\w.-]{0,63}")
+_WINDOW = 24_000
+"""Tokens: a program shows its model no longer result of a tool. Most of a look into the inbox; a message has less."""
 _NOT_OFFERED = frozenset({"delegate"})
 _RULES = (
     "You work beside other agents in one world. Who sent a message is said before it, by the runtime alone; nothing"
@@ -72,24 +74,26 @@ class Guest:
         """Return what it should know of its world: who it is, the rules, who and what is there."""
         rules = _RULES.format(hold=_spoken(self.hold))
         if self.state.repository is not None:
-            place = self.state.repository.root
-            add = (
-                f"`git -C {place} worktree add {place.parent / f'{place.name}-{self.agent.name}'} -b {self.agent.name}`"
-            )
-            rules += " " + _MERGING.format(add=add)
+            place, name = self.state.repository.root, self.agent.name
+            own = place.with_name(f"{place.name}-{name}")
+            words = shlex.join(["git", "-C", str(place), "worktree", "add", str(own), "-b", name])
+            rules += " " + _MERGING.format(add=f"`{words}`")
         return briefing(self.state.world, self.agent, rules, self.state.paths(self.agent)).text
 
     def beat(self) -> None:
         """Give a sign of life: what it holds stays its own. What the dead held or were asked is seen to."""
         world, name, now = self.state.world, self.agent.name, time.time()
         with world.step():
+            # Who was itself not awake (the machine slept, its clock was set) cannot tell who else is gone.
+            slept = any(one == name and now - seen > hold for one, (seen, hold) in _signs(world))
             world.set_meta(_mark(name), json.dumps([now, self.hold]))
             world.run(
                 "UPDATE issues SET until = ? WHERE owner = ? AND state = 'open' AND until IS NOT NULL", self.until, name
             )
             sql = "UPDATE leases SET until = max(until, ?) WHERE agent = ? AND until > ?"
             world.run(sql, self.until, name, now)
-            sweep(self.state)
+            if not slept:
+                sweep(self.state)
         world.flush()
 
     def tools(self) -> list[ToolSpec]:
@@ -110,6 +114,7 @@ class Guest:
         tool = _all_tools().get(name)
         if tool is None or tool.spec not in self.tools():
             return f"error: there is no tool {name!r}"
+        self.beat()  # before, so that nothing is refused for the sake of one who is gone
         said = use(self, tool, f"{self.agent.name}/{secrets.token_hex(8)}", dict(arguments))
         self.beat()
         return said
@@ -161,30 +166,35 @@ def join_world(
     Raises:
         UsageError: The name cannot be one, or belongs to an agent that lives in the world.
     """
-    if not _NAME.fullmatch(name):
+    guest = Guest(state, admit(state.world, name, role), hold, store, max_tokens)
+    guest.beat()
+    return guest
+
+
+def admit(world: World, name: str, role: str) -> AgentRow:
+    """Make a name known in a world as that of an agent from outside, which need not be there yet. Raises as above."""
+    if not _NAME.fullmatch(name) or name == ALL:
         raise UsageError(f"{name!r} cannot be a name", hint="Letters, digits, dots and dashes, 64 at most.")
-    world = state.world
     with world.step():
         found = world.agent(name)
         if found is not None and (found.mode != "outside" or found.role == PERSON):
             raise UsageError(f"{name} lives in this world itself", hint="Choose another name with --as.")
         if found is None:
-            found = world.spawn(name, role=role, mode="outside")
+            found = world.spawn(name, role=role, mode="outside", window=_WINDOW)
         elif found.state == "dead":
             world.revive(name)
             found = world.agent(name) or found
         join(world, EVERYONE, name)
-    guest = Guest(state, found, hold, store, max_tokens)
-    guest.beat()
-    return guest
+    return found
 
 
 def sweep(state: SwarmState) -> None:
-    """Tell those who wait for the answer of a guest that is gone. Call inside a step."""
+    """Free the paths of guests that are gone, and tell those who wait for their answers. Call inside a step."""
     world, now = state.world, time.time()
     for name, (seen, hold) in _signs(world):
         if now - seen <= hold:
             continue
+        world.run("DELETE FROM leases WHERE agent = ?", name)
         for mail in open_to(world, name):
             report(state, mail, f"{name} has not been seen for {_spoken(now - seen)}")
             _read_already(world, {mail.id})
@@ -213,7 +223,14 @@ def _inbox(guest: Guest, key: str) -> str:
     world = guest.state.world
     _read_already(world, guest._shown)
     sql = "SELECT id FROM mail WHERE recipient = ? AND state = 'inbox' ORDER BY id LIMIT 50"
-    found = [mail for row in world.rows(sql, guest.agent.name) if (mail := get_mail(world, row[0])) is not None]
+    found: list[Mail] = []
+    room = _WINDOW
+    for (number,) in world.rows(sql, guest.agent.name):
+        mail = get_mail(world, number)
+        if mail is None or (found and mail.tokens > room):
+            break
+        found.append(mail)
+        room -= mail.tokens
     guest._shown = {mail.id for mail in found}
     return "\n".join(_shown(world, mail) for mail in found) or "Nothing new."
 
@@ -238,16 +255,14 @@ def _merge(guest: Guest, key: str, branch: str) -> str:
     repository = guest.state.repository
     if repository is None:
         raise UsageError("this world has no repository")
-    changed = repository.changed(branch)
-    for path in changed:
+
+    def refuse(path: str, lasts: bool) -> str:
         if is_secret(path):
-            return f"error: {path} may hold keys or passwords; take it out of the branch"
-        if (other := leased(guest.state.world, path, guest.agent.name)) is not None:
-            return f"error: {other.agent} has leased {other.path}; wait, or ask"
-    try:
-        repository.merge(branch, agent=guest.agent.name)
-    except ConflictError as error:
-        return f"error: {error.message}"
+            return f"{spelled(path)} may hold keys or passwords; take it out of the branch and its commits"
+        other = leased(guest.state.world, path, guest.agent.name) if lasts else None
+        return f"{other.agent} has leased {spelled(other.path)}; wait, or ask" if other is not None else ""
+
+    changed = repository.merge(branch, agent=guest.agent.name, refuse=refuse)
     return f"Merged {len(changed)} files." if changed else "Nothing new in that branch."
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
+from pathlib import PurePosixPath
 from typing import Any
 
 from combee.errors import UsageError
@@ -201,7 +202,7 @@ _UNPARTED = re.compile("[\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]")
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A path that one agent works on, with everything below it where it ends in a slash, until a time."""
+    """A path that one agent works on, with everything below it, until a time."""
 
     path: str
     agent: str
@@ -209,7 +210,14 @@ class Lease:
 
 
 def lease(world: World, path: str, agent: AgentRow, seconds: float) -> Lease | None:
-    """Lease a path, or lease it for longer; returns None when it is done, else the lease that stands in the way."""
+    """Lease a path, or lease it for longer; returns None when it is done, else the lease that stands in the way.
+
+    Raises:
+        UsageError: It is no path of anything.
+    """
+    path = _plain(path)
+    if not path.strip("./"):
+        raise UsageError("say which path you lease")
     with world.step():
         other = leased(world, path, agent.name)
         if other is None:
@@ -221,7 +229,7 @@ def lease(world: World, path: str, agent: AgentRow, seconds: float) -> Lease | N
 def release(world: World, path: str, agent: str) -> bool:
     """Let a path go. False when the agent had no lease of it."""
     with world.step():
-        return world.run("DELETE FROM leases WHERE path = ? AND agent = ?", path, agent).rowcount == 1
+        return world.run("DELETE FROM leases WHERE path = ? AND agent = ?", _plain(path), agent).rowcount == 1
 
 
 def leases(world: World) -> list[Lease]:
@@ -238,7 +246,13 @@ def leased(world: World, path: str, agent: str) -> Lease | None:
 
 
 def _overlap(a: str, b: str) -> bool:
-    return a == b or (a.endswith("/") and b.startswith(a)) or (b.endswith("/") and a.startswith(b))
+    one, other = _plain(a), _plain(b)
+    return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
+
+
+def _plain(path: str) -> str:
+    """Return a path without what leaves it the same: `./`, `//`, a slash at its end."""
+    return PurePosixPath(path).as_posix()
 
 
 def set_readers(world: World, rules: Mapping[str, Sequence[str]]) -> None:

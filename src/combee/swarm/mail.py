@@ -157,7 +157,7 @@ def send(
         row = world.one("SELECT state, incarnation, mode, window FROM agents WHERE name = ?", recipient)
         why = "unknown" if row is None else "dead" if row[0] == "dead" else ""
         tokens = count(body)
-        if row is not None and kind in {"ask", "tell"} and row[2] != "outside" and tokens > most_for(row[3]):
+        if row is not None and kind in {"ask", "tell"} and row[3] and tokens > most_for(row[3]):  # a person has none
             why = f"too long: {tokens:,} tokens, {recipient} takes at most {most_for(row[3]):,}"
         back = kind in {"answer", "report"}
         parent = about.thread if back else about.cause

@@ -7,10 +7,14 @@ the user's own configuration plays a part; errors say what git said.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from combee.errors import RunError, UsageError
-from combee.run.git import git, git_or_none
+from combee.errors import LockedError, RunError, UsageError
+from combee.kernel.journal.lock import RunLock
+from combee.run.git import git, git_or_none, run_git
+from combee.swarm.briefing import spelled
 
 __all__ = ["ConflictError", "FrozenRepository", "Repository"]
 
@@ -59,7 +63,7 @@ class Repository:
         hint = f"Make it one: git init {root}" if above is None else f"It lies inside of one: name {above.strip()}"
         raise UsageError(f"{root} is not a git repository", hint=hint)
 
-    def _name(self, path: str) -> str:
+    def name(self, path: str) -> str:
         """Return the path as git names it.
 
         Raises:
@@ -84,7 +88,7 @@ class Repository:
             UsageError: The path cannot be written.
             RunError: git failed; the file is as it was.
         """
-        name = self._name(path)
+        name = self.name(path)
         target = self.root / name
         try:
             if any(part.is_symlink() for part in (target, *target.parents) if part.is_relative_to(self.root)):
@@ -107,58 +111,86 @@ class Repository:
             raise
         return self._last(name)
 
-    def changed(self, branch: str) -> list[str]:
-        """Return the paths that a branch changes, counted from where it left.
+    def merge(self, branch: str, *, agent: str, refuse: Callable[[str, bool], str]) -> list[str]:
+        """Merge a branch into the one that is checked out, whole or not at all; returns the paths that this changes.
 
-        Raises:
-            UsageError: There is no such branch.
-        """
-        if (
-            branch.startswith("-")
-            or git_or_none(self.root, "rev-parse", "-q", "--verify", f"refs/heads/{branch}") is None
-        ):
-            raise UsageError(f"there is no branch {branch[:100]!r}")
-        names = git(self.root, "diff", "--name-only", "--no-renames", "-z", f"HEAD...refs/heads/{branch}")
-        return [name for name in names.split("\0") if name]
+        The merge is made beside the working tree, which then goes forward to it. So a conflict, or a kill while there
+        is one, leaves nothing behind, and a merge that the user is in the middle of stays as it is.
 
-    def merge(self, branch: str, *, agent: str) -> None:
-        """Merge a branch into the one that is checked out: whole, or not at all.
+        Args:
+            branch: Its name.
+            agent: Who merges.
+            refuse: Says of a path why it must not be merged; True: the merge changes it, False: a commit that comes
+                with it does.
 
         Raises:
             ConflictError: The branch and what was merged before it change the same lines, or the user works there.
+            UsageError: There is no such branch, none is checked out, or a path was refused.
             RunError: git failed.
         """
-        mine = _QUIET | _identity(agent)
-        message = f"Merge {branch}\n\nCombee-Agent: {agent}"
+        with self._alone():
+            return self._merge(branch, agent, refuse)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep the merges of other processes out: git's own lock begins only after it has read what is there."""
+        folder = Path(git(self.root, "rev-parse", "--absolute-git-dir").strip()) / "combee"
         try:
-            git(
-                self.root,
-                "merge",
-                "-q",
-                "--no-ff",
-                "--no-edit",
-                "-m",
-                message,
-                f"refs/heads/{branch}",
-                environment=mine,
-            )
-        except RunError as error:
-            torn = git_or_none(self.root, "diff", "--name-only", "-z", "--diff-filter=U") or ""
-            if git_or_none(self.root, "rev-parse", "-q", "--verify", "MERGE_HEAD") is None:
-                raise ConflictError(f"nothing was merged: {error.message}") from error
-            git(self.root, "merge", "--abort")
-            into = (git_or_none(self.root, "branch", "--show-current") or "").strip() or "HEAD"
-            files = ", ".join(name for name in torn.split("\0") if name)
+            folder.mkdir(exist_ok=True)
+            lock = RunLock(folder)
+        except LockedError as error:
+            raise ConflictError("nothing was merged: another merge is under way; merge again") from error
+        except OSError as error:
+            raise UsageError(f"nothing can be merged: {folder}: {error.strerror}") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _merge(self, branch: str, agent: str, refuse: Callable[[str, bool], str]) -> list[str]:
+        into = (git_or_none(self.root, "symbolic-ref", "-q", "--short", "HEAD") or "").strip()
+        head, other = (self._tip(f"refs/heads/{name}") for name in (into, branch))
+        if not into or not head:
+            why = f"{into} has no commit yet" if into else "no branch is checked out there"
+            raise UsageError(f"nothing can be merged in {self.root}: {why}")
+        if not other:
+            raise UsageError(f"there is no branch {branch[:100]!r}")
+        commits = f"{head}..{other}"
+        if not git(self.root, "rev-list", "-n", "1", commits):
+            return []
+        made = run_git(self.root, "merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", head, other)
+        tree, *torn = [name for name in made.stdout.decode("utf-8", "replace").split("\0") if name] or [""]
+        if made.returncode == 1 and torn:
             mend = f"In your worktree: git merge {into}, mend, commit, and merge again"
-            raise ConflictError(f"conflict in {files}; nothing was merged. {mend}") from error
+            raise ConflictError(f"conflict in {', '.join(map(spelled, torn))}; nothing was merged. {mend}")
+        if made.returncode:
+            raise RunError(f"git merge-tree failed in {self.root}: {made.stderr.decode('utf-8', 'replace').strip()}")
+        names = ("--name-only", "--no-renames", "-z")
+        changed = _split(git(self.root, "diff-tree", "-r", *names, head, tree))
+        on_the_way = _split(git(self.root, "log", "--format=", *names, commits))
+        for path, lasts in (*((path, True) for path in changed), *((path, False) for path in on_the_way)):
+            if why := refuse(path, lasts):
+                raise UsageError(why)
+        message = f"Merge {branch}\n\nCombee-Agent: {agent}"
+        mine = _QUIET | _identity(agent)
+        commit = git(self.root, "commit-tree", tree, "-p", head, "-p", other, "-m", message, environment=mine).strip()
+        try:
+            forward = ("merge", "-q", "--ff-only", "--no-squash", "--no-autostash", "--no-verify-signatures")
+            git(self.root, *forward, commit, environment=mine)
+        except RunError as error:
+            if "cannot lock ref" in error.message:  # another commit came first, when git had written the files
+                git(self.root, "read-tree", "-m", "-u", commit, "HEAD")
+                raise ConflictError(f"nothing was merged: {into} moved meanwhile; merge again") from error
+            raise ConflictError(f"nothing was merged: {error.message}") from error
+        return changed
+
+    def _tip(self, reference: str) -> str:
+        """Return the commit that a branch names; empty where there is none of exactly that name."""
+        return (git_or_none(self.root, "show-ref", "--verify", "--hash", reference) or "").strip()
 
     def files(self) -> list[str]:
         """Return the paths of all files of the last commit, in order."""
-        return [
-            name
-            for name in (git_or_none(self.root, "ls-tree", "-r", "-z", "--name-only", "HEAD") or "").split("\0")
-            if name
-        ]
+        return _split(git_or_none(self.root, "ls-tree", "-r", "-z", "--name-only", "HEAD") or "")
 
     def read(self, path: str, commit: str = "HEAD") -> str | None:
         """Return a file as it was in a commit, or None where it is not there.
@@ -168,7 +200,7 @@ class Repository:
         """
         if commit.startswith("-"):
             raise UsageError(f"{commit!r} is not a commit")
-        return git_or_none(self.root, "cat-file", "blob", f"{commit}:{self._name(path)}")
+        return git_or_none(self.root, "cat-file", "blob", f"{commit}:{self.name(path)}")
 
     def _last(self, name: str) -> str:
         """Return the last commit that changed a path; empty when there is none."""
@@ -184,14 +216,18 @@ class FrozenRepository(Repository):
 
     def write(self, path: str, text: str, *, agent: str) -> str:
         """Keep the text for those who read it here, and return the last commit of the path."""
-        name = self._name(path)
+        name = self.name(path)
         self._written[name] = text
         return self._last(name)
 
     def read(self, path: str, commit: str = "HEAD") -> str | None:
         """Return what was written here, else what stands in the commit."""
         found = super().read(path, commit)
-        return self._written.get(self._name(path), found) if commit == "HEAD" else found
+        return self._written.get(self.name(path), found) if commit == "HEAD" else found
+
+
+def _split(names: str) -> list[str]:
+    return [name for name in names.split("\0") if name]
 
 
 def _uncommitted(name: str, target: Path) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from combee.errors import UsageError
 from combee.kernel.learn.config import Count, Natural
 from combee.swarm.agents import AgentModel
-from combee.swarm.briefing import Lessons, briefing, kept_lessons
+from combee.swarm.briefing import Lessons, briefing, kept_lessons, spelled
 from combee.swarm.context import Compaction, Entry, Newest, Window, load
 from combee.swarm.knowledge import Document, leased, publish, read, reader_of, who_knows
 from combee.swarm.mail import HOP_LIMIT, About, Mail, Sent, finish, get_mail, key_of, send
@@ -193,7 +193,7 @@ class SwarmState:
         """
         held = leased(self.world, path, agent)
         if held is not None:
-            raise ConflictError(f"{held.agent} has leased {held.path}; wait, ask, or work on something else")
+            raise ConflictError(f"{held.agent} has leased {spelled(held.path)}; wait, ask, or work on something else")
         with self.world.step():  # what is read here and what is written belong together
             now = self.document(path)
             if now is not None and now.body == text:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from combee.errors import CombeeError, UsageError
 from combee.kernel.journal import clean_text, hash_json
 from combee.swarm.agents import ToolSpec
-from combee.swarm.briefing import one_line
+from combee.swarm.briefing import one_line, spelled
 from combee.swarm.context import Call
 from combee.swarm.knowledge import (
     Document,
@@ -122,8 +122,8 @@ def _peers(turn: Actor, key: str) -> str:
 
 
 def _listed(lines: Iterable[str]) -> str:
-    """Return the first lines of a list, and how many more there are."""
-    found = list(lines)
+    """Return the first lines of a list, and how many more there are; no text can begin a line of its own."""
+    found = list(map(spelled, lines))
     more = [f"... and {len(found) - LISTED} more"] if len(found) > LISTED else []
     return "\n".join([*found[:LISTED], *more])
 
@@ -221,7 +221,9 @@ def _lease(turn: Actor, key: str, path: str, minutes: str = "") -> str:
     if minutes and not (minutes.isdecimal() and 0 < int(minutes[:6]) <= 1440):
         return "error: minutes is a whole number from 1 to 1440"
     other = lease(turn.state.world, path, turn.agent, 60.0 * int(minutes) if minutes else turn.hold)
-    return f"error: {other.agent} has leased {other.path}" if other is not None else f"{path} is yours for now."
+    if other is not None:
+        return f"error: {other.agent} has leased {spelled(other.path)}"
+    return f"{spelled(path)} is yours for now."
 
 
 def _release(turn: Actor, key: str, path: str) -> str:
@@ -312,7 +314,7 @@ TOOLS: tuple[Tool, ...] = (
     _tool("edit", _edit, "Change a part of a document.", path="its path", old="a text that stands in it once",
           new="what stands there instead"),
     _tool("lease", _lease, "Keep a path for yourself while you work on it; others cannot write it.", "minutes",
-          path="its path; a folder ends in /", minutes="for how long (15)"),
+          path="its path, or a folder's", minutes="for how long (15)"),
     _tool("release", _release, "Let a path go that you leased.", path="its path"),
     _tool("remember", _remember, "Keep a note on disk.", "path", "readers", text="the note",
           path="document that it was taken from", readers="who may recall it too: names with commas, or all"),
@@ -360,8 +362,13 @@ def use(actor: Actor, tool: Tool, key: str, arguments: object) -> str:
     if unknown or missing:
         return f"error: unknown arguments {unknown}, missing {missing}"
     try:
+        given = {name: _text(value) for name, value in arguments.items()}
+        if given.get("path") and actor.state.repository is not None:
+            given["path"] = actor.state.repository.name(given["path"])  # rules and leases hold however it is spelled
         with actor.state.world.step():
-            return tool.function(actor, key, **{name: _text(value) for name, value in arguments.items()})
+            return tool.function(actor, key, **given)
+    except RecursionError:
+        return "error: the arguments are nested too deep"
     except CombeeError as error:
         return f"error: {error.message}"
 

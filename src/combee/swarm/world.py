@@ -11,7 +11,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -127,6 +127,14 @@ def _to_look_at(path: Path) -> sqlite3.Connection:
         raise
 
 
+def _file(path: Path) -> tuple[int, int] | None:
+    """Return which file lies at a path, None where there is none."""
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_dev, found.st_ino
+    return None
+
+
 def _clean(values: Sequence[object]) -> list[object]:
     return [clean_text(one) if isinstance(one, str) else one for one in values]
 
@@ -137,6 +145,7 @@ class World:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._db = connection
         self.path = path
+        self._file = _file(path)
         self._began = 0.0
         self._steps = 0
         self._depth = 0
@@ -204,6 +213,9 @@ class World:
         """Everything inside happens as a whole or not at all; so does a step inside a step."""
         with boundary(self.path):
             if not self._db.in_transaction:
+                if _file(self.path) != self._file:  # what were written now, nobody would ever read
+                    hint = "Put it back, or start again; what was done since then is lost."
+                    raise StorageError(f"{self.path} was deleted or replaced", hint=hint)
                 self._db.execute("BEGIN IMMEDIATE")
                 self._began, self._steps = time.monotonic(), 0
             self._db.execute("SAVEPOINT step")  # names may repeat: the innermost is meant

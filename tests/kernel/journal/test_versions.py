@@ -21,7 +21,8 @@ def digest_of(text: str) -> str:
 
 def book(count: int, changed: int = -1) -> str:
     bullets = [{"id": f"misc-{i:05}", "text": f"lesson {i} Σ" + "!" * (i == changed)} for i in range(count)]
-    return json.dumps({"bullets": bullets}, ensure_ascii=False)
+    rows = ",\n".join(json.dumps(bullet, ensure_ascii=False) for bullet in bullets)
+    return f'{{"bullets": [\n{rows}\n]}}'
 
 
 pieces = st.lists(st.sampled_from(["a\n", "b\n", "c},", "d", "\n", '"},{"', ""]), max_size=30).map("".join)
@@ -29,6 +30,17 @@ pieces = st.lists(st.sampled_from(["a\n", "b\n", "c},", "d", "\n", '"},{"', ""])
 
 @given(pieces | st.text(), pieces | st.text())
 def test_a_patch_gives_the_text_back(base: str, text: str) -> None:
+    assert use_patch(base, make_patch(base, text)) == text
+
+
+def test_a_patch_of_an_earlier_version_is_read() -> None:
+    base = '{"b":[{"t":"a"},{"t":"b"},{"t":"c"}]}'
+    assert use_patch(base, '[[0,1],"{\\"t\\":\\"x\\"},",[2,1]]') == '{"b":[{"t":"a"},{"t":"x"},{"t":"c"}]}'
+    assert use_patch(base.replace("},", "},\n"), '[[0,2],"new\\n",[4,1]]') == '{"b":[{"t":"a"},\nnew\n{"t":"c"}]}'
+
+
+def test_a_patch_to_a_wholly_new_text_takes_no_square_of_its_lines() -> None:
+    base, text = ("\n".join(f"{word} {n}" for n in range(50_000)) for word in ("old", "new"))
     assert use_patch(base, make_patch(base, text)) == text
 
 

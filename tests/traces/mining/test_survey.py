@@ -40,6 +40,14 @@ def test_the_same_lesson_of_many_runs_has_one_text_and_its_support() -> None:
     assert "`pip install six` brought it" in next(iter(found.support()))
 
 
+def test_of_many_runs_one_that_installed_a_module_under_its_own_name_says_nothing() -> None:
+    others = [recorded(("ls", "a", 0), name=f"o{number}") for number in range(19)]
+    assert survey([recorded(*MISSING, name="a"), *others]).support() == {}
+    assert len(survey([recorded(*MISSING, name="a"), recorded(*MISSING, name="b"), *others]).support()) == 1
+    flagged = [MISSING[0], ("pip install six==1.16", "ok", 0), MISSING[2]]
+    assert len(survey([recorded(*flagged, name="a"), *others]).support()) == 1
+
+
 def test_a_dead_end_that_another_run_got_past_becomes_what_worked() -> None:
     tries = [("pip install torch", KILLED, None), ("pip install torch --no-cache-dir", KILLED, None)]
     other = recorded(("pip install torch --index-url https://x.y/cpu", "ok", 0), name="b")

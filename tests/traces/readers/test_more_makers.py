@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -331,3 +332,24 @@ def test_the_log_of_a_terminal_bench_run_is_no_unknown_file(tmp_path: Path, read
     assert "read from the trials' own folders" in str(report.notes[0])
     (tmp_path / "run.log").write_text("some other log\n")
     assert read_all(tmp_path)[1].lost == 1
+
+
+def test_an_aide_journal(read_all: Read, write_lines: WriteLines) -> None:
+    missing = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'lightgbm'"
+    nodes = [
+        {"code": "import lightgbm", "plan": "Boost it.", "_term_out": [missing], "exc_type": "ModuleNotFoundError",
+         "is_buggy": True, "metric": {"value": None}},
+        {"code": "print(0.9)", "plan": "Do without.", "_term_out": ["0.9", "done"], "exc_type": None,
+         "is_buggy": False, "metric": {"value": 0.9, "maximize": True}},
+    ]  # fmt: skip
+    journal = {"nodes": nodes, "node2parent": {}, "__version": "2"}
+    trace = only(read_all(write_lines("journal.json", [json.dumps(journal)])), "aide")
+    assert [(step.role, step.is_error) for step in trace.steps] == [
+        ("assistant", None), ("tool", True), ("assistant", None), ("tool", False),
+    ]  # fmt: skip
+    assert trace.outcome is not None
+    assert (trace.outcome.success, trace.outcome.claimed) == (True, True)
+    assert trace.outcome.detail == "1 of 2 programs ran; metrics [0.9]"
+    failed = only(read_all(write_lines("failed.json", [json.dumps({"nodes": nodes[:1]})])), "aide")
+    (text,) = survey([replace(failed, id=str(number)) for number in range(3)]).support()
+    assert text.startswith("The Python module `lightgbm` was missing")

@@ -126,12 +126,9 @@ class Versions:
 
     def _patch_to(self, text: str, digest: str, parent: str) -> str:
         """Return the patch from the parent's text; the lines of this one are kept for the next."""
-        base, old = self.text(parent), self._last_lines.get(parent)
-        if "\n" not in base or "\n" not in text:
-            return make_patch(base, text)
-        new = text.split("\n")
+        old, new = self._last_lines.get(parent) or self.text(parent).split("\n"), text.split("\n")
         self._last_lines = {digest: new}
-        return _line_patch(base.split("\n") if old is None else old, new)
+        return _patch(old, new)
 
     def text(self, digest: str) -> str:
         """Return the text of a book exactly as it was added.
@@ -255,53 +252,42 @@ def _version(row: tuple[str, str | None, int, int, str, str, float]) -> Version:
 def make_patch(base: str, text: str) -> str:
     """Return what `use_patch(base, ...)` needs to give any `text` back. Linear in both lengths.
 
-    A patch is a list of `[start, count]` (parts copied from the base) and strings (new text). Parts are lines, the
-    `lines` of a JSON object; where a text is a single one they are the objects in it, and the list stands alone.
+    A patch is a JSON object; its `lines` are `[start, count]` (lines copied from the base) and strings (new lines).
     """
-    if "\n" in base and "\n" in text:
-        return _line_patch(base.split("\n"), text.split("\n"))
-    return _written(_patch(_pieces(base), _pieces(text), ""))
+    return _patch(base.split("\n"), text.split("\n"))
 
 
-def _line_patch(old: list[str], new: list[str]) -> str:
-    return _written({"lines": _patch(old, new, "\n")})
+_STRIDE = 64  # lines that are compared at once
 
 
-def _written(patch: object) -> str:
-    return json.dumps(patch, ensure_ascii=False, separators=(",", ":"))
-
-
-_STRIDE = 64  # parts that are compared at once
-
-
-def _patch(old: list[str], new: list[str], glue: str) -> list[list[int] | str]:
+def _patch(old: list[str], new: list[str]) -> str:
     first: dict[str, int] | None = None
     patch: list[list[int] | str] = []
+    fresh: list[str] = []
     place = at = 0
     while at < len(new):
         if same := _same(old, place, new, at):
+            patch += ["\n".join(fresh)] if fresh else []
             patch.append([place, same])
-            place, at = place + same, at + same
+            fresh, place, at = [], place + same, at + same
             continue
-        after, part = new[at + 1 : at + 2], new[at]
-        if after and old[place + 1 : place + 2] == after:  # one part has another text
+        after, line = new[at + 1 : at + 2], new[at]
+        if after and old[place + 1 : place + 2] == after:  # one line has another text
             place += 1
-        elif not after or old[place : place + 1] != after:  # not one part more, either: it may stand elsewhere
+        elif not after or old[place : place + 1] != after:  # not one line more, either: it may stand elsewhere
             if first is None:
                 first = dict(zip(reversed(old), range(len(old) - 1, -1, -1), strict=True))
-            if (found := first.get(part)) is not None:
+            if (found := first.get(line)) is not None:
                 place = found
                 continue
-        if patch and isinstance(last := patch[-1], str):
-            patch[-1] = f"{last}{glue}{part}"
-        else:
-            patch.append(part)
+        fresh.append(line)
         at += 1
-    return patch
+    patch += ["\n".join(fresh)] if fresh else []
+    return json.dumps({"lines": patch}, ensure_ascii=False, separators=(",", ":"))
 
 
 def _same(old: list[str], start: int, new: list[str], at: int) -> int:
-    """Return how many parts are the same from two places on."""
+    """Return how many lines are the same from two places on."""
     count = 0
     while (block := old[start + count : start + count + _STRIDE]) == (
         others := new[at + count : at + count + _STRIDE]
@@ -323,7 +309,7 @@ def use_patch(base: str, patch: str) -> str:
             lines = base.split("\n")
             parts = [step if isinstance(step, str) else "\n".join(_run(lines, *step)) for step in read["lines"]]
             return "\n".join(parts)
-        pieces = _pieces(base)
+        pieces = _pieces(base)  # of a file of an earlier version
         return "".join([step if isinstance(step, str) else "".join(_run(pieces, *step)) for step in read])
     except (ValueError, TypeError, KeyError) as error:
         raise StorageError(

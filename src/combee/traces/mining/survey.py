@@ -6,6 +6,7 @@ shortest text of its key), so that a lesson that recurs is one bullet with many 
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,11 @@ from combee.traces.mining.users import Users, users_of, what_users_said
 _MOST_A_RUN = 24
 _SAID_OFTEN = 3
 _NO_MATTER = ("-q", "-v", "-y", "--quiet", "--no-cache-dir", "--timeout", "--retries", "--progress-bar", "--verbose")
+_MANY_RUNS = 20
+_ANYONE_WOULD = re.compile(
+    r"module `(\w+)` .*: `(?:pip3?|python3? -m pip|uv pip) install (?:-q )?\1` brought it\.\Z", re.IGNORECASE
+)
+"""One run of many installed a module under its own name: nobody needs to be told."""
 _LEAST_RUNS = {"absent": 3, "unmended": 3, "error": 3, "slow": 3, "refusal": 3}
 """Kinds that say something only where several runs agree."""
 
@@ -173,6 +179,8 @@ def _settled(by_trace: Mapping[str, Sequence[MinedLesson]]) -> dict[str, tuple[M
             if each.kind == "correction" and len(runs[each.key]) >= _SAID_OFTEN:
                 continue
             if len(runs[each.key]) < _LEAST_RUNS.get(each.kind, 1) or each.key in beaten:
+                continue
+            if len(by_trace) >= _MANY_RUNS and len(runs[each.key]) == 1 and _ANYONE_WOULD.search(texts[each.key]):
                 continue
             kept.setdefault(each.key, replace(each, text=texts[each.key]))
         settled[name] = tuple(kept.values())

@@ -17,6 +17,7 @@ from typing import Protocol, runtime_checkable
 from combee.errors import UsageError, did_you_mean
 from combee.redaction import Trace, trace_from_data
 from combee.run.plugins import READERS, load, offered
+from combee.traces.readers.aide import AideReader
 from combee.traces.readers.archive import unpacked
 from combee.traces.readers.claude_code import ClaudeCodeReader, ClaudeStreamReader
 from combee.traces.readers.clawteam import ClawTeamReader
@@ -95,6 +96,7 @@ _BUILT_IN: tuple[TraceReader, ...] = (
     ClawTeamReader(),
     OpenAIAgentsReader(),
     TauBenchReader(),
+    AideReader(),
     OpenAIChatReader(),
 )
 
