@@ -14,7 +14,10 @@ import pytest
 
 from combee.cli import run
 from combee.errors import StorageError, UsageError
+from combee.kernel.journal.lock import RunLock
+from combee.run.git import git as run_git
 from combee.swarm import World
+from combee.swarm import repository as repository_module
 from combee.swarm.guests import Guest, join_world
 from combee.swarm.knowledge import issues, leases, set_readers
 from combee.swarm.repository import Repository
@@ -91,12 +94,20 @@ def test_a_conflict_touches_nothing_in_the_shared_tree(tmp_path: Path, shop: Pat
     text("LIST", "user\n")(shop)
     git(shop, "commit", "-qam", "user")
     text("own.txt", "not committed")(shop)
-    before = {path: path.stat().st_mtime_ns for path in shop.rglob("*") if "objects" not in str(path)}
+    before = {
+        path: path.stat().st_mtime_ns
+        for path in shop.rglob("*")
+        if path.is_file() and not {"objects", "combee"} & set(path.parts)
+    }
     said = ann.call("merge", {"branch": "ann"})
     assert said == (
         "error: conflict in LIST; nothing was merged. In your worktree: git merge main, mend, commit, and merge again"
     )
-    after = {path: path.stat().st_mtime_ns for path in shop.rglob("*") if "objects" not in str(path)}
+    after = {
+        path: path.stat().st_mtime_ns
+        for path in shop.rglob("*")
+        if path.is_file() and not {"objects", "combee"} & set(path.parts)
+    }
     assert after == before
 
 
@@ -321,3 +332,34 @@ def test_a_world_that_was_deleted_or_replaced_takes_no_more_work(replaced: bool,
         guests(tmp_path, "bob")
     with pytest.raises(StorageError, match="was deleted or replaced"):
         ann.call("issue", {"title": "lost"})
+
+
+def test_a_commit_that_comes_first_leaves_nothing_of_a_merge_behind(
+    tmp_path: Path, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (ann,) = guests(tmp_path, "ann", shop=shop)
+    branch(shop, "ann", text("a.txt", "ann"))
+    real = run_git
+
+    def slow(place: Path, *words: str, **more: Any) -> str:
+        if words[0] == "merge":  # a git that has written the files when its lock of the branch is refused
+            git(place, "read-tree", "-m", "-u", "HEAD", words[-1])
+            real(place, "update-ref", "refs/heads/main", words[-1], "1" * 40)
+        return real(place, *words, **more)
+
+    monkeypatch.setattr(repository_module, "git", slow)
+    assert ann.call("merge", {"branch": "ann"}) == "error: nothing was merged: main moved meanwhile; merge again"
+    assert (git(shop, "status", "--porcelain"), (shop / "a.txt").exists()) == ("", False)
+    monkeypatch.setattr(repository_module, "git", real)
+    assert ann.call("merge", {"branch": "ann"}) == "Merged 1 files."
+
+
+def test_one_merge_at_a_time_whichever_world_it_comes_from(tmp_path: Path, shop: Path) -> None:
+    (ann,) = guests(tmp_path, "ann", shop=shop)
+    branch(shop, "ann", text("a.txt", "ann"))
+    (shop / ".git" / "combee").mkdir()
+    lock = RunLock(shop / ".git" / "combee")
+    said = "error: nothing was merged: another merge is under way; merge again"
+    assert ann.call("merge", {"branch": "ann"}) == said
+    lock.release()
+    assert ann.call("merge", {"branch": "ann"}) == "Merged 1 files."

@@ -56,6 +56,7 @@ def run_git(
             stdin=subprocess.DEVNULL,  # ours may be a pipe that others speak over
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            start_new_session=True,  # a terminal that is closed tears no checkout in two
         ) as process:
             try:
                 out, said = process.communicate(timeout=_TIMEOUT)

@@ -25,7 +25,7 @@ from combee.swarm.opening import shown
 from combee.swarm.repository import Repository
 from combee.swarm.state import SwarmState
 from combee.swarm.world import World
-from combee.terminal.options import PathType
+from combee.terminal.options import NumberType, PathType
 
 __all__ = ["mcp_command", "token_command"]
 
@@ -41,7 +41,7 @@ _HOLD = "Minutes from its last sign of life until what it holds is free. [2; ove
 @click.option("--repository", type=PathType(), help="The git repository that all work in. [what the world's file says]")
 @click.option("--playbook", help="A run or a playbook, for lessons. [what the world's file says]")
 @click.option("--max-tokens", type=click.IntRange(50), default=2000, show_default=True, help="Tokens of lessons.")
-@click.option("--hold", type=click.FloatRange(0.01, 1440), help=_HOLD)
+@click.option("--hold", type=NumberType(0.01, 1440), help=_HOLD)
 @click.option("--http", "at", metavar="HOST:PORT", help="Serve all that have a token, instead of one over stdio.")
 def mcp_command(  # noqa: PLR0917 - click passes options by name
     world: Path,

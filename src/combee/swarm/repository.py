@@ -7,10 +7,12 @@ the user's own configuration plays a part; errors say what git said.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from combee.errors import RunError, UsageError
+from combee.errors import LockedError, RunError, UsageError
+from combee.kernel.journal.lock import RunLock
 from combee.run.git import git, git_or_none, run_git
 from combee.swarm.briefing import spelled
 
@@ -126,6 +128,26 @@ class Repository:
             UsageError: There is no such branch, none is checked out, or a path was refused.
             RunError: git failed.
         """
+        with self._alone():
+            return self._merge(branch, agent, refuse)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep the merges of other processes out: git's own lock begins only after it has read what is there."""
+        folder = Path(git(self.root, "rev-parse", "--absolute-git-dir").strip()) / "combee"
+        try:
+            folder.mkdir(exist_ok=True)
+            lock = RunLock(folder)
+        except LockedError as error:
+            raise ConflictError("nothing was merged: another merge is under way; merge again") from error
+        except OSError as error:
+            raise UsageError(f"nothing can be merged: {folder}: {error.strerror}") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _merge(self, branch: str, agent: str, refuse: Callable[[str, bool], str]) -> list[str]:
         into = (git_or_none(self.root, "symbolic-ref", "-q", "--short", "HEAD") or "").strip()
         head, other = (self._tip(f"refs/heads/{name}") for name in (into, branch))
         if not into or not head:
@@ -156,6 +178,9 @@ class Repository:
             forward = ("merge", "-q", "--ff-only", "--no-squash", "--no-autostash", "--no-verify-signatures")
             git(self.root, *forward, commit, environment=mine)
         except RunError as error:
+            if "cannot lock ref" in error.message:  # another commit came first, when git had written the files
+                git(self.root, "read-tree", "-m", "-u", commit, "HEAD")
+                raise ConflictError(f"nothing was merged: {into} moved meanwhile; merge again") from error
             raise ConflictError(f"nothing was merged: {error.message}") from error
         return changed
 

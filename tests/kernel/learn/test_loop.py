@@ -331,3 +331,36 @@ async def test_an_end_before_a_step_has_a_reflection_ends_the_run(tags: TaskSet,
     else:
         with pytest.raises(StorageError):
             await run(tags, Ends())
+
+
+def _leaves(journal: Journal) -> list[list[str]]:
+    (scan,) = [cast("dict[str, JSON]", event.data) for event in journal.events("Scan")]
+    nodes = cast("list[dict[str, list[str]]]", scan["nodes"])
+    return [node["inputs"] for node in nodes if cast("int", node["level"]) == 0]
+
+
+async def test_groups_have_the_size_that_is_asked_for_and_the_order_of_the_samples_without_the_shuffle(
+    tags: TaskSet, tmp_path: Path
+) -> None:
+    config = LearnConfig(batch=60, guard=False, aggregate="paper", copies=1, group_size=8, shuffle_groups=False)
+    with Journal.open(tmp_path / "paper") as journal:
+        await run(tags, config=config, journal=journal)
+        leaves = _leaves(journal)
+        names = [name for leaf in leaves for name in leaf]
+        assert names == sorted(names)
+        assert {len(leaf) for leaf in leaves} <= {7, 8}
+    with Journal.open(tmp_path / "combee") as journal:
+        await run(tags, config=LearnConfig(batch=60, guard=False, shuffle_groups=False), journal=journal)
+        first = [name for leaf in _leaves(journal) for name in leaf][: len(names)]
+        assert first == sorted(first)
+    with Journal.open(tmp_path / "shuffled") as journal:
+        await run(tags, config=LearnConfig(batch=60, guard=False), journal=journal)
+        mixed = [name for leaf in _leaves(journal) for name in leaf][: len(names)]
+        assert mixed != sorted(mixed)
+
+
+@pytest.mark.parametrize("samples", [1, 5, 9, 12])
+async def test_a_last_small_step_of_the_paper_has_fewer_copies_and_no_error(samples: int, tmp_path: Path) -> None:
+    few = load("tags", sizes=(samples, 0, 0))
+    result = await run(few, config=LearnConfig(batch=20, guard=False, aggregate="paper", copies=4))
+    assert len(result.last) > 0
