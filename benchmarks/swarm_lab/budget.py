@@ -8,20 +8,8 @@ from dataclasses import dataclass
 from statistics import mean
 
 from benchmarks.swarm_lab.lab import ask_all, cost
-from benchmarks.swarm_lab.result import (
-    Claim,
-    Curve,
-    Experiment,
-    Setting,
-    Table,
-    above,
-    below,
-    comes,
-    judge,
-    mean_of,
-    median_of,
-    resampled,
-)
+from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Setting, Table, judge
+from benchmarks.swarm_lab.spread import above, below, comes, mean_of, median_of, resampled
 from benchmarks.swarm_lab.ways import FRESH, PER_WINDOW, Way, chain, disk, mesh, persistent, reports
 
 __all__ = ["Spent", "budget", "spend"]

@@ -11,21 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.swarm_lab.lab import BATCH, WINDOW, ask_all, cost
-from benchmarks.swarm_lab.result import (
-    Claim,
-    Curve,
-    Experiment,
-    Setting,
-    Spread,
-    Table,
-    above,
-    against,
-    both,
-    constructed,
-    each,
-    judge,
-    mean_of,
-)
+from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Setting, Table, constructed, judge
+from benchmarks.swarm_lab.spread import Spread, above, against, both, each, mean_of
 from benchmarks.swarm_lab.ways import FRESH, PER_WINDOW, QUESTIONS, Way, chain, disk, mesh, persistent, reports
 
 __all__ = ["Outcome", "capacity", "largest", "outcome"]

@@ -17,22 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.swarm_lab.lab import WINDOW, Facts, cost, facts_in, key_of, lab, path_of
-from benchmarks.swarm_lab.result import (
-    Claim,
-    Curve,
-    Experiment,
-    Setting,
-    Spread,
-    Table,
-    above,
-    average,
-    both,
-    comes,
-    constructed,
-    judge,
-    mean_of,
-    resampled,
-)
+from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Setting, Table, constructed, judge
+from benchmarks.swarm_lab.spread import Spread, above, average, both, comes, mean_of, resampled
 from combee.swarm.agents import Reply, View, use
 from combee.swarm.mail import Mail
 from combee.swarm.swarm import USER

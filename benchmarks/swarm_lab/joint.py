@@ -15,7 +15,8 @@ from functools import partial
 
 from benchmarks.swarm_lab.capacity import Found, largest, outcome
 from benchmarks.swarm_lab.lab import DOCUMENT, WINDOW, Ask, Facts, facts_in, hire, key_of, lab, read_told
-from benchmarks.swarm_lab.result import Curve, Experiment, Setting, Table, above, judge, mean_of
+from benchmarks.swarm_lab.result import Curve, Experiment, Setting, Table, judge
+from benchmarks.swarm_lab.spread import above, mean_of
 from benchmarks.swarm_lab.ways import Way
 from combee.swarm.agents import Reply, View, use
 from combee.swarm.context import Refuse

@@ -13,7 +13,8 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.swarm_lab.result import Experiment, Setting, Table, above, judge, mean_of
+from benchmarks.swarm_lab.result import Experiment, Setting, Table, judge
+from benchmarks.swarm_lab.spread import above, mean_of
 from combee.cli.main import run
 from combee.swarm import World
 from combee.swarm.config import read_swarm_file

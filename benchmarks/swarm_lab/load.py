@@ -10,20 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks.swarm_lab.lab import WINDOW, cost, handled, lab
-from benchmarks.swarm_lab.result import (
-    Claim,
-    Curve,
-    Experiment,
-    Setting,
-    Table,
-    above,
-    against,
-    below,
-    constructed,
-    each,
-    judge,
-    mean_of,
-)
+from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Setting, Table, constructed, judge
+from benchmarks.swarm_lab.spread import above, against, below, each, mean_of
 from combee.swarm.agents import View
 from combee.swarm.knowledge import credit, who_knows
 from combee.swarm.structure import tree

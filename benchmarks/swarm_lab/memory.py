@@ -24,20 +24,8 @@ from benchmarks.swarm_lab.lab import (
     read_told,
     reading,
 )
-from benchmarks.swarm_lab.result import (
-    Claim,
-    Experiment,
-    Setting,
-    Spread,
-    Table,
-    above,
-    against,
-    below,
-    constructed,
-    each,
-    judge,
-    mean_of,
-)
+from benchmarks.swarm_lab.result import Claim, Experiment, Setting, Table, constructed, judge
+from benchmarks.swarm_lab.spread import Spread, above, against, below, each, mean_of
 from combee.swarm.agents import Reply, View, use
 from combee.swarm.context import Newest
 from combee.swarm.knowledge import publish, who_knows

@@ -34,10 +34,11 @@ def _markdown(table: Table) -> str:
     return "\n".join([row(table.columns), row(["---"] * len(table.columns)), *map(row, table.rows)])
 
 
-_ABOUT = """Made by `{command}`: all agents are scripted, every number is measured once a seed and shown with its 95 %
-interval over the seeds where they differ. *Holds*: the whole interval is on the right side in every case tried;
-*only if*: in some of them; *undecided*: the intervals leave it open; *by construction*: every seed gave what arithmetic
-says without a run, so it is a check of the runtime and says nothing about agents."""
+_ABOUT = """Made by `{command}`: all agents are scripted, every number is
+measured once a seed and shown with its 95 % interval over the seeds where they differ. *Holds*: the whole interval is
+on the right side in every case tried; *only if*: in some of them; *undecided*: the intervals leave it open; *by
+construction*: every seed gave what arithmetic says without a run, so it is a check of the runtime and says nothing
+about agents."""
 
 
 def as_markdown(experiments: Sequence[Experiment], plots: str, command: str) -> str:

@@ -20,7 +20,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from benchmarks.swarm_lab.lab import DOCUMENT, WINDOW, ask_all, cost, key_of, lab, path_of, reading
-from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Setting, Table, above, against, each, judge, mean_of
+from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Setting, Table, judge
+from benchmarks.swarm_lab.spread import above, against, each, mean_of
 from benchmarks.swarm_lab.ways import PER_WINDOW, QUESTIONS, persistent
 from combee.swarm.agents import Reply, ToolSpec, View, use
 from combee.swarm.context import Newest, count

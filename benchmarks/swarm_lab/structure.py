@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from benchmarks.swarm_lab.lab import WINDOW, cost, lab
-from benchmarks.swarm_lab.result import Experiment, Setting, Table, above, judge, mean_of
+from benchmarks.swarm_lab.result import Experiment, Setting, Table, judge
+from benchmarks.swarm_lab.spread import above, mean_of
 from combee.errors import UsageError
 from combee.swarm.structure import Structure, adopt, current, tree
 from combee.swarm.swarm import Swarm
@@ -44,13 +45,10 @@ def edited(structure: Structure, edit: str) -> Structure:
 
 
 def _edges(pairs: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:
-    made = set()
-    for pair in pairs:
-        a, b = (str(name) for name in pair)
-        if a == b:
-            raise ValueError("an edge is a pair of two names")
-        made.add((min(a, b), max(a, b)))
-    return frozenset(made)
+    ordered = [sorted(map(str, pair)) for pair in pairs]
+    if any(len(pair) != 2 or pair[0] == pair[1] for pair in ordered):
+        raise ValueError("an edge is a pair of two names")
+    return frozenset((a, b) for a, b in ordered)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,20 +16,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from benchmarks.swarm_lab.lab import WINDOW, Ask, ask_all, cost, handled, lab
-from benchmarks.swarm_lab.result import (
-    Claim,
-    Curve,
-    Experiment,
-    Setting,
-    Spread,
-    Table,
-    above,
-    against,
-    comes,
-    each,
-    judge,
-    median_of,
-)
+from benchmarks.swarm_lab.result import Claim, Curve, Experiment, Setting, Table, judge
+from benchmarks.swarm_lab.spread import Spread, above, against, comes, each, median_of
 from combee.swarm.agents import Reply, View, use
 from combee.swarm.context import Entry, Summarise
 from combee.swarm.knowledge import credit, publish

@@ -36,18 +36,8 @@ from benchmarks.swarm_lab.memory import reduce_traces, specialise, stale
 from benchmarks.swarm_lab.pages import apart
 from benchmarks.swarm_lab.reading import ALL as READ
 from benchmarks.swarm_lab.reading import PROGRAM, SAMPLE, computed, recall
-from benchmarks.swarm_lab.result import (
-    Curve,
-    Experiment,
-    Setting,
-    Spread,
-    Verdict,
-    above,
-    constructed,
-    judge,
-    mean_of,
-    median_of,
-)  # fmt: skip
+from benchmarks.swarm_lab.result import Curve, Experiment, Setting, Verdict, constructed, judge
+from benchmarks.swarm_lab.spread import Spread, above, mean_of, median_of
 from benchmarks.swarm_lab.structure import edits
 from benchmarks.swarm_lab.team import DIRECTORY, FLAT, LEADS, TREE, crossing, team
 from benchmarks.swarm_lab.ways import chain, disk, fresh, persistent, reports

@@ -252,5 +252,5 @@ def test_recorded_traces_of_many_formats_teach_true_lessons(traces_dir: Path, ca
     done = call("learn", "--from", str(traces_dir), "--name", "real")
     assert len(done["read"]["formats"]) >= 10
     texts = [each["text"] for each in done["top"]]
-    assert any("`end_line` was `296` instead of `295`" in text for text in texts)
+    assert not any("end_line" in text for text in texts)  # the line of one file helps no other run
     assert any("IndentationError" in text and "leading blanks" in text for text in texts)

@@ -17,7 +17,9 @@ import pytest
 from benchmarks.bench_kill_swarm import described
 from benchmarks.desk_server import desk_server
 from combee.cli.main import run
+from combee.kernel.journal import JSON, Journal
 from combee.swarm import World
+from combee.swarm.example import DESKS, write_rehearsal
 
 
 def learn(file: Path, *, until: Callable[[], bool] | None = None, how: signal.Signals = signal.SIGKILL) -> int:
@@ -85,3 +87,24 @@ def test_begun_while_the_endpoint_is_down_it_is_done_when_it_is_up(
     assert questions(file) == 31  # and each was asked once
     with World.open(file.parent / "swarm.sqlite", read_only=True) as world:
         assert world.rows("SELECT count(*) FROM mail WHERE kind = 'report'") == [(0,)]
+
+
+def test_killed_between_the_facts_of_its_begin_a_run_has_a_name_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_rehearsal(tmp_path / "r", desks=DESKS[:1])
+    kept: list[str] = []
+
+    def keep(journal: Journal, key: str, value: JSON) -> None:
+        if kept:
+            raise KeyboardInterrupt
+        kept.append(key)
+        set_meta(journal, key, value)
+
+    set_meta = Journal.set_meta
+    with monkeypatch.context() as killed:
+        killed.setattr(Journal, "set_meta", keep)
+        assert run(["swarm", "learn", str(file), "--rounds", "1", "--quiet"]) == 130
+    assert run(["swarm", "learn", str(file), "--rounds", "1", "--quiet"]) == 0
+    with Journal.open(file.parent / "learned", create=False, read_only=True) as journal:
+        assert str(journal.meta("swarm-run")).startswith("learn-")

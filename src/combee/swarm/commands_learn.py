@@ -138,8 +138,8 @@ def _same_run(journal: Journal, parts: LearningParts) -> None:
     settings: dict[str, JSON] = {"tasks": parts.tasks.digest(), "learn": parts.config.to_json(), "view_tokens": view}
     known = journal.meta("swarm")
     if known is None:
-        journal.set_meta("swarm", dict(settings))
         journal.set_meta("swarm-run", f"learn-{secrets.token_hex(4)}")
+        journal.set_meta("swarm", dict(settings))  # last: with it the run has begun, whatever is killed when
         return
     if not isinstance(known, dict):
         raise UsageError("this folder holds another kind of run", hint="Take it away, or move the file elsewhere.")

@@ -14,6 +14,7 @@ from combee.report.live import HEAD, page_server
 from combee.swarm.opening import the_world, world_options
 from combee.swarm.watching import head_of, look, page_of, screen_of
 from combee.swarm.world import World
+from combee.terminal.options import NumberType
 
 __all__ = ["watch_command"]
 
@@ -22,7 +23,7 @@ __all__ = ["watch_command"]
 @world_options
 @click.option("--web", is_flag=True, help="Serve a page on this machine instead of the terminal.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="any", help="Where, with --web.")
-@click.option("--every", type=click.FloatRange(0.2), default=1.0, show_default=True, help="Seconds between two looks.")
+@click.option("--every", type=NumberType(0.2), default=1.0, show_default=True, help="Seconds between two looks.")
 def watch_command(world: Path | None, web: bool, port: int, every: float) -> None:
     """Watch a world: who is there and how full, who asks whom, issues, leases, messages and cost; Ctrl-C ends it.
 
