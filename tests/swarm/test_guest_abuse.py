@@ -23,6 +23,7 @@ from combee.kernel.journal.lock import RunLock
 from combee.run.git import git as run_git
 from combee.swarm import World
 from combee.swarm import repository as repository_module
+from combee.swarm.briefing import printable
 from combee.swarm.guests import Guest, join_world
 from combee.swarm.knowledge import issues, leases, set_readers
 from combee.swarm.repository import Repository
@@ -469,3 +470,16 @@ async def test_no_text_is_too_long_whatever_it_is_put_into(tmp_path: Path) -> No
     (ann,) = guests(tmp_path, "ann")
     for value in ("x" * (2 << 20), ["x" * (2 << 20)], {"a": ["x"] * (1 << 20)}):
         assert await server_module._use(ann, "issue", {"title": value}) == "error: a text has at most 1 MiB"
+
+
+def test_no_text_of_an_agent_commands_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evil = "a\x1b]0;title\x07\x1b[2J\x9b31mb"
+    (ann,) = guests(tmp_path, "ann")
+    ann.call("issue", {"title": evil})
+    ann.call("lease", {"path": f"src/{evil}"})
+    ann.call("tell", {"to": "user", "text": evil})
+    for name in ("status", "log", "watch"):
+        assert run(["swarm", name, str(tmp_path / "w.sqlite")]) == 0
+        said = capsys.readouterr().out
+        assert not set(said) & {"\x1b", "\x07", "\x9b"}
+    assert printable(f"{evil}\n\ttab") == "a\\x1b]0;title\\x07\\x1b[2J\\x9b31mb\n\ttab"
