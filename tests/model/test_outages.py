@@ -89,7 +89,15 @@ def test_calls_that_an_endpoint_cannot_answer_fail_alone(at_once: int) -> None:
     assert played.wall < 120
 
 
-def test_where_nothing_ever_answered_the_run_ends_soon() -> None:
-    played = play(Fault(_SERVER, "HTTP 502", status=502), (0, 1e9), 200)
+@pytest.mark.parametrize("status", [500, 502, 504])
+def test_where_nothing_ever_answered_the_run_ends_soon_and_after_tens_of_calls(status: int) -> None:
+    played = play(Fault(_SERVER, f"HTTP {status}", status=status), (0, 1e9), 200)
+    assert len(played.lost) == 200
     assert played.wall < 60
-    assert played.sent < 1500
+    assert played.sent < 60
+
+
+@pytest.mark.parametrize("at_once", [4, 200])
+def test_the_first_calls_may_fail_where_others_succeed(at_once: int) -> None:
+    played = play(Fault(_SERVER, "HTTP 500", status=500), (0, 0), 200, at_once=at_once, bad=range(3))
+    assert len(played.lost) == 3

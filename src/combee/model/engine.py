@@ -26,9 +26,12 @@ from combee.model.types import Request, Response, Timing, Usage
 _LOG = logging.getLogger("combee.model")
 _PATIENCE = 900.0  # seconds in which every call was refused, without a word of how long, that stop the run
 _OUTAGE = 120.0  # seconds in which an endpoint that has answered before is waited for, where every call fails
+_FIRST = 30.0  # seconds, where it has not
 _DOWN = frozenset({0, 502, 503, 521, 522, 523, 530})  # statuses of nobody there; a prompt may be the cause of others
 _UNREACHED_RETRIES = 2  # of a call to an endpoint where nothing ever answered: it may just be starting
 
+_LATER = "Run again later: what was paid for is kept."
+_LOOK = "See what the endpoint says with `combee doctor`, then run again: nothing paid is lost."
 Send = Callable[[Request], Awaitable[Response | Fault]]
 
 
@@ -252,7 +255,8 @@ class Engine:
             return fault.retry_after or 0.0  # it probed for all: no try of its own, and the limiter says when
         rule = RULES[kind]
         before = by_kind.get(kind, 0)
-        is_down = self._is_down(fault) and 0 < self.limiter.blocked < _OUTAGE  # others probe meanwhile
+        others_probe = 0 < self.limiter.blocked < _OUTAGE
+        is_down = bool(self._finished) and others_probe and self._is_down(fault)
         by_kind[kind] = before + (not is_down)
         retries = _UNREACHED_RETRIES if fault.unreached else rule.retries
         if fault.fatal or (before >= retries and not is_down) or tries >= self.retry.max_tries:
@@ -278,9 +282,11 @@ class Engine:
             refused = self.limiter.blocked
             is_limit = fault.kind is CallErrorKind.RATE_LIMIT or fault.overloaded
             patience = _PATIENCE if fault.kind is CallErrorKind.RATE_LIMIT or self._finished else _OUTAGE
-            if refused > (patience if is_limit else _OUTAGE) and (is_limit or self._is_down(fault)):
+            if not is_limit:
+                patience = _OUTAGE if self._finished else _FIRST
+            if refused > patience and (is_limit or self._is_down(fault)):
                 said = f"{where} has refused every call for {spelled(refused)}: {fault.message}"
-                return replace(fault, message=said, hint="Run again later: what was paid for is kept.", fatal=True)
+                return replace(fault, message=said, hint=_LATER if self._finished or is_limit else _LOOK, fatal=True)
             return fault
         if left is not None and asked > left:
             asks = f"{where} asks to come back in {spelled(asked)}"
@@ -298,9 +304,9 @@ class Engine:
         return fault
 
     def _is_down(self, fault: Fault) -> bool:
-        """Whether an endpoint that has answered before is gone."""
-        is_gone = fault.kind in {CallErrorKind.SERVER, CallErrorKind.CONNECTION} and fault.status in _DOWN
-        return is_gone and bool(self._finished)
+        """Whether the endpoint is gone, as far as one failure can say it."""
+        is_bad = fault.kind in {CallErrorKind.SERVER, CallErrorKind.CONNECTION} and not fault.adapt
+        return is_bad and (fault.status in _DOWN or not self._finished)
 
     def _failed(self, fault: Fault) -> None:
         """Count a failed call; trip the breaker where the rule says so."""
@@ -312,10 +318,7 @@ class Engine:
             self._stop(f"stopped: {fault.message}", fault.kind, fault.hint)
         elif self._failed_in_a_row >= self.retry.stop_after:
             said = f"stopped: {self._failed_in_a_row} calls in a row failed; the last one: {fault.message}"
-            hint = (
-                fault.hint or "See what the endpoint says with `combee doctor`, then run again: nothing paid is lost."
-            )
-            self._stop(said, fault.kind, hint)
+            self._stop(said, fault.kind, fault.hint or _LOOK)
 
     def _stop(self, message: str, kind: CallErrorKind, hint: str | None) -> None:
         """Send no further call."""
