@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import shlex
+import signal
+import socket
 import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +23,7 @@ from combee.kernel.journal.lock import RunLock
 from combee.run.git import git as run_git
 from combee.swarm import World
 from combee.swarm import repository as repository_module
+from combee.swarm.briefing import printable
 from combee.swarm.guests import Guest, join_world
 from combee.swarm.knowledge import issues, leases, set_readers
 from combee.swarm.repository import Repository
@@ -43,12 +49,25 @@ def shop(tmp_path: Path) -> Path:
     return place
 
 
+_OPEN: list[World] = []
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Close the worlds of a test after it."""
+    yield
+    while _OPEN:
+        _OPEN.pop().close()
+
+
 def guests(tmp_path: Path, *names: str, shop: Path | None = None, hold: float = 60.0) -> list[Guest]:
     """Return guests that share a world, each with a connection of its own."""
     made = []
     for name in names:
         repository = Repository.at(shop) if shop is not None else None
         state = SwarmState(World.open(tmp_path / "w.sqlite"), {}, repository=repository)
+        state.world.flush()
+        _OPEN.append(state.world)
         made.append(join_world(state, name, role="peer", hold=hold))
     return made
 
@@ -318,9 +337,19 @@ def test_a_look_into_the_inbox_is_no_longer_than_a_program_can_show(tmp_path: Pa
     assert seen == list("012345")
 
 
-def test_nobody_is_called_everyone(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="'all' cannot be a name"):
-        guests(tmp_path, "all")
+def test_who_is_refused_keeps_nobody_from_writing(tmp_path: Path) -> None:
+    (ann,) = guests(tmp_path, "ann")
+    ann.state.world.spawn("eve")
+    with pytest.raises(UsageError, match="lives in this world itself"):
+        join_world(ann.state, "eve", role="peer", hold=60)
+    with World.open(tmp_path / "w.sqlite") as other, other.step():
+        other.set_meta("written", "by another")
+
+
+def test_nobody_is_called_as_everyone_or_as_another_is(tmp_path: Path) -> None:
+    for name in ("all", "ALL", "User", "a\nb", "-x"):
+        with pytest.raises(UsageError, match=r"cannot be a name|but for capitals"):
+            guests(tmp_path, name)
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -363,3 +392,94 @@ def test_one_merge_at_a_time_whichever_world_it_comes_from(tmp_path: Path, shop:
     assert ann.call("merge", {"branch": "ann"}) == said
     lock.release()
     assert ann.call("merge", {"branch": "ann"}) == "Merged 1 files."
+
+
+# The server
+
+
+def server(tmp_path: Path, *words: str) -> subprocess.Popen[bytes]:
+    pytest.importorskip("mcp", reason="the extra mcp is not installed")
+    command = [sys.executable, "-m", "combee", "swarm", "mcp", str(tmp_path / "w.sqlite"), *words]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def send(to: subprocess.Popen[bytes], method: str, **given: Any) -> None:
+    assert to.stdin is not None
+    to.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": given}).encode() + b"\n")
+    to.stdin.flush()
+
+
+def begun(tmp_path: Path) -> subprocess.Popen[bytes]:
+    """Return a server that has answered its client once."""
+    made = server(tmp_path, "--as", "ann")
+    who = {"name": "x", "version": "1"}
+    send(made, "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=who)
+    assert made.stdout is not None
+    assert b"You are ann" in made.stdout.readline()
+    return made
+
+
+def test_a_client_that_is_gone_is_no_fault(tmp_path: Path) -> None:
+    made = begun(tmp_path)
+    assert made.stdout is not None
+    made.stdout.close()
+    send(made, "tools/call", name="issue", arguments={"title": "done, though nobody hears it"})
+    assert made.stdin is not None
+    made.stdin.close()
+    assert made.stderr is not None
+    with made.stderr as wrong:
+        assert (made.wait(30), wrong.read()) == (0, b"")
+    with World.open(tmp_path / "w.sqlite") as world:
+        assert [one.title for one in issues(world)] == ["done, though nobody hears it"]
+
+
+def test_a_server_that_is_killed_leaves_each_use_of_a_tool_whole(tmp_path: Path) -> None:
+    guests(tmp_path, "bob", "cay")
+    for number in range(4):
+        made = begun(tmp_path)
+        send(made, "tools/call", name="post", arguments={"text": "x" * 100_000})
+        time.sleep(0.004 * number)
+        os.kill(made.pid, signal.SIGKILL)
+        made.communicate()
+    with World.open(tmp_path / "w.sqlite") as world:
+        world.check()
+        told = world.rows("SELECT count(*) FROM mail GROUP BY substr(key, 1, instr(key, '@'))")
+    assert {count for (count,) in told} <= {2}  # both, or neither
+
+
+def test_an_address_in_use_is_said_before_anything_is_served(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        made = server(tmp_path, "--http", f"127.0.0.1:{taken.getsockname()[1]}")
+        out, wrong = made.communicate(timeout=30)
+    assert (made.returncode, out, b"Address already in use" in wrong, b"is served" in wrong) == (2, b"", True, False)
+
+
+@pytest.mark.parametrize(
+    ("wait", "said"),
+    [("nan", "error: wait is a number"), ("-5", "No answer yet"), ("0", "No answer yet"), ("soon", "error: wait is a")],
+)
+async def test_no_question_is_waited_for_without_end(wait: str, said: str, tmp_path: Path) -> None:
+    server_module = pytest.importorskip("combee.swarm.guest_server", reason="the extra mcp is not installed")
+    ann, _ = guests(tmp_path, "ann", "bob")
+    given = {"question": "?", "to": "bob", "wait": wait}
+    assert (await asyncio.wait_for(server_module._use(ann, "ask", given), 20)).startswith(said)
+
+
+async def test_no_text_is_too_long_whatever_it_is_put_into(tmp_path: Path) -> None:
+    server_module = pytest.importorskip("combee.swarm.guest_server", reason="the extra mcp is not installed")
+    (ann,) = guests(tmp_path, "ann")
+    for value in ("x" * (2 << 20), ["x" * (2 << 20)], {"a": ["x"] * (1 << 20)}):
+        assert await server_module._use(ann, "issue", {"title": value}) == "error: a text has at most 1 MiB"
+
+
+def test_no_text_of_an_agent_commands_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evil = "a\x1b]0;title\x07\x1b[2J\x9b31mb"
+    (ann,) = guests(tmp_path, "ann")
+    ann.call("issue", {"title": evil})
+    ann.call("lease", {"path": f"src/{evil}"})
+    ann.call("tell", {"to": "user", "text": evil})
+    for name in ("status", "log", "watch"):
+        assert run(["swarm", name, str(tmp_path / "w.sqlite")]) == 0
+        said = capsys.readouterr().out
+        assert not set(said) & {"\x1b", "\x07", "\x9b"}
+    assert printable(f"{evil}\n\ttab") == "a\\x1b]0;title\\x07\\x1b[2J\\x9b31mb\n\ttab"

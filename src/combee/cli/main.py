@@ -95,6 +95,10 @@ class _LazyGroup(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:  # a reader that has seen enough is no failure
             ctx.exit(0)
+        except ExceptionGroup as group:  # of a server, whose client is gone
+            if group.split(BrokenPipeError)[1] is not None:
+                raise
+            ctx.exit(0)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(name, line) for name, (_, line) in COMMANDS.items()]

@@ -86,11 +86,12 @@ def trials_expected(spec: Settings, trials: int) -> tuple[list[str], dict[str, A
     Time and money are what the settings say of one trial: nobody can know them before.
     """
     table = spec.environment
-    minutes = table.minutes * -(-trials // table.in_flight)
+    at_once = len(table.url) or table.in_flight
+    minutes = table.minutes * -(-trials // at_once)
     cost = None if table.dollars is None else table.dollars * trials
     money = "money unknown (set environment.dollars)" if cost is None else f"${cost:,.2f} at most"
     line = (
-        f"{trials:,} trials in {table.kind}, {table.in_flight} at once: about {minutes:,.0f} minutes at "
+        f"{trials:,} trials in {table.kind}, {at_once} at once: about {minutes:,.0f} minutes at "
         f"{table.minutes:g} each, {money}."
     )
     return [line], {"trials": trials, "trial_minutes": minutes, "trial_cost": cost}

@@ -16,7 +16,7 @@ from combee.errors import UsageError, how_to_install
 from combee.serve.access import is_loopback
 from combee.serve.settings import read_serve_settings
 from combee.serve.store import ServiceStore
-from combee.terminal.options import NumberType, PathType
+from combee.terminal.options import NumberType, PathType, listening
 
 __all__ = ["command"]
 
@@ -49,7 +49,7 @@ def command(folder: Path, as_json: bool, **options: Any) -> None:
     log_to(sys.stderr, as_json=as_json)
     running = Running(folder, settings)
     app = make_app(running.service, running.start, running.stop)
-    bound = _bind(settings.host, settings.port)
+    bound = listening(settings.host, settings.port, "Choose another port with --port; 0 takes a free one.")
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, server_header=False))
     host, port = bound.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -68,16 +68,6 @@ def _refuse_open_bind(folder: Path, host: str) -> None:
     if not tokens:
         hint = f"Make one with `combee token create {folder} NAME`, and put TLS in front of the service."
         raise UsageError(f"{host} is open to other machines, and there is no token yet.", hint=hint)
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address. Raises `UsageError` where the address cannot be used."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        hint = "Choose another port with --port; 0 takes a free one."
-        raise UsageError(f"{host}:{port} cannot be used: {error.strerror or error}.", hint=hint) from error
 
 
 async def _serve(server: Any, bound: socket.socket, ready: str) -> None:

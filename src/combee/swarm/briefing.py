@@ -8,6 +8,7 @@ like any other text, stands in the trace, is there again after a kill, and the s
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -34,6 +35,7 @@ __all__ = [
     "kept_lessons",
     "lessons_entry",
     "one_line",
+    "printable",
     "spelled",
 ]
 
@@ -183,6 +185,14 @@ def _name(world: World, sender: str) -> str:
 def spelled(text: str) -> str:
     """Return a text in one line, with what cannot be printed spelled out: a path may hold it too."""
     return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Return a text of an agent for a person's terminal, which it can neither colour, clear nor command."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def one_line(text: str) -> str:

@@ -12,6 +12,7 @@ import click
 from combee.errors import UsageError
 from combee.run.words import counted, typed
 from combee.swarm import World, edges, totals, traces
+from combee.swarm.briefing import one_line, spelled
 from combee.swarm.commands_mcp import mcp_command, token_command
 from combee.swarm.commands_run import ask_command, json_option, retry_command, revive_command, run_command
 from combee.swarm.commands_watch import watch_command
@@ -97,8 +98,9 @@ def status_command(world: Path | None, as_json: bool) -> None:
         click.echo(json.dumps({"agents": rows, "totals": sums, "events": kinds}, ensure_ascii=False))
         return
     for row in rows:
+        role = one_line(row["role"])
         share = "from outside" if row["mode"] == "outside" else f"{row['used']:,}/{row['window']:,} tokens"
-        click.echo(f"{row['name']:<20} {row['role']:<12} {row['state']:<5} {share:>25}  {row['open']} open asks")
+        click.echo(f"{row['name']:<20} {role:<12} {row['state']:<5} {share:>25}  {row['open']} open asks")
     click.echo("  ".join(f"{key} {value:,}" for key, value in sums.items()))
     if kinds:
         click.echo("  ".join(f"{kind} {number}" for kind, number in kinds.items()))
@@ -127,7 +129,8 @@ def log_command(world: Path | None, last: int, as_json: bool) -> None:
         else:
             about = f" (to {row['thread']})" if row["thread"] else ""
             who = f"{row['sender']} -> {row['recipient']}{about}"
-            click.echo(f"{row['id']:>5} {row['kind']:<6} {who} [{row['state']}] {' '.join(row['body'].split())[:100]}")
+            said = spelled(" ".join(row["body"].split())[:100])
+            click.echo(f"{row['id']:>5} {row['kind']:<6} {who} [{row['state']}] {said}")
 
 
 @command.command("graph")

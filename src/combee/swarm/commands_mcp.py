@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -66,7 +67,7 @@ def mcp_command(  # noqa: PLR0917 - click passes options by name
         raise UsageError(
             f"The MCP server needs a package that is not installed: {error.name}.", hint=how_to_install("mcp")
         ) from error
-    address = None if at is None else guest_server.address_of(at)
+    address = None if at is None else guest_server.listening_at(at)
     if repository is not None:
         Repository.at(repository)  # before a world is made
     described = read_swarm_file(world) if world.suffix == ".toml" else None
@@ -86,8 +87,13 @@ def mcp_command(  # noqa: PLR0917 - click passes options by name
             with _only_one(place, name):
                 guest_server.serve_stdio(join(name))
         elif address is not None:
-            click.echo(f"{shown(place)} is served at http://{at}/mcp; Ctrl-C ends it", err=True)
+            click.echo(f"{shown(place)} is served at http://{_where(address)}/mcp; Ctrl-C ends it", err=True)
             guest_server.serve_http(address, join, lambda token: _name_of(opened, token), partial(_lock, place))
+
+
+def _where(at: socket.socket) -> str:
+    host, port = at.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _file_of(world: World) -> SwarmFile | None:

@@ -13,6 +13,7 @@ from combee.errors import BudgetError, LockedError, UsageError, did_you_mean
 from combee.kernel.runner import run_sync
 from combee.run.words import counted, typed
 from combee.swarm import USER, Swarm, World, totals
+from combee.swarm.briefing import printable
 from combee.swarm.config import SwarmFile, build, populate, put_task, read_swarm_file
 from combee.swarm.guests import sweep
 from combee.swarm.knowledge import subjects
@@ -91,7 +92,7 @@ def run_command(file: Path, as_json: bool) -> int:
         click.echo(json.dumps({"handled": handled, **asked.to_json(), "totals": asdict(sums)}, ensure_ascii=False))
         return asked.code
     if asked.found is not None:
-        click.echo(asked.found.body)
+        click.echo(printable(asked.found.body))
     elif asked.limit:
         click.echo(f"No answer yet: {asked.limit}. To go on: `{typed('swarm', 'run', file)}`.")
     elif asked.number is not None and not asked.waits:
@@ -131,7 +132,7 @@ def ask_command(agent: str, question: str, world: Path | None, subject: str, as_
     if as_json:
         click.echo(json.dumps({**asked.to_json(), "queued": asked.found is None}, ensure_ascii=False))
     elif asked.found is not None:
-        click.echo(asked.found.body)
+        click.echo(printable(asked.found.body))
     else:
         more, log = typed("swarm", "run", shown(described.file)), typed("swarm", "log", "--world", place)
         late = "No answer yet." if asked.waits else "A process that runs this world takes it up."

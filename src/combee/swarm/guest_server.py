@@ -6,6 +6,8 @@ It needs the extra `mcp`; nothing else of the swarm imports that package.
 from __future__ import annotations
 
 import asyncio
+import math
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -22,12 +24,13 @@ from combee.kernel.journal.lock import RunLock
 from combee.kernel.runner import run_sync
 from combee.swarm.agents import ToolSpec
 from combee.swarm.guests import Guest
+from combee.terminal.options import listening
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-__all__ = ["address_of", "make_server", "serve_http", "serve_stdio"]
+__all__ = ["listening_at", "make_server", "serve_http", "serve_stdio"]
 
 _WAIT = 60.0
 _LONGEST_WAIT = 600.0
@@ -79,8 +82,10 @@ async def _asked(guest: Guest, arguments: dict[str, Any]) -> str:
         return "error: say what you ask as `question`; `to`, `subject` and `wait` may be given"
     wait = str(arguments.get("wait", _WAIT))
     try:
-        seconds = max(0.0, min(_LONGEST_WAIT, float(wait)))  # in this order: of no number it makes the longest
+        seconds = min(max(float(wait), 0.0), _LONGEST_WAIT)
     except ValueError:
+        seconds = math.nan
+    if math.isnan(seconds):
         return "error: wait is a number of seconds"
     number = guest.question(arguments)
     until = time.monotonic() + seconds
@@ -176,25 +181,25 @@ class _Guests:
         await self._open.aclose()
 
 
-def address_of(text: str) -> tuple[str, int]:
-    """Return host and port.
+def listening_at(text: str) -> socket.socket:
+    """Return a socket that listens at HOST:PORT.
 
     Raises:
-        UsageError: It is no address.
+        UsageError: It is no address, or cannot be used.
     """
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise UsageError(f"{text!r} is no HOST:PORT", hint="Like 127.0.0.1:8765.")
-    return host.strip("[]"), int(port)
+    return listening(host.strip("[]"), int(port), "Choose another port; 0 takes a free one.")
 
 
 def serve_http(
-    at: tuple[str, int],
+    at: socket.socket,
     join: Callable[[str], Guest],
     name_of: Callable[[str], str | None],
     lock: Callable[[str], RunLock],
 ) -> None:
-    """Serve every guest that has a token at an address, until it is stopped."""
+    """Serve every guest that has a token, until it is stopped."""
     import uvicorn
     from starlette.applications import Starlette
     from starlette.routing import Route
@@ -209,6 +214,5 @@ def serve_http(
             await guests.stop()
 
     app = Starlette(routes=[Route("/mcp", guests)], lifespan=lifespan)
-    host, port = at
-    config = uvicorn.Config(app, host=host, port=port, log_level="warning", access_log=False, server_header=False)
-    uvicorn.Server(config).run()
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+    uvicorn.Server(config).run(sockets=[at])

@@ -173,12 +173,15 @@ def join_world(
 
 def admit(world: World, name: str, role: str) -> AgentRow:
     """Make a name known in a world as that of an agent from outside, which need not be there yet. Raises as above."""
-    if not _NAME.fullmatch(name) or name == ALL:
+    if not _NAME.fullmatch(name) or name.casefold() == ALL:
         raise UsageError(f"{name!r} cannot be a name", hint="Letters, digits, dots and dashes, 64 at most.")
     with world.step():
         found = world.agent(name)
         if found is not None and (found.mode != "outside" or found.role == PERSON):
             raise UsageError(f"{name} lives in this world itself", hint="Choose another name with --as.")
+        alike = {one.name.casefold() for one in world.agents()} if found is None else ()
+        if name.casefold() in alike:
+            raise UsageError(f"another agent is called so, but for capitals: {name}", hint="Choose another name.")
         if found is None:
             found = world.spawn(name, role=role, mode="outside", window=_WINDOW)
         elif found.state == "dead":

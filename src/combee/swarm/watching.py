@@ -15,6 +15,7 @@ from combee.report.html import Html, Piece, el, join, table
 from combee.report.network import network
 from combee.report.page import facts, page
 from combee.run.words import counted
+from combee.swarm.briefing import spelled
 from combee.swarm.context import load
 from combee.swarm.knowledge import Issue, Lease, issues, leases
 from combee.swarm.ledger import SwarmTotals, edges, totals
@@ -192,7 +193,7 @@ def screen_of(sight: Sight, *, most: int = 12) -> RenderableType:
     def tabled(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
         made = Table(*heads, box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
         for row in rows[:most]:
-            made.add_row(*(Text(cell, overflow="ellipsis", no_wrap=True) for cell in row))
+            made.add_row(*(Text(spelled(cell), overflow="ellipsis", no_wrap=True) for cell in row))
         if len(rows) > most:
             made.add_row(Text(f"and {len(rows) - most} more", style="dim"))
         return made

@@ -228,6 +228,8 @@ class World:
                 if self._db.in_transaction:  # a full disk has rolled everything back by itself
                     self._db.execute("ROLLBACK TO step")
                     self._db.execute("RELEASE step")
+            if not self._depth:
+                self.flush()  # who gives up here must not keep others from writing
             raise
         self._depth -= 1
         with boundary(self.path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -160,3 +161,13 @@ def print_json(data: object) -> None:
 def print_forecast(found: Forecast, *, as_json: bool) -> None:
     """Print what a command would take."""
     click.echo(json.dumps(found.data) if as_json else "\n".join(found.lines))
+
+
+def listening(host: str, port: int, hint: str) -> socket.socket:
+    """Return a socket that listens at an address. Raises `UsageError` where the address cannot be used."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except (OSError, UnicodeError) as error:  # the latter: no name of a host
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"{host}:{port} cannot be used: {why}.", hint=hint) from error
