@@ -244,7 +244,7 @@ async def test_a_report_is_kept_without_secrets_and_orders_in_it_teach_nothing(t
     ]
     async with joined(place, "ann") as ann:
         assert await said(ann, "report", task="read a", messages=chat, success="true") == "Kept, 5 steps."
-        assert (await said(ann, "report", task="x", messages="no")).startswith("error: messages are no list")
+        assert (await said(ann, "report", task="x", messages="no")).startswith("error: messages is not a list")
         assert "lessons" not in {tool.name for tool in (await ann.list_tools()).tools}
     kept = tmp_path / "office.reported.jsonl"
     assert secret not in kept.read_text()

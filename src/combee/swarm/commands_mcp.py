@@ -187,7 +187,7 @@ def token_command(world: Path, name: str, revoke: bool, as_json: bool) -> None:
             admit(opened, name, "peer")
             opened.set_meta(_digest(token), name)
     if revoke:
-        click.echo(json.dumps({"revoked": gone}) if as_json else f"{gone} tokens of {name} are no longer good")
+        click.echo(json.dumps({"revoked": gone}) if as_json else f"{gone} tokens of {name} are no longer valid")
         return
     more = typed("swarm", "mcp", shown(place), "--http", "127.0.0.1:8765")
     click.echo(json.dumps({"name": name, "token": token}) if as_json else token)

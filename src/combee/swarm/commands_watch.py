@@ -31,7 +31,7 @@ def watch_command(world: Path | None, web: bool, port: int, every: float) -> Non
     """
     place = the_world(world)
     if port and not web:
-        raise UsageError("--port says where the page is served", hint="Add --web.")
+        raise UsageError("--port is for the page", hint="Add --web.")
     with World.open(place, read_only=True) as opened:
         opened.check()
     if web:

@@ -115,14 +115,14 @@ def _ago(seconds: float) -> str:
 
 
 def _sums(sight: Sight) -> list[tuple[str, str]]:
-    untold = f", {counted(sight.unsaid, 'reply')} untold" if sight.unsaid else ""
+    unsaid = f" ({counted(sight.unsaid, 'reply')} without one)" if sight.unsaid else ""
     return [
         ("messages", f"{sight.totals.messages:,}"),
         ("waiting", f"{sight.waiting:,}"),
         ("replies", f"{sight.totals.replies:,}"),
         ("prompt tokens", f"{sight.totals.prompt:,}"),
         ("reply tokens", f"{sight.totals.completion:,}"),
-        *([(f"cost, as programs tell{untold}", f"${sight.dollars:.2f}")] if sight.dollars or sight.unsaid else []),
+        *([(f"cost that programs reported{unsaid}", f"${sight.dollars:.2f}")] if sight.dollars or sight.unsaid else []),
     ]
 
 
@@ -145,7 +145,7 @@ def _message_rows(sight: Sight) -> Iterator[tuple[str, str, str, str]]:
 
 
 def head_of(sight: Sight) -> list[Piece]:
-    """Return everything that changes, which is all there is."""
+    """Return what the page shows, all of which is refreshed."""
     parts: list[Piece] = [
         el("h1", f"World {sight.name}"),
         facts([(name, value) for name, value in _sums(sight)]),

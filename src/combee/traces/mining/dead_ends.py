@@ -268,10 +268,9 @@ def _asked(part: SimpleCommand, attempt: Attempt) -> MinedLesson | None:
     prompt = _PROMPT.search(printed(attempt.output)[-400:])
     if prompt is None:
         return None
-    line = part.line
     asked = quoted(prompt_form(prompt[1]), 80)
-    text = f"{quoted(line)} asks for input and was killed by the time limit at its prompt {asked}."
-    return MinedLesson("hang", f"hang/{line}/asks", text, (attempt.step,))
+    text = f"{quoted(part.line)} asks for input and was killed by the time limit at its prompt {asked}."
+    return MinedLesson("hang", f"hang/{part.line}/asks", text, (attempt.step,))
 
 
 def _came_back(part: SimpleCommand, first: Attempt, later: Attempt) -> MinedLesson | None:

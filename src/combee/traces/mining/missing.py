@@ -113,12 +113,11 @@ def _brought(fault: ErrorLine, place: int, row: Sequence[Attempt]) -> MinedLesso
                 continue
             proof = _used(fault, row[place], later[offset:], part)
             if proof is not None:
-                command = part.line
                 what = "The program" if fault.kind == "command" else "The Python module"
                 return MinedLesson(
                     "missing",
                     f"missing/{fault.kind}/{fault.about}/{part.action}",
-                    f"{what} `{fault.about}` may be missing ({quoted(said(fault))}): {quoted(command)} brought it.",
+                    f"{what} `{fault.about}` may be missing ({quoted(said(fault))}): {quoted(part.line)} brought it.",
                     (row[place].step, attempt.step, proof),
                 )
     return None

@@ -102,14 +102,12 @@ def find_repairs(row: Sequence[Attempt]) -> list[MinedLesson]:
     mended: set[tuple[str, str]] = set()
     for place, attempt in enumerate(row):
         fault = attempt.fault
-        if not attempt.failed or fault is None:
-            continue
-        if attempt.command is None:
+        if not attempt.failed or fault is None or attempt.command is None:
             continue
         finding = (_requoted if fault.kind in _HANDLED else _shell)(place, row, fault)
-        if finding is not None and _undone(finding, row):
+        if finding is None or _undone(finding, row):
             continue
-        if finding is not None and (finding.key, finding.text) not in mended:
+        if (finding.key, finding.text) not in mended:
             mended.add((finding.key, finding.text))
             found.append(finding)
     return found

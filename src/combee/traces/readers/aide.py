@@ -41,9 +41,8 @@ class AideReader:
                 printed = content_text(node.get("_term_out") or node.get("term_out") or "")
                 draft.add(Piece("tool", printed or trouble, answers=call.id, is_error=wrong), line=line)
             good = [node for node in nodes if flag(node.get("is_buggy")) is False]
-            best = [number(table(node.get("metric")).get("value")) for node in good]
-            said = (
-                f"{len(good)} of {len(nodes)} programs ran; metrics {[each for each in best if each is not None][-3:]}"
-            )
+            metrics = [number(table(node.get("metric")).get("value")) for node in good]
+            last = [each for each in metrics if each is not None][-3:]
+            said = f"{len(good)} of {len(nodes)} programs ran; metrics {last}"
             outcome = claim(bool(good), said) if nodes else None
             yield from draft.trace("", outcome, {"agent": "aide"}, line=line)
