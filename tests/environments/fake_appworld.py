@@ -6,12 +6,14 @@ A task is passed when `zebra()` was run before it was completed; the model runs 
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+LESSON = "Run zebra() before you complete a task with supervisor.complete_task."
 ROUTES = ("/initialize", "/execute", "/task_completed", "/evaluate", "/close", "/tasks/{task_id}", "/api_docs")
 
 
@@ -37,6 +39,8 @@ class World(_Json):
     """One world at a time. `asked` are all calls, `data` whether AppWorld's data is there."""
 
     data = True
+    failing = 0
+    """Calls of /evaluate that fail from now on."""
     asked: list[tuple[str, str]]
     ran: list[str]
 
@@ -53,6 +57,10 @@ class World(_Json):
     def do_POST(self) -> None:
         kind, given, route = type(self), self.given(), self.path[1:]
         kind.asked.append((route, given["task_id"]))
+        if route == "evaluate" and kind.failing:
+            kind.failing -= 1
+            self.answer({"detail": "Internal Server Error"}, 500)
+            return
         if route == "initialize":
             kind.ran = []
         if route == "execute":
@@ -70,14 +78,26 @@ class Model(_Json):
     """Acts by code; where no lesson names the zebra it forgets it. `told` are the prompts."""
 
     told: list[str]
+    again: threading.Event
+    most = 10**9
+    """Replies after which the model gives none for a long while."""
 
     def do_POST(self) -> None:
         messages = self.given()["messages"]
         type(self).told.append(json.dumps(messages))
+        if len(type(self).told) > type(self).most:
+            self.again.wait(60)
+            return
         first = len(messages) == 2
         zebra = "zebra()" in messages[0]["content"]
         code = "print(apis.phone)" if first else f"{'zebra()' if zebra else 'pass'}\napis.supervisor.complete_task()"
         text = f"I look [use-00001].\n```python\n{code}\n```"
+        if "key_insight" in (prompt := messages[0]["content"] + messages[-1]["content"]):
+            text = json.dumps({"reasoning": "", "key_insight": LESSON, "bullet_tags": []})
+        elif '"operations"' in prompt:
+            sources = [int(number) for number in re.findall(r"reflection (\d+)", prompt)]
+            add = {"type": "ADD", "section": "OTHERS", "content": LESSON, "bullet_ids": [], "sources": sources}
+            text = json.dumps({"reasoning": "", "operations": [add]})
         choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
         self.answer(
             {"id": "x", "model": "m", "choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 5}}
