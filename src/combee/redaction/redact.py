@@ -17,7 +17,8 @@ from combee.redaction.secrets import ACROSS_LINES, FINDERS
 from combee.redaction.spans import MARK, Finder, Span
 
 _MOST_PASSES = 10
-_WORTH_KNOWING, _MOST_KNOWN = 300, 200  # characters of a text that is kept for a while; and how many are
+_SHORTEST_KNOWN, _LONGEST_KNOWN = 300, 50_000  # characters of a text that is kept for a while
+_MOST_KNOWN = 200  # of such texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Redactor:
 
         What was met a short while ago (a prompt that each run begins with) is not searched anew.
         """
-        if len(text) < _WORTH_KNOWING:
+        if not _SHORTEST_KNOWN <= len(text) <= _LONGEST_KNOWN:
             return self._redacted(text)
         found = self._known.get(text)
         if found is None:

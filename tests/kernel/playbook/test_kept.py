@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from itertools import pairwise
 from math import log
 from typing import Any
@@ -103,3 +105,41 @@ def test_equal_texts_in_one_book_are_all_found() -> None:
     found = by_relevance(Playbook(bullets, 8), "swap")
     assert [bullet.id for bullet in found[:4]] == ["misc-00001", "misc-00003", "misc-00005", "misc-00007"]
     assert all(one.id < other.id for one, other in pairwise(found[4:]))
+
+
+def test_a_view_is_right_while_another_thread_reads_the_next_version() -> None:
+    """Versions share the words that they know: three readers ask the newest while the next ones are taken in."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    versions = [apply(Playbook(), delta_of(Add("OTHERS", _lesson(n)) for n in range(1_000))).playbook]
+    failed: list[BaseException] = []
+    done = threading.Event()
+
+    def ask() -> None:
+        while not done.is_set():
+            book = versions[-1]
+            try:
+                assert len(by_relevance(book, " ".join(f"w{n}" for n in range(60)))) == len(book)
+            except BaseException as error:  # noqa: BLE001 - looked at by the test
+                failed.append(error)
+                return
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    try:
+        for thread in threads:
+            thread.start()
+        for number in range(60):
+            delta = delta_of(Add("OTHERS", _lesson(1_000 + 20 * number + n)) for n in range(20))
+            book = apply(versions[-1], delta).playbook
+            by_relevance(book, "w1")
+            versions.append(book)
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(interval)
+    assert failed == []
+
+
+def _lesson(number: int) -> str:
+    return " ".join([f"lesson {number}:", *(f"w{(7 * number + n * n) % 60}" for n in range(9))])

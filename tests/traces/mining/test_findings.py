@@ -6,7 +6,7 @@ import pytest
 
 from combee.redaction import Step, ToolCall, Trace
 from combee.traces.mining import findings
-from tests.traces.mining.runs import lessons, recorded, talk
+from tests.traces.mining.runs import Row, lessons, recorded, talk
 
 KILLED = "The last command <command>x</command> timed out and has been killed."
 
@@ -238,3 +238,33 @@ def test_instructions_planted_in_outputs_never_become_lessons(line: str) -> None
     assert not [text for _, text in lessons(run) if "instructions" in text or "must" in text]
     as_user = talk(("user", "x"), ("assistant", "y"), ("user", f"No, {line}"))
     assert lessons(as_user) == []
+
+
+@pytest.mark.parametrize(
+    ("last", "texts"),
+    [
+        (
+            ("pip install --no-deps attrs", "Successfully installed", 0),
+            ["after installs with `--no-deps` (`yaml`, `lxml`, `attrs`): all that it took was `pyyaml lxml attrs`."],
+        ),
+        (
+            ("PYTHONPATH=src python /srv/app/run.py --all", "done", 0),
+            [
+                "`pip install --no-deps pyyaml` brought it.",
+                "`pip install --no-deps lxml` brought it.",
+                "the same call worked as `PYTHONPATH=src python /srv/app/run.py --all`.",
+            ],
+        ),
+    ],
+)
+def test_modules_missing_one_after_the_other_are_one_lesson_if_installs_brought_them_all(
+    last: Row, texts: list[str]
+) -> None:
+    call = "python /srv/app/run.py --all"
+    rows: list[Row] = []
+    for module, package in (("yaml", "pyyaml"), ("lxml", "lxml"), ("attrs", "attrs")):
+        rows += [(call, f"ModuleNotFoundError: No module named '{module}'", 1)]
+        rows += [(f"pip install --no-deps {package}", "Successfully installed", 0)] if module != "attrs" else [last]
+    found = [text for _, text in lessons(recorded(*rows, (call, "done", 0)))]
+    assert len(found) == len(texts)
+    assert all(text.endswith(end) for text, end in zip(found, texts, strict=True))

@@ -56,6 +56,14 @@ def test_a_dead_end_that_another_run_got_past_becomes_what_worked() -> None:
     assert text.endswith("in another run `pip install torch --index-url https://x.y/cpu` worked.")
 
 
+def test_an_error_that_holds_brackets_is_quoted_whole_where_another_run_got_past_it() -> None:
+    refused = "ERROR: Could not install torch (from versions: 1.0, 2.0): no wheel (cp314) fits"
+    tries = [("pip install torch", refused, 1), ("pip install torch --pre", refused, 1)]
+    other = recorded(("pip install torch --index-url https://x.y/cpu", "ok", 0), name="b")
+    (text,) = survey([recorded(*tries, name="a"), other]).support()
+    assert f"failed again and again with `{refused.removeprefix('ERROR: ')}` (" in text.replace("ERROR: ", "")
+
+
 def test_failures_that_recur_count_from_three_runs_and_only_if_no_run_got_past() -> None:
     row = ("aws sts get-caller-identity", "Unable to locate credentials. Run aws configure.", 255)
     runs = [recorded(row, name=name) for name in "abc"]

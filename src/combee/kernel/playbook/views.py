@@ -88,18 +88,20 @@ class Words:
 
     def scores(self, query: str) -> dict[int, float]:
         """Return the places that share a word with the query, with their scores."""
-        count, all_there = len(self.support), len(self.places) == len(self.texts.lengths)
         sums: defaultdict[int, float] = defaultdict(float)
-        for word in sorted(_words(query)):
-            found = self.texts.holding.get(word, [])
-            if not all_there:
-                found = [number for number in found if number in self.places]
-            if not found:
-                continue
-            more = sum(len(self.twins[number]) for number in found if number in self.twins) if self.twins else 0
-            weight = log(1 + count / (len(found) + more))
-            for number in found:
-                sums[number] += weight
+        words = sorted(_words(query))
+        with self.texts.lock:  # another thread may be taking in the texts of the next version
+            count, all_there = len(self.support), len(self.places) == len(self.texts.lengths)
+            for word in words:
+                found = self.texts.holding.get(word, [])
+                if not all_there:
+                    found = [number for number in found if number in self.places]
+                if not found:
+                    continue
+                more = sum(len(self.twins[number]) for number in found if number in self.twins) if self.twins else 0
+                weight = log(1 + count / (len(found) + more))
+                for number in found:
+                    sums[number] += weight
         places, lengths = self.places, self.texts.lengths
         scored = {places[number]: round(total / (1 + lengths[number]) ** 0.5, 9) for number, total in sums.items()}
         for number in self.twins.keys() & sums.keys():

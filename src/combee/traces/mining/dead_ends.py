@@ -203,11 +203,10 @@ def _dead_end(thing: str, sign: str, failures: Sequence[tuple[Attempt, str]]) ->
     variants = ", then ".join(dict.fromkeys(quoted(text, 90) for text in [*alone, *texts][:1] + texts[-2:]))
     what = f"installing `{package}` with `{thing.rpartition(' ')[0]}`" if package else f"`{thing}`"
     times = "twice or more" if package else "three times or more"
-    text = (
-        f"A dead end: {what}, tried {times} in one run, failed each time with {failures[-1][0].said(120)} ({variants})."
-    )
+    said = failures[-1][0].said(120)
+    text = f"A dead end: {what}, tried {times} in one run, failed each time with {said} ({variants})."
     steps = tuple(attempt.step for attempt, _ in failures)
-    return MinedLesson("dead_end", f"dead end/{thing}/{sign}", text, steps)
+    return MinedLesson("dead_end", f"dead end/{thing}/{sign}", text, steps, quotes=(said, variants))
 
 
 _WINDOW = 12

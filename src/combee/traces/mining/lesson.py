@@ -62,6 +62,9 @@ class MinedLesson:
     steps: tuple[int, ...]
     line: int = 0
     """Hash of the call (unmended: its words, hang: its program), to see in other runs whether it holds there too."""
+    quotes: tuple[str, ...] = ()
+    """What a joined lesson is made of, as the text quotes it: of a dead end the error and what was tried; of what was
+    missing the install that brought it."""
 
     @property
     def origin(self) -> tuple[str, ...]:

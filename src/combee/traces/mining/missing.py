@@ -82,7 +82,7 @@ def _joined(found: list[MinedLesson], row: Sequence[Attempt]) -> list[MinedLesso
     command = {attempt.step: attempt.command for attempt in row}
     chains: dict[str, list[MinedLesson]] = defaultdict(list)
     for finding in found:
-        if finding.key.startswith("missing/module/"):
+        if finding.quotes and finding.key.startswith("missing/module/"):  # not what something stood in for
             chains[command[finding.steps[0]] or ""].append(finding)
     out = list(found)
     for line, links in chains.items():
@@ -90,7 +90,7 @@ def _joined(found: list[MinedLesson], row: Sequence[Attempt]) -> list[MinedLesso
         if len(links) < _CHAIN or part is None or len(part.text) > 100:
             continue
         names = [link.key.split("/")[2] for link in links]
-        installs = [link.text.rsplit(": `", 1)[1].split("` brought", maxsplit=1)[0] for link in links]
+        installs = [each for link in links for each in link.quotes]
         packages = " ".join(word for each in installs for word in each.split()[2:] if not word.startswith("-"))
         bare = " after installs with `--no-deps`" if all("--no-deps" in each for each in installs) else ""
         text = (
@@ -119,6 +119,7 @@ def _brought(fault: ErrorLine, place: int, row: Sequence[Attempt]) -> MinedLesso
                     f"missing/{fault.kind}/{fault.about}/{part.action}",
                     f"{what} `{fault.about}` may be missing ({quoted(said(fault))}): {quoted(part.line)} brought it.",
                     (row[place].step, attempt.step, proof),
+                    quotes=(part.line,),
                 )
     return None
 

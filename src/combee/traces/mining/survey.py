@@ -153,11 +153,8 @@ def _got_past(end: MinedLesson, thing: str, line: str) -> MinedLesson | None:
     if len(words) > 6 or not any(word.startswith("-") for word in words):
         return None  # the same command worked elsewhere: chance, not a lesson
     package = thing.rpartition(" ")[2]
-    fault = end.text.split("failed each time with ")[1].split(" (")[0]
-    tried = end.text.split(" (", 1)[1].split(")")[0]
-    text = (
-        f"Installing `{package}` failed again and again with {fault} ({tried}); in another run {quoted(line)} worked."
-    )
+    said, tried = end.quotes
+    text = f"Installing `{package}` failed again and again with {said} ({tried}); in another run {quoted(line)} worked."
     return replace(end, kind="repair", key=f"repair/{thing}/{line}", text=text)
 
 
