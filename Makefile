@@ -9,10 +9,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 demo: $(VENV)/base
 	@$(BIN)/combee demo
 
+# Half of the tests wait (for a process, a server, a limit) while others work: four at once suit two cores.
 # `make test COVER=95` fails where less of the lines is run; it takes about half as long again.
 # `make test PYTHON=python3.13 VENV=.venv-3.13` takes another interpreter.
 test: $(VENV)/dev
-	@$(BIN)/pytest -n 2 --dist worksteal $(if $(COVER),--cov --cov-report=term:skip-covered --cov-fail-under=$(COVER))
+	@$(BIN)/pytest -n 4 --dist worksteal $(if $(COVER),--cov --cov-report=term:skip-covered --cov-fail-under=$(COVER))
 
 check: $(VENV)/dev
 	@$(BIN)/ruff check .

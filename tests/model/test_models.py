@@ -165,7 +165,10 @@ async def test_the_doctor_says_how_to_mend_what_fails(monkeypatch: pytest.Monkey
     assert unset.checks[0].detail == "HTTP 401: no key was sent (OPENAI_API_KEY is not set)"
     wrong_model = await examine(MockConfig(models=("real", "other")), "reall")
     assert "'real'" in wrong_model.checks[0].hint
+    monkeypatch.setattr("combee.model.doctor._LONGEST_WAIT", 2.0)
     busy = await examine(MockConfig(faults={"overloaded": 1.0}))
+    assert "has refused every call for" in busy.checks[0].detail
+    assert "HTTP 529" in busy.checks[0].detail
     assert "busy" in busy.checks[0].hint
     nobody = await examine(MockConfig(), url=lambda _: "http://127.0.0.1:9/v1")
     assert "running" in nobody.checks[0].hint

@@ -1,6 +1,7 @@
 """An agent from outside, as a program: `guest_agent.py WORLD NAME REPOSITORY [dies]`. It works until no issue is open.
 
-One that `dies` takes an issue, leases its path, says so, and then does nothing more.
+One that `dies` (its name is cay) takes an issue, leases its path, says so, and then does nothing more. The others begin
+when another has an issue too, so that each does a part of the work however slow its start is.
 """
 
 from __future__ import annotations
@@ -42,8 +43,7 @@ async def work(world: str, name: str, repository: Path, *, dies: bool) -> None:
         add = re.search(r"`(git -C .*? worktree add .*?)`", await said(client, "briefing"))
         assert add is not None
         assert ran(*add[1].split()).returncode == 0
-        while not dies and (await said(client, "peers")).count("(peer)") < 2:  # noqa: ASYNC110 - all begin together
-            await asyncio.sleep(0.05)
+        waits = not dies
         while True:
             listed = await said(client, "issues")
             if listed == "There are none.":
@@ -52,6 +52,10 @@ async def work(world: str, name: str, repository: Path, *, dies: bool) -> None:
             if free is None or not (await said(client, "take", issue=free[1])).startswith("Yours."):
                 await asyncio.sleep(0.2)
                 continue
+            while waits and "\n" in listed and re.search(rf"held by (?!{name}|cay)", listed) is None:
+                await asyncio.sleep(0.05)
+                listed = await said(client, "issues")
+            waits = False
             await do(client, own, *free.groups(), name=name, dies=dies)
         tell(f"{name} ended")
 

@@ -6,14 +6,13 @@ the folder of the run. So a secret that an agent printed meets the redactor befo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 from combee.errors import StorageError, UsageError
 from combee.kernel.journal import Scope
-from combee.kernel.learn import Curator, Evaluation, Reflection, Rollout, Score, Task, TraceReflector
+from combee.kernel.learn import Curator, Reflection, Rollout, Score, Task, TraceReflector
 from combee.kernel.playbook import Playbook
 from combee.model import Models, open_models
 from combee.model.settings import ROLES
@@ -23,7 +22,7 @@ from combee.run.spec import Agent
 from combee.traces.mining import JudgedReflector, MiningCurator, MiningReflector, safe
 from combee.traces.readers import read
 
-__all__ = ["TARGET", "ReadingReflector", "Verdicts", "acting", "summary_of_nothing"]
+__all__ = ["TARGET", "ReadingReflector", "Verdicts", "acting", "folder_of"]
 
 TARGET = "1"
 """What a task's answer is compared with: a verdict that begins with 1 or more is a pass."""
@@ -98,8 +97,3 @@ def acting(spec: Settings, agent: Agent) -> tuple[Agent, Models]:
             cast("TraceReflector", agent.reflector), None, users, evidence=tasks.shown == "evidence"
         )
     return replace(agent, reflector=ReadingReflector(inner, models, redactor), curator=curator, models=models), models
-
-
-def summary_of_nothing(tasks: Sequence[Task], found: Evaluation) -> list[str]:
-    """Return no lines."""
-    return []

@@ -11,7 +11,7 @@ from typing import Any
 
 from combee.errors import BudgetError, CallError, CallErrorKind, RunError, did_you_mean
 from combee.model.dialect import Capabilities, what_changed
-from combee.model.engine import Engine, RetryPolicy
+from combee.model.engine import LATER, Engine, RetryPolicy
 from combee.model.limiter import Limiter
 from combee.model.local import LocalModel
 from combee.model.openai import OpenAIModel
@@ -34,7 +34,8 @@ _WRITTEN = 16
 _LONG = (Message("user", "The ledger is closed on the last day of the month. " * 8),)
 _QUESTION = Message("user", "Name one large city and how many people live there.")
 _ASK = (Message("system", "Be brief."), _QUESTION)
-_PATIENT = 60.0  # seconds that one call may take; a wait that is longer than a third of that is said, not waited for
+_PATIENT = 60.0  # seconds that one call may take
+_LONGEST_WAIT = 20.0  # seconds that an endpoint may ask for, or refuse every try; what is longer is said
 _KEY_HEADERS = ("api-key", "x-api-key")
 
 
@@ -97,7 +98,7 @@ async def check_endpoint(model: OpenAIModel) -> EndpointReport:
 
 
 def _engine() -> Engine:
-    return Engine(limiter=Limiter(1), retry=RetryPolicy(backoff=0.5, max_tries=5, longest_wait=_PATIENT / 3))
+    return Engine(limiter=Limiter(1), retry=RetryPolicy(backoff=0.5, max_tries=5, longest_wait=_LONGEST_WAIT))
 
 
 async def check_local(model: LocalModel) -> EndpointReport:
@@ -179,7 +180,8 @@ async def _why(model: OpenAIModel, error: CallError | RunError, names: Sequence[
             if not isinstance(other, Fault) and other.status in {200, 400, 401, 403, 422}:
                 hint = f"There is a chat endpoint one level down: use {model.endpoint.base_url}/v1 as the base URL."
     elif kind in {CallErrorKind.RATE_LIMIT, CallErrorKind.SERVER, CallErrorKind.TIMEOUT}:
-        hint = hint or "The endpoint is there but busy; try again later. Nothing was paid."
+        busy = "The endpoint is there but busy; try again later. Nothing was paid."
+        hint = busy if hint in {None, LATER} else hint
     return EndpointCheck("reachable", False, error.message.removeprefix("stopped: "), hint)
 
 

@@ -30,7 +30,7 @@ _FIRST = 30.0  # seconds, where it has not
 _DOWN = frozenset({0, 502, 503, 521, 522, 523, 530})  # statuses of nobody there; a prompt may be the cause of others
 _UNREACHED_RETRIES = 2  # of a call to an endpoint where nothing ever answered: it may just be starting
 
-_LATER = "Run again later: what was paid for is kept."
+LATER = "Run again later: what was paid for is kept."
 _LOOK = "See what the endpoint says with `combee doctor`, then run again: nothing paid is lost."
 Send = Callable[[Request], Awaitable[Response | Fault]]
 
@@ -42,7 +42,7 @@ class RetryPolicy:
     `backoff`: seconds that one unit of the rules' waits is. `max_tries`: tries of one call, whatever goes wrong.
     `spare` and `per_call`: the run's retry budget, `spare` retries plus `per_call` for each finished call (429s are
     free: they are how the limit is found). `stop_after`: failed calls in a row that stop the run. `longest_wait`: an
-    endpoint that asks for more seconds than this stops the run.
+    endpoint that asks for more seconds than this, or refuses every call for as long, stops the run.
     """
 
     backoff: float = 1.0
@@ -284,9 +284,9 @@ class Engine:
             patience = _PATIENCE if fault.kind is CallErrorKind.RATE_LIMIT or self._finished else _OUTAGE
             if not is_limit:
                 patience = _OUTAGE if self._finished else _FIRST
-            if refused > patience and (is_limit or self._is_down(fault)):
+            if refused > min(patience, self.retry.longest_wait) and (is_limit or self._is_down(fault)):
                 said = f"{where} has refused every call for {spelled(refused)}: {fault.message}"
-                return replace(fault, message=said, hint=_LATER if self._finished or is_limit else _LOOK, fatal=True)
+                return replace(fault, message=said, hint=LATER if self._finished or is_limit else _LOOK, fatal=True)
             return fault
         if left is not None and asked > left:
             asks = f"{where} asks to come back in {spelled(asked)}"

@@ -25,7 +25,7 @@ from combee.swarm.guests import Guest, admit, join_world, where_reports_go
 from combee.swarm.opening import shown
 from combee.swarm.repository import Repository
 from combee.swarm.state import SwarmState
-from combee.swarm.world import World
+from combee.swarm.world import World, folder_of
 from combee.terminal.options import NumberType, PathType
 
 __all__ = ["mcp_command", "token_command"]
@@ -144,8 +144,7 @@ def _only_one(world: Path, name: str) -> Iterator[None]:
 
 
 def _lock(world: Path, name: str) -> RunLock:
-    place = world.resolve()
-    folder = place.with_name(f"{place.name}.lock") / f"guest-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    folder = folder_of(world) / f"guest-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return RunLock(folder)

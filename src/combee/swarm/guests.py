@@ -27,7 +27,7 @@ from combee.swarm.state import SwarmState, report
 from combee.swarm.tools import TOOLS, Tool, use
 from combee.swarm.world import PERSON, AgentRow, World
 
-__all__ = ["Guest", "admit", "join_world", "sweep"]
+__all__ = ["Guest", "admit", "join_world", "signs_of_life", "sweep", "where_reports_go"]
 
 _NAME = re.compile(r"\w[\w.-]{0,63}")
 _WINDOW = 24_000
@@ -62,7 +62,7 @@ class Guest:
     hold: float
     store: LessonStore | None = None
     max_tokens: int = 2_000
-    cause: None = None
+    cause: None = None  # a guest acts of itself
     _shown: set[int] = field(default_factory=set)
 
     @property
@@ -85,7 +85,7 @@ class Guest:
         world, name, now = self.state.world, self.agent.name, time.time()
         with world.step():
             # Who was itself not awake (the machine slept, its clock was set) cannot tell who else is gone.
-            slept = any(one == name and now - seen > hold for one, (seen, hold) in _signs(world))
+            slept = any(one == name and now - seen > hold for one, (seen, hold) in signs_of_life(world))
             world.set_meta(_mark(name), json.dumps([now, self.hold]))
             world.run(
                 "UPDATE issues SET until = ? WHERE owner = ? AND state = 'open' AND until IS NOT NULL", self.until, name
@@ -194,7 +194,7 @@ def admit(world: World, name: str, role: str) -> AgentRow:
 def sweep(state: SwarmState) -> None:
     """Free the paths of guests that are gone, and tell those who wait for their answers. Call inside a step."""
     world, now = state.world, time.time()
-    for name, (seen, hold) in _signs(world):
+    for name, (seen, hold) in signs_of_life(world):
         if now - seen <= hold:
             continue
         world.run("DELETE FROM leases WHERE agent = ?", name)
@@ -203,7 +203,8 @@ def sweep(state: SwarmState) -> None:
             _read_already(world, mail.id)
 
 
-def _signs(world: World) -> Iterator[tuple[str, tuple[float, float]]]:
+def signs_of_life(world: World) -> Iterator[tuple[str, tuple[float, float]]]:
+    """Yield who has ever joined: the time of its last sign of life, and the seconds that it holds things after it."""
     for key, value in world.rows("SELECT key, value FROM meta WHERE key >= 'guest/' AND key < 'guest0'"):
         seen, hold = json.loads(value)
         yield key.removeprefix("guest/"), (seen, hold)

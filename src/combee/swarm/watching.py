@@ -5,7 +5,6 @@ Everything is read in one go from the world's file, which others write meanwhile
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from combee.report.page import facts, page
 from combee.run.words import counted
 from combee.swarm.briefing import spelled
 from combee.swarm.context import load
+from combee.swarm.guests import signs_of_life
 from combee.swarm.knowledge import Issue, Lease, issues, leases
 from combee.swarm.ledger import SwarmTotals, edges, totals
 from combee.swarm.mail import open_asks
@@ -70,12 +70,12 @@ class Sight:
 
 def look(world: World) -> Sight:
     """Return a world as it is now; of many agents those that did something last."""
-    signs = {str(key)[6:]: json.loads(value)[0] for key, value in world.rows(_SIGNS)}
+    seen_at = {name: seen for name, (seen, _) in signs_of_life(world)}
     rows = [agent for agent in world.agents() if agent.role != PERSON]
     busy = {str(name): int(last) for name, last in world.rows(_LAST)}
     shown = sorted(rows, key=lambda agent: -busy.get(agent.name, 0))[:_MOST_AGENTS]
     seen = tuple(
-        AgentSeen(agent, load(world, agent).used, len(open_asks(world, agent.name)), _since(signs.get(agent.name)))
+        AgentSeen(agent, load(world, agent).used, len(open_asks(world, agent.name)), _since(seen_at.get(agent.name)))
         for agent in sorted(shown, key=rows.index)
     )
     paid = [event.data.get("dollars") for event in world.events("paid")]
@@ -95,7 +95,6 @@ def look(world: World) -> Sight:
     )
 
 
-_SIGNS = "SELECT key, value FROM meta WHERE key >= 'guest/' AND key < 'guest0'"
 _WAITING = "SELECT count(*) FROM mail WHERE state IN ('queued', 'delivered')"
 _LAST = "SELECT sender, max(id) FROM mail GROUP BY 1"
 _MESSAGES = (

@@ -92,10 +92,7 @@ def record_transitions(data: Path, team: str, *, by: str | None = None, at: str 
         name, now = text_of(task, "id"), (text_of(task, "status"), text_of(task, "owner"))
         if last.get(name) != now:
             before, holder = last.get(name, ("", ""))[0], text_of(task, "lockedBy")
-            moved = before not in {
-                "",
-                now[0],
-            }  # its state, which who works on it sets; else it was made, or handed over
+            moved = before not in {"", now[0]}  # who works on a task sets its state; else it was made, or handed over
             worker = (holder or held.get(name, "") or caller or now[1]) if moved else caller
             found = {
                 "task": name,
