@@ -232,7 +232,7 @@ def test_what_an_agent_does_not_report_counts_as_the_most_it_may_cost() -> None:
         (["--set", "environment.turns=3"], "environment.turns"),
         (["--set", "workers.kind=processes"], "workers.kind"),
         (["--set", "environment.kind=harbour"], "Did you mean 'harbor'?"),
-        (["nowhere"], "Harbor's tasks are in a folder"),
+        (["nowhere"], "The tasks of Harbor are in a folder"),
         (["runs"], "holds no task"),
     ],
 )
