@@ -81,9 +81,10 @@ class ReadingReflector:
         reflection = await self.inner.reflect_trace(self._record(rollout), playbook, scope)
         return None if reflection is None else replace(reflection, task=task.id, labels=task.labels)
 
-    def done(self, rollout: Rollout) -> str:
-        """Return what was done in a trial, without secrets. Raises `StorageError` where its record is gone."""
-        return shown_trace(self._record(rollout), _SHOWN)
+    def done(self, rollout: Rollout) -> tuple[str, str]:
+        """Return the task and what was done, without secrets. Raises `StorageError` where the record is gone."""
+        record = self._record(rollout)
+        return shown_trace(record, _SHOWN, task_only=True), shown_trace(record, _SHOWN)
 
     def ended(self, rollout: Rollout) -> str:
         """Return how a trial ended, without secrets. Raises `StorageError` where its record is gone."""

@@ -41,6 +41,10 @@ from combee.traces.mining import safe
 __all__ = ["TeamAgent", "TeamScorer", "Teams"]
 
 _PARTS = re.compile(r"(\w+) (\d\.\d\d)(?=[,)])")
+_NO_MODEL = (
+    "without a model nothing is learned of a team: code finds what tools failed, and a team's record is of talk, tasks "
+    "and commits. Name one: --model NAME"
+)
 _COST = re.compile(r"\$([\d.]+)")
 
 
@@ -61,7 +65,8 @@ class Teams:
 
     def tasks(self, spec: Settings, *, whole: bool) -> TaskSet:
         """Return the tasks. Raises `UsageError` where there are none, or one has no repository."""
-        return tasks_in_folders(spec, "Team", "task.md", _question, TeamScorer(), whole=whole)
+        found = tasks_in_folders(spec, "Team", "task.md", _question, TeamScorer(), whole=whole)
+        return found if spec.calls_models else dataclasses.replace(found, notes=(*found.notes, _NO_MODEL))
 
     def agent(self, spec: Settings, agent: Agent) -> Agent:
         """Return the agent that has trials done. Raises `UsageError` where what it needs is not said or not there."""

@@ -29,7 +29,7 @@ __all__ = ["CandidateAgent", "PromptAgent", "TaskAdapter", "Trajectory", "read_a
 
 Candidate = Mapping[str, str]
 Feedback = Callable[[Task, Rollout, Score], str]
-Generated = Callable[[Rollout], str]
+Shown = Callable[[Task, Rollout], tuple[str, str]]
 Reflect = Callable[["Trajectory", Candidate, Scope], Awaitable[str]]
 
 
@@ -63,7 +63,7 @@ class TaskAdapter(Closing):
         concurrency: Rollouts at once.
         attempts: Times a task is tried when it fails for a reason outside the task.
         feedback: What the reflection is told of a rollout; default: right, or wrong and what the right answer is.
-        generated: What it is shown of a rollout; default: its reasoning, or else its answer.
+        shown: What it is shown of a task, and of a rollout; default: the question; the reasoning, or else the answer.
         reflect: Finds out by calls what it is told of a rollout that was not right; else, or where one fails, that is
             `feedback`.
         again: Do a task anew when a candidate meets it again (for agents that answer by chance). Else one rollout of a
@@ -82,7 +82,7 @@ class TaskAdapter(Closing):
         concurrency: int = 64,
         attempts: int = 3,
         feedback: Feedback | None = None,
-        generated: Generated | None = None,
+        shown: Shown | None = None,
         reflect: Reflect | None = None,
         again: bool = False,
     ) -> None:
@@ -96,7 +96,7 @@ class TaskAdapter(Closing):
         self._attempts = attempts
         self._feedback = feedback or tell_outcome
         self._reflect = reflect
-        self._generated = generated or (lambda rollout: rollout.reasoning or rollout.answer)
+        self._shown = shown or (lambda task, rollout: (task.question, rollout.reasoning or rollout.answer))
         self._again = again
         self._times: dict[tuple[str, str], int] = {}
         self._scores: dict[tuple[str, str], Score] = {}
@@ -146,8 +146,7 @@ class TaskAdapter(Closing):
         runs = eval_batch.trajectories or ()
         records = [
             {
-                "Task": run.task.question,
-                "Generated": self._generated(run.rollout),
+                **dict(zip(("Task", "Generated"), self._shown(run.task, run.rollout), strict=True)),
                 "Feedback": told or self._feedback(run.task, run.rollout, run.score),
                 "Score": round(share(run.score), 4),
             }

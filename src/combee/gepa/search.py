@@ -348,7 +348,7 @@ def _shown(reflector: Reflector) -> dict[str, Any]:
     def tell(task: Task, rollout: Rollout, score: Score) -> str:
         return f"{'Right' if score.passed else 'Not right'}: {reader.ended(rollout)}"
 
-    return {"generated": reader.done, "feedback": tell, "reflect": reflect}
+    return {"shown": lambda task, rollout: reader.done(rollout), "feedback": tell, "reflect": reflect}
 
 
 def _sampler(config: LearnConfig, scope: Scope, journal: Journal) -> CombeeSampler:

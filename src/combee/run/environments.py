@@ -65,8 +65,8 @@ class Environment(Protocol):
 class RecordReader(Protocol):
     """The reflector of an agent that acts: a rollout names the place of its record, which only this reads."""
 
-    def done(self, rollout: Rollout) -> str:
-        """Return what was done, without secrets. Raises `StorageError` where the record is gone."""
+    def done(self, rollout: Rollout) -> tuple[str, str]:
+        """Return the task and what was done, without secrets. Raises `StorageError` where the record is gone."""
         ...
 
     def ended(self, rollout: Rollout) -> str:
