@@ -1,7 +1,7 @@
 """What must not be stored, as finders: each yields the spans of one kind of secret in a text.
 
-A finder is asked only where a word of the text calls for it; it looks for literal anchors (a substring search) and tries
-its pattern only there, so every text is read in linear time. Nothing to install; the table follows the key formats that
+A finder is asked only where a word of the text calls for it; it searches for literal anchors and tries its pattern
+only there, so every text is read in linear time. Nothing to install; the table follows the key formats that
 providers publish.
 """
 
