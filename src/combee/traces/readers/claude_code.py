@@ -15,9 +15,10 @@ from combee.redaction import Outcome, Trace
 from combee.traces.readers.draft import TraceDraft, claim
 from combee.traces.readers.messages import Piece, content_text, pieces
 from combee.traces.readers.source import Source
-from combee.traces.readers.values import flag, objects, rows, table, text
+from combee.traces.readers.values import compact, flag, objects, rows, table, text
 
-_TURNS = frozenset({"user", "assistant"})
+_TURNS = frozenset({"user", "assistant", "tool_result"})
+"""The last is Qwen Code's, which writes the same graph with Google's parts in its messages."""
 _OTHER = frozenset(
     {"summary", "system", "file-history-snapshot", "queue-operation", "attachment", "progress", "custom-title",
      "ai-title", "last-prompt", "agent-name", "mode", "permission-mode", "pr-link", "tag"}
@@ -73,6 +74,18 @@ class ClaudeCodeReader:
             yield from _finish(source, current)
 
 
+class QwenCodeReader(ClaudeCodeReader):
+    """Reads sessions of Qwen Code: the same graph, with Google's parts in the messages."""
+
+    name = "qwen_code"
+    fields = ("type", "sessionId", "uuid", "parentUuid", "parts")
+
+    def sniff(self, source: Source) -> float:
+        """Look for a session whose messages have parts."""
+        parts = any("parts" in table(table(value).get("message")) for value in source.first)
+        return super().sniff(source) if parts else 0.0
+
+
 def _parent_session(source: Source) -> str | None:
     """Return the session file that this sub-agent's file is read with, or None."""
     if not source.path.name.startswith("agent-"):
@@ -106,13 +119,15 @@ def _sub_agents(source: Source, session: str) -> Iterator[Source]:
 
 def _finish(source: Source, session: _Session) -> Iterator[Trace]:
     draft = TraceDraft(source)
+    draft.meta["agent"] = "claude-code"
     main = _main_chain(session.records)
     known = {text(record.get("uuid")) for _, record in session.records}
     seen: set[str] = set()
     task: str | None = None
-    copied = 0
     for line, record in session.records:
         name = text(record.get("uuid"))
+        if name and "parts" in table(record.get("message")):
+            name += compact(record["message"])  # one answer of Qwen may stand in several lines of one name
         if name and name in seen:
             source.note("a line that is there twice is read once", line)
             continue
@@ -122,17 +137,12 @@ def _finish(source: Source, session: _Session) -> Iterator[Trace]:
         if task is None and agent is None and record.get("type") == "user":
             asked = (piece.text for piece in found if piece.role == "user")
             task = next((said for said in asked if not said.lstrip().startswith(_NOT_A_TASK)), None)
-        if name and not source.report.is_new(f"{session.id} {source.name}", f"claude {name}"):
-            copied += 1
+        if name and draft.copied(session.id, f"claude {name}"):
             continue
         draft.pieces(found, timestamp=text(record.get("timestamp")) or None, agent=agent, line=line)
         _identify(draft, record)
-    if copied:
-        source.note(f"{copied} records of another session that this one repeats are read once")
-        if not draft.steps:
-            source.report.twice += 1
-            source.belongs = True
-            return
+    if draft.only_copies():
+        return
     for entry in _sub_agents(source, session.id):
         label = entry.path.stem
         for line, value in entry.records():
@@ -142,13 +152,15 @@ def _finish(source: Source, session: _Session) -> Iterator[Trace]:
     if not any(text(record.get("type")) in _TURNS for _, record in session.records):
         source.skip("a session without a turn", session.records[0][0])
         return
-    yield from draft.trace(task=task, meta={"agent": "claude-code", "session": session.id}, line=session.records[0][0])
+    yield from draft.trace(task=task, meta={"session": session.id}, line=session.records[0][0])
 
 
 def _identify(draft: TraceDraft, record: dict[str, object]) -> None:
     if text(record.get("version")):
         draft.meta.setdefault("version", text(record["version"]))
-    model = text(table(record.get("message")).get("model"))
+    if "parts" in table(record.get("message")):
+        draft.meta["agent"] = "qwen-code"
+    model = text(table(record.get("message")).get("model")) or text(record.get("model"))
     if model and model != "<synthetic>" and not record.get("isSidechain"):
         draft.meta.setdefault("model", model)
 
@@ -228,11 +240,18 @@ def _pieces(record: dict[str, object], known: set[str]) -> list[Piece]:
     if kind not in _TURNS:
         return []
     message = table(record.get("message"))
+    shown = table(record.get("systemPayload")).get("displayText") if "parts" in message else None
+    if kind == "user" and isinstance(shown, str):  # beside it stands what a hook added
+        message = {"content": shown}
     found = pieces({**message, "role": message.get("role") or kind})
     for piece in found:
+        if piece.role == "tool" and text(table(record.get("toolCallResult")).get("status")) in {"error", "cancelled"}:
+            piece.is_error = True
         if piece.role == "tool" and not piece.text:
             piece.text = _raw_result(record.get("toolUseResult"))
-        elif piece.role == "user" and (record.get("isMeta") or record.get("isCompactSummary")):
+        elif piece.role == "user" and (
+            record.get("isMeta") or record.get("isCompactSummary") or record.get("subtype") == "notification"
+        ):
             piece.role = "system"
     return found
 
