@@ -24,7 +24,7 @@ from combee.kernel.learn import Curator, LearnConfig, RecordedTraces, Reflection
 from combee.kernel.playbook import Playbook
 from combee.redaction import Trace
 
-__all__ = ["Arena", "Round", "TeamReflector", "learn_rules", "reworded", "stance_of"]
+__all__ = ["Arena", "Round", "TeamReflector", "faults", "learn_rules", "reworded", "stance_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class TeamReflector:
     async def reflect_trace(self, trace: Trace, playbook: Playbook, scope: Scope) -> Reflection | None:
         """Return the lessons, or None where it saw no fault."""
         chance = random.Random(f"{self.seed} {trace.id}")
-        found = [(intent, 1) for intent in _faults(trace) if chance.random() < self.notices]
+        found = [(intent, 1) for intent in faults(trace) if chance.random() < self.notices]
         tests = trace.outcome.tests if trace.outcome else {}
-        works = Intent.NO_EDIT in _faults(trace) and sum(tests.values()) >= 0.7 * len(tests)
+        works = Intent.NO_EDIT in faults(trace) and sum(tests.values()) >= 0.7 * len(tests)
         if works and chance.random() < self.misled:
             found = [(Intent.NO_EDIT, -1)]
         if not found:
@@ -60,7 +60,7 @@ class TeamReflector:
         return Reflection(identity, trace.id, task, text, lessons, passed=passed, labels=trace.labels)
 
 
-def _faults(trace: Trace) -> list[Intent]:
+def faults(trace: Trace) -> list[Intent]:
     """Return what went wrong in a run, from the texts of its trace."""
     texts = [step.text for step in trace.steps]
     own = [step.text for step in trace.steps if step.agent is None]

@@ -1,4 +1,4 @@
-"""Run the plain test functions of a folder and write their outcomes as JSON; started as a program of its own.
+"""Run the plain test functions of a folder and write their outcomes as JUnit; started as a program of its own.
 
 It knows `test_*` functions without arguments, no fixtures: a few milliseconds where pytest takes half a second.
 """
@@ -6,18 +6,18 @@ It knows `test_*` functions without arguments, no fixtures: a few milliseconds w
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 __all__ = ["main"]
 
 
 def main(folder: str, out: str) -> None:
-    """Run every tests/test_*.py below `folder`; write {"file::name": ""} to `out`, with the error where it failed."""
+    """Run every tests/test_*.py below `folder`; write the outcome of each to `out`, with its file as class name."""
     root = Path(folder)
     sys.path.insert(0, folder)
-    outcomes: dict[str, str] = {}
+    outcomes: dict[tuple[str, str], str] = {}
     for path in sorted((root / "tests").glob("test_*.py")):
         label = f"tests/{path.name}"
         spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -27,17 +27,22 @@ def main(folder: str, out: str) -> None:
         try:
             spec.loader.exec_module(module)
         except Exception as error:  # noqa: BLE001 - whatever broken code raises is the outcome
-            outcomes[label] = f"{type(error).__name__}: {error}"
+            outcomes["", label] = f"{type(error).__name__}: {error}"
             continue
         for name, test in sorted(vars(module).items()):
             if name.startswith("test_") and callable(test):
                 try:
                     test()
                 except Exception as error:  # noqa: BLE001 - likewise
-                    outcomes[f"{label}::{name}"] = f"{type(error).__name__}: {error}"
+                    outcomes[label, name] = f"{type(error).__name__}: {error}"
                 else:
-                    outcomes[f"{label}::{name}"] = ""
-    Path(out).write_text(json.dumps(outcomes), encoding="utf-8")
+                    outcomes[label, name] = ""
+    suite = ET.Element("testsuite")
+    for (label, name), said in outcomes.items():
+        case = ET.SubElement(suite, "testcase", classname=label, name=name)
+        if said:
+            ET.SubElement(case, "failure", message=said)
+    ET.ElementTree(suite).write(out)
 
 
 if __name__ == "__main__":

@@ -14,14 +14,14 @@ from pathlib import Path
 from benchmarks.team_lab.phrases import Intent
 from benchmarks.team_lab.repositories import Broken, Bug, write_repository
 from benchmarks.team_lab.stage import Cost, Stage
-from benchmarks.team_lab.testing import check_plain_commit, check_plain_folder
+from benchmarks.team_lab.testing import check_plain_commit, check_plain_tree
 from combee.redaction import Trace
 from combee.team.history import TeamHistory, read_history
 from combee.team.joined import team_trace
 from combee.team.score import Roles, TeamScore, score_run
 from combee.team.state import TeamState, read_state
 
-__all__ = ["BAD_OPTION", "RETESTED", "Played", "play"]
+__all__ = ["BAD_OPTION", "RETESTED", "Played", "play", "work"]
 
 BAD_OPTION = "No such option: --agent"
 """What ClawTeam 0.2.0 answers to the merge command of its own template."""
@@ -55,15 +55,21 @@ def play(broken: Broken, folder: Path, stance: Mapping[Intent, int], *, edit_too
     """
     repository, data = folder / "repository", folder / "state"
     start = write_repository(broken, repository)
-    stage = Stage(repository, data, _TEAM, _GOAL, ROLES)
-    _Team(broken, stage, stance, edits=edit_tool and stance.get(Intent.NO_EDIT) != 1).work()
+    cost = work(broken, repository, data, stance, edit_tool=edit_tool)
     state = read_state(data, _TEAM)
     history = read_history(repository, _TEAM, ROLES.lead, base="main", since=start)
     found = check_plain_commit(repository, "main", extra=broken.deciding)
     tests = {name: not error for name, error in found.items()}
     score = score_run(state, history, tests, expected=broken.expected, roles=ROLES)
     trace = team_trace(state, history, score, tests, name=broken.name)
-    return Played(state, history, tests, score, stage.cost, trace)
+    return Played(state, history, tests, score, cost, trace)
+
+
+def work(broken: Broken, repository: Path, data: Path, stance: Mapping[Intent, int], *, edit_tool: bool = True) -> Cost:
+    """Let the team work on a repository that is there, and leave its state in `data`; return what it took."""
+    stage = Stage(repository, data, _TEAM, _GOAL, ROLES)
+    _Team(broken, stage, stance, edits=edit_tool and stance.get(Intent.NO_EDIT) != 1).work()
+    return stage.cost
 
 
 class _Team:
@@ -95,7 +101,7 @@ class _Team:
             self._again(delegates)
 
     def _log(self) -> str:
-        found = check_plain_folder(self.stage.repository)
+        found = check_plain_tree(self.stage.repository)
         return "\n".join(f"{name}: {error}".splitlines()[0] for name, error in found.items() if error)
 
     def _edit_itself(self, bugs: Sequence[Bug], *, share: bool, merges: bool) -> list[Bug]:

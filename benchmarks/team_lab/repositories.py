@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.team_lab.stock import STOCK
+from benchmarks.team_lab.testing import write_files
 from combee.run.git import git
 
 __all__ = ["Broken", "Bug", "generate", "split", "write_repository"]
@@ -91,9 +92,7 @@ def generate(seed: int) -> Broken:
 def write_repository(broken: Broken, folder: Path) -> str:
     """Write the files and commit them on the branch main; return the commit. Nothing of the user's git counts."""
     folder.mkdir(parents=True)
-    for path, text in broken.files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8")
+    write_files(folder, broken.files)
     git(folder, "init", "-q", "-b", "main")
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", "The pipeline as it is", environment=_ME)

@@ -95,7 +95,7 @@ class Model(_Json):
         if "key_insight" in (prompt := messages[0]["content"] + messages[-1]["content"]):
             text = json.dumps({"reasoning": "", "key_insight": LESSON, "bullet_tags": []})
         elif '"operations"' in prompt:
-            sources = [int(number) for number in re.findall(r"reflection (\d+)", prompt)]
+            sources = [int(number) for number in re.findall(r"(?:reflection|Record) (\d+)", prompt)]
             add = {"type": "ADD", "section": "OTHERS", "content": LESSON, "bullet_ids": [], "sources": sources}
             text = json.dumps({"reasoning": "", "operations": [add]})
         choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}

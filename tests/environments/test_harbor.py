@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import runpy
 import shlex
 import shutil
@@ -14,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ from benchmarks.bench_harbor import LAB, shuffled
 from combee.cli import run
 from combee.environments.jobs import read_trial
 from combee.kernel.playbook import Bullet, Playbook, load, save
+from combee.mock import MockServer
+from combee.mock.script import whole_prompt
 from combee.traces.readers import read
 
 HARBOR = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).with_name('fake_harbor.py')))}"
@@ -89,6 +93,38 @@ def test_each_minibatch_is_one_job_and_its_lessons_are_in_the_next_one() -> None
     assert not first.exists()  # nothing is known yet
     (shown,) = second.iterdir()
     assert "depot" in shown.read_text(encoding="utf-8")
+
+
+def _scribe(body: Mapping[str, Any]) -> str:
+    """Say again of each command what code found: that it worked."""
+    prompt = whole_prompt(body)
+    SHOWN.append(prompt)
+    found = dict.fromkeys(re.findall(r"`depot (\w+ --\w+) [^`]*` worked", prompt))
+    lessons = [f"`depot {words} FILE` worked." for words in found]
+    if '"key_insight"' in prompt:
+        return json.dumps({"key_insight": "\n".join(lessons)})
+    cited = [int(number) for number in re.findall(r"(?:Record|reflection) (\d+)", prompt)]
+    adds = [{"type": "ADD", "section": "OTHERS", "content": one, "bullet_ids": [], "sources": cited} for one in lessons]
+    return json.dumps({"reasoning": "", "operations": adds})
+
+
+SHOWN: list[str] = []
+
+
+async def test_gepa_searches_over_trials_and_reads_their_records(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    SHOWN.clear()
+    add_to("train/pack-seal", f"The key is {A_KEY}.")
+    async with MockServer(reply=_scribe) as server:
+        words = ["learn", "--method", "gepa", "--model", "m", "--base-url", server.url, "--batch", "6", "--name", "one"]
+        assert await asyncio.to_thread(run, [*words, "--quiet"]) == 0
+    assert scored(capsys, "one")["accuracy"] >= 0.75
+    shown = "\n".join(SHOWN)
+    assert "depot: unknown option" in shown
+    assert A_KEY not in shown
+    assert "trials/" not in shown
 
 
 def _configs() -> list[Path]:
@@ -232,7 +268,7 @@ def test_what_an_agent_does_not_report_counts_as_the_most_it_may_cost() -> None:
         (["--set", "environment.turns=3"], "environment.turns"),
         (["--set", "workers.kind=processes"], "workers.kind"),
         (["--set", "environment.kind=harbour"], "Did you mean 'harbor'?"),
-        (["nowhere"], "Harbor's tasks are in a folder"),
+        (["nowhere"], "The tasks of Harbor are in a folder"),
         (["runs"], "holds no task"),
     ],
 )

@@ -6,6 +6,8 @@ The bodies have the shapes of those reports; names and numbers are made up.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +57,7 @@ async def test_what_the_field_sends_is_what_it_is(shape: dict[str, Any], serve: 
         await ask(serve, script, max_tries=1)
     assert caught.value.kind == ("server" if kind == "busy" else kind)
     if status != 200:
-        fault = fault_of(status, {}, json.dumps(body).encode())
+        fault = fault_of(status, {}, body if isinstance(body, bytes) else json.dumps(body).encode())
         assert fault.overloaded or kind != "busy"
         assert fault.retry_after == shape.get("wait")
 
@@ -78,6 +80,8 @@ STREAM = b"".join(
         ("max_tokens: 70000 > 64000, which is the maximum allowed number of output tokens", "max_tokens", 64_000),
         ("maxOutputTokens is 70000 but the supported range is from 1 (inclusive) to 65537 (exclusive).",
          "max_tokens", 65_536),
+        ("max_tokens参数非法：取值范围[1, 4095]", "max_tokens", 4_095),
+        ("The maximum tokens you requested exceeds the model limit of 8192.", "max_tokens", 8_192),
         ("Please use a valid role: user, model.",
          "messages", [{"role": "user", "content": "Be brief.\n\nTwo and two?"}]),
     ],
@@ -94,6 +98,39 @@ async def test_what_an_endpoint_demands_is_sent(message: str, field: str, value:
 
     assert await ask(serve, script) == "four"
     assert len(bodies) == 2
+
+
+async def test_the_words_of_a_validator_are_no_switch(serve: Any) -> None:
+    bodies: list[dict[str, Any]] = []
+
+    def script(request: bytes) -> list[bytes]:
+        bodies.append(json.loads(request.partition(b"\r\n\r\n")[2]))
+        strict = bodies[-1].get("response_format", {}).get("type") == "json_schema"
+        return [
+            http(400, said("response_format.json_schema.strict: Input should be True")) if strict else http(200, FOUR)
+        ]
+
+    server = await serve(script)
+    asked = replace(ASKED, schema={"type": "object"})
+    async with OpenAIModel(f"http://127.0.0.1:{server.port}/v1", "m", None) as model:
+        assert (await model.complete(asked)).text == "four"
+    assert [body["response_format"]["type"] for body in bodies] == ["json_schema", "json_object"]
+    assert "input" not in bodies[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("Usage limit reached for 5 hour. Your limit will reset at {:%Y-%m-%d %H:%M:%S}", 3_600),
+        ("Free quota used (30 requests / 5h). Resets at {:%H:%M} UTC. Top up for unlimited access.", 3_600),
+        ("You can try again after {:%Y-%m-%dT%H:%M:%SZ}.", 3_600),
+    ],
+)
+@pytest.mark.parametrize("status", [402, 429])
+def test_a_moment_at_which_a_limit_ends_is_a_wait(text: str, seconds: float, status: int) -> None:
+    fault = fault_of(status, {}, said(text.format(datetime.now(UTC) + timedelta(seconds=seconds))))
+    assert fault.kind == "rate_limit"
+    assert fault.retry_after == pytest.approx(seconds, abs=61)
 
 
 async def test_a_limit_that_is_too_low_for_thinking_is_not_renamed(serve: Any) -> None:

@@ -235,7 +235,7 @@ TPM = "Request too large on tokens per minute (TPM): Limit 6000, Requested 14368
         ("context_too_long", 429, said(TPM)),
         ("error_in_body", 200, {"object": "error", "message": "worker died", "code": 50001}),
         ("error_in_body", 200, {"code": 1302, "msg": "try another time", "success": False}),
-        ("error_in_body", 200, {"base_resp": {"status_code": 1004, "status_msg": "login fail"}, "choices": None}),
+        ("auth", 200, {"base_resp": {"status_code": 1004, "status_msg": "login fail"}, "choices": None}),
         ("server", 200, [said("The model is overloaded.", code=503)]),
         ("server", 503, "<!DOCTYPE html><title>x | 503: Service unavailable</title>"),
         ("server", 529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
 from collections.abc import Iterator
@@ -46,7 +47,49 @@ FORMS = [
     ("a.csv", 'question;answer\n"FIRST";ja\n"SECOND";1.10\n;\n\n'),
     ("A.CSV", 'question\tanswer\n"FIRST"\tja\n"SECOND"\t1.10'),
     ("a.tsv", 'id\tquestion\tanswer\n7\t"FIRST"\tja\n9\t"SECOND"\t1.10'),
+    ("a.csv", 'sep=;\nquestion;answer\n"FIRST";ja\n"SECOND";1.10\n'),
+    ("a.csv", 'question|answer\n"FIRST"|ja\n"SECOND"|1.10\n\x1a'),
+    ("a.csv", 'question, answer\n"FIRST", "ja"\n"SECOND", "1.10"\n'),
+    ("a.csv", 'question,answer\n"FIRST",ja,\n"SECOND",1.10, ,\n'),
+    ("a.json", '{"instruction": "FIRST", "completion": "ja"}\n{"instruction": "SECOND", "completion": "1.10"}'),
+    ("a.jsonl", ' [\n{"text": "FIRST", "ideal": "ja"},\n{"text": "SECOND", "ideal": 1.10}\n]'),
 ]
+
+
+def test_a_packed_file_is_the_file(tmp_path: Path) -> None:
+    (tmp_path / "all").mkdir()
+    for name in ("train", "test"):
+        write(tmp_path / "all" / f"{name}.jsonl.gz", gzip.compress(rows(6, start=6 * (name == "test")).encode()))
+    tasks = load(tmp_path / "all")
+    assert (len(tasks.train), len(tasks.test)) == (6, 6)
+    assert len(load(tmp_path / "all" / "train.jsonl.gz").train) == 4
+    torn = write(tmp_path / "torn.csv.gz", gzip.compress(b"question,answer\nQ,A\n")[:-9])
+    with pytest.raises(DataError, match="not a whole gzip file"):
+        load(torn)
+
+
+def test_answers_that_count_as_the_same_are_said(tmp_path: Path) -> None:
+    odd = ["bug", "Bug", "bug\u200b", "\ufeffBUG", "caf\u00e9", "cafe\u0301", "other"]
+    lines = [json.dumps({"question": f"Q{place}?", "answer": answer}) for place, answer in enumerate(odd)]
+    tasks = load(write(tmp_path / "a.jsonl", "\n".join(lines)))
+    assert any(note.startswith("2 answers are spelled in several ways (like 'bug'") for note in tasks.notes)
+    assert not any("spelled" in note for note in load(write(tmp_path / "b.jsonl", rows(4))).notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says", "hint"),
+    [
+        ("a.csv", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n", "Git LFS", "git lfs pull"),
+        ("a.jsonl", "<!DOCTYPE html><html><body>Sign in</body></html>", "a web page", "Download the file"),
+        ("a.csv", "Report of May\nquestion,answer\nQ,A\n", "2 cells where", "Take out what stands above"),
+        ("a.xlsx", "PK", "unknown kind", "Save the sheet as CSV"),
+        ("a.jsonl", '{"messages": []}', "no column is called", "combee learn --from"),
+    ],
+)
+def test_what_is_no_table_is_said_with_what_to_do(tmp_path: Path, name: str, text: str, says: str, hint: str) -> None:
+    with pytest.raises(CombeeError, match=says) as caught:
+        load(write(tmp_path / name, text))
+    assert hint in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(("name", "form"), FORMS)
@@ -100,7 +143,7 @@ def test_ids_come_from_a_column_or_from_the_place_in_the_file(tmp_path: Path) ->
     [
         ("question,context,answer", None, "question and context could each be the question"),
         ("question,answer,label", None, "answer and label could each be the answer"),
-        ("text,answer", None, "no column is called question"),
+        ("body,answer", None, "no column is called question"),
         ("question,reply", None, "columns: question, reply"),
         ("question,reply", Fields(answer="replly"), "no column 'replly'; there are: question, reply"),
         ("question,answer", Fields(id="nr"), "no column 'nr'"),
@@ -146,7 +189,7 @@ GOOD = '{"question": "Q", "answer": "A"}'
         ("a.json", "[1]", None, "row 1 is a number"),
         ("a.json", '[{"question": "Q", "answer": "A"}, 5]', None, "row 2 is a number"),
         ("a.json", '[\n{"question": "Q" "answer": "A"}]', 2, "not JSON"),
-        ("a.json", f"{GOOD}\n{GOOD}", 2, "Extra data"),
+        ("a.json", f"[{GOOD}]\n{GOOD}", 2, "Extra data"),
         ("a.jsonl", f"{GOOD}\nQ: what?", 2, "not JSON"),
         ("a.jsonl", f'{GOOD}\n{{"question": "Q", "answ', 2, "not JSON"),
         ("a.jsonl", f"{GOOD}\n\n[1, 2]", 3, "a list where an object is needed"),
@@ -199,7 +242,7 @@ def test_column_of_a_json_fault_is_named(tmp_path: Path) -> None:
     assert (caught.value.line, caught.value.column) == (1, 29)
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.parquet", "a.xlsx", "plain", "a.jsonl.gz", "a.jsonnl"])
+@pytest.mark.parametrize("name", ["a.txt", "a.parquet", "a.xlsx", "plain", "a.txt.gz", "a.jsonnl"])
 def test_an_unknown_suffix_is_a_usage_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="unknown kind of file"):
         load(write(tmp_path / name, GOOD))

@@ -141,6 +141,7 @@ def test_tags_in_order(target: str, answer: str, hits: int, total: int) -> None:
         ("two  words", "Two\nWords", True),
         ("12", "１２", True),
         ("Stra\u00dfe", "STRASSE", True),
+        ("Paris", "\ufeffPa\u00adris\u200b", True),
         ("Paris", "Paris, France", False),
         ("...", "", False),
         ("a", "", False),

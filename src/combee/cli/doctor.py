@@ -114,11 +114,11 @@ def _workers(options: Mapping[str, Any]) -> list[Check]:
 def _environment(options: Mapping[str, Any]) -> list[Check]:
     """Look at the environment that the settings name, and at an AppWorld server that was asked for."""
     spec = read_settings(options["config_path"])
-    kind, table = spec.environment.kind, spec.environment
     if (url := options["environment__url"]) is not None:
-        kind, table = "appworld", spec.over({"environment": {"kind": "appworld", "url": [url]}}).environment
+        spec = spec.over({"environment": {"kind": "appworld", "url": [url]}})
+    kind = spec.environment.kind
     try:
-        found = [] if kind is None else environment_named(kind).look(table)
+        found = [] if kind is None else environment_named(kind).look(spec)
     except CombeeError as error:
         return [Check("environment", ok=False, found=error.message, fix=error.hint or "")]
     return [Check(one.name, one.ok, one.found, one.fix) for one in found]

@@ -167,7 +167,7 @@ def _print(
     parts = [(score.hits, score.total) for score in found.scores.values()]
     environment = environment_of(prepared.spec)
     beside = {} if environment is not None else baselines(train, scored.tasks, prepared.tasks.scorer)
-    summary = [] if environment is None else environment.summary(scored.tasks, found)
+    summaries = [[] if environment is None else environment.summary(scored.tasks, one) for one in both]
     rows = rows_of(scored.tasks, found, scored.book, prepared.config.view_tokens)
     if options["as_json"]:
         plain = rows_of(scored.tasks, without, Playbook())
@@ -180,7 +180,8 @@ def _print(
             "total": found.total,
             "without_playbook": without.accuracy,
             "baselines": beside,
-            "summary": summary,
+            "summary": summaries[0],
+            "summary_without_playbook": summaries[1],
             "interval": list(interval(parts)) if parts else None,
             "errors": found.errors,
             "about": prepared.tasks.about,
@@ -195,10 +196,9 @@ def _print(
     say_aside(f"note: {prepared.tasks.about}")
     if found.total:
         click.echo(f"{prepared.tasks.name}, {split}: {found.accuracy:.3f} ({share_text(parts)}) with {name}")
+        click.echo("".join(f"  {line}\n" for line in summaries[0]), nl=False)
     if without.accuracy is not None:
-        click.echo(f"without a playbook: {without.accuracy:.3f}")
-    for line in summary:
-        click.echo(line)
+        click.echo("\n  ".join([f"without a playbook: {without.accuracy:.3f}", *summaries[1]]))
     if beside:
         click.echo(f"without an agent: {_beside(beside)}")
     for line in spent_lines(prepared.agent.models):

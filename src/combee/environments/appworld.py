@@ -87,9 +87,9 @@ class AppWorld:
             lines += [_completion(f"difficulty {level}", some)] if some else []
         return lines if verdicts else []
 
-    def look(self, table: EnvironmentTable) -> list[Looked]:
+    def look(self, spec: Settings) -> list[Looked]:
         """Look at each server: does it answer, as AppWorld's, and has it data?"""
-        return [one for url in _urls(table) for one in _look(url)]
+        return [one for url in _urls(spec.environment) for one in _look(url)]
 
 
 def _urls(table: EnvironmentTable) -> list[str]:

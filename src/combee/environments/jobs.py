@@ -27,7 +27,10 @@ from combee.model import Usage
 from combee.run.settings_tables import EnvironmentTable
 from combee.traces.readers import read
 
-__all__ = ["HarborTrial", "Jobs", "read_trial"]
+__all__ = ["PROGRAM", "HarborTrial", "Jobs", "read_trial"]
+
+PROGRAM = "harbor"
+"""How Harbor is started where the settings do not say."""
 
 _GATHER = 0.05  # seconds without a further task, after which those that came are one job
 _LOOK = 0.25  # seconds between two looks at a job's folder
@@ -194,7 +197,16 @@ class Jobs:
         self._folder.mkdir(parents=True, exist_ok=True)
         tasks = {"tasks": [{"path": path} for path in batch.waiting]}
         config = write_whole(self._path(name, ".tasks.json"), json.dumps(tasks, indent=1))
-        words = [*shlex.split(table.program), "run", "-c", str(config), "-o", str(self._folder), "--job-name", name]
+        words = [
+            *shlex.split(table.program or PROGRAM),
+            "run",
+            "-c",
+            str(config),
+            "-o",
+            str(self._folder),
+            "--job-name",
+            name,
+        ]
         words += ["-n", str(table.in_flight), "-y", "-q"]
         words += ["-a", table.agent] if table.agent else []
         words += ["-m", table.model] if table.model else []

@@ -9,7 +9,7 @@ How a candidate works on a task: the agent protocol, and one prompt to a model, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -29,6 +29,8 @@ __all__ = ["CandidateAgent", "PromptAgent", "TaskAdapter", "Trajectory", "read_a
 
 Candidate = Mapping[str, str]
 Feedback = Callable[[Task, Rollout, Score], str]
+Shown = Callable[[Task, Rollout], tuple[str, str]]
+Reflect = Callable[["Trajectory", Candidate, Scope], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,9 @@ class TaskAdapter(Closing):
         concurrency: Rollouts at once.
         attempts: Times a task is tried when it fails for a reason outside the task.
         feedback: What the reflection is told of a rollout; default: right, or wrong and what the right answer is.
+        shown: What it is shown of a task, and of a rollout; default: the question; the reasoning, or else the answer.
+        reflect: Finds out by calls what it is told of a rollout that was not right; else, or where one fails, that is
+            `feedback`.
         again: Do a task anew when a candidate meets it again (for agents that answer by chance). Else one rollout of a
             candidate on a task is enough, however often gepa asks.
     """
@@ -77,6 +82,8 @@ class TaskAdapter(Closing):
         concurrency: int = 64,
         attempts: int = 3,
         feedback: Feedback | None = None,
+        shown: Shown | None = None,
+        reflect: Reflect | None = None,
         again: bool = False,
     ) -> None:
         self._scorer = cast("Scorer", getattr(tasks, "scorer", tasks))
@@ -88,6 +95,8 @@ class TaskAdapter(Closing):
         self._runner = LocalRunner(concurrency)
         self._attempts = attempts
         self._feedback = feedback or tell_outcome
+        self._reflect = reflect
+        self._shown = shown or (lambda task, rollout: (task.question, rollout.reasoning or rollout.answer))
         self._again = again
         self._times: dict[tuple[str, str], int] = {}
         self._scores: dict[tuple[str, str], Score] = {}
@@ -134,16 +143,31 @@ class TaskAdapter(Closing):
         self, candidate: Candidate, eval_batch: EvaluationBatch[Trajectory, str], components_to_update: Sequence[str]
     ) -> dict[str, list[dict[str, Any]]]:
         """Return one record a rollout: the question, what was answered, and what was right or wrong about it."""
+        runs = eval_batch.trajectories or ()
         records = [
             {
-                "Task": run.task.question,
-                "Generated": run.rollout.reasoning or run.rollout.answer,
-                "Feedback": self._feedback(run.task, run.rollout, run.score),
+                **dict(zip(("Task", "Generated"), self._shown(run.task, run.rollout), strict=True)),
+                "Feedback": told or self._feedback(run.task, run.rollout, run.score),
                 "Score": round(share(run.score), 4),
             }
-            for run in eval_batch.trajectories or ()
+            for run, told in zip(runs, self._told(candidate, runs), strict=True)
         ]
         return {component: [dict(record) for record in records] for component in components_to_update}
+
+    def _told(self, candidate: Candidate, runs: Sequence[Trajectory]) -> list[str]:
+        """Return what calls find out of each rollout; empty where none was made, or nothing came of it."""
+        if self._reflect is None:
+            return [""] * len(runs)
+        reflect, scope = self._reflect, self._scope.sub(f"candidate/{_name_of(candidate)}")
+
+        async def one(run: Trajectory) -> str:
+            async def work() -> JSON:
+                return await reflect(run, candidate, scope)
+
+            inputs: JSON = [run.rollout.answer, run.rollout.reasoning]
+            return "" if run.score.passed else str(await scope.once("reflect", run.task.id, inputs, work))
+
+        return [done.value or "" for done in self.background.run(self._runner.run(one, runs))]
 
     def get_adapter_state(self) -> dict[str, Any]:
         """Return what gepa keeps in its checkpoints (see `keep_state` for reflection and sampler)."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from combee.errors import BudgetError, CombeeError, UsageError
-from combee.gepa.adapter import TaskAdapter
+from combee.gepa.adapter import TaskAdapter, Trajectory
 from combee.gepa.background import Background
 from combee.gepa.component import Learned
 from combee.gepa.options import ReflectionOptions
@@ -35,17 +35,20 @@ from combee.kernel.learn import (
     Judge,
     LearnConfig,
     LearnResult,
+    Reflector,
     Rollout,
     RunFinished,
     RunStarted,
     SampleRefused,
+    Score,
     StepFinished,
     Task,
     Validated,
 )
 from combee.kernel.learn.judge import guard_event, paired
 from combee.kernel.playbook import Delta, Playbook, from_text, to_text, tokens
-from combee.run.estimates import Forecast, check_smallest_step, work_on
+from combee.run.environments import RecordReader, environment_of
+from combee.run.estimates import Forecast, check_smallest_step, with_trials, work_on
 from combee.run.methods import LearningMethod, RunDisplay, Say, introduce, is_new, prepare_tasks
 from combee.run.settings import Settings
 from combee.run.spec import Prepared, load_tasks
@@ -131,13 +134,13 @@ class GepaRun:
         self.journal.label("last", version, key=f"gepa/last/{index}")
         if better:
             self.journal.label("best", version, key=f"gepa/best/{index}")
-        hits, total = sum(event["scores_by_val_id"].values()), len(event["scores_by_val_id"])
-        told = Validated(max(0, int(event["iteration"]) - 1), self.seen, _whole(hits), total, 0, version, better)
+        tasks = [self.val[key] for key in event["scores_by_val_id"]]
+        scores = self.adapter.scores_of(event["candidate"], tasks)
+        hits, total = sum(score.hits for score in scores), sum(score.total for score in scores)
+        told = Validated(max(0, int(event["iteration"]) - 1), self.seen, hits, total, 0, version, better)
         self.validations.append(told)
         self.tell(told, f"gepa/validated/{index}")
         if self.judge.enabled:
-            tasks = [self.val[key] for key in event["scores_by_val_id"]]
-            scores = self.adapter.scores_of(event["candidate"], tasks)
             rows = {task.id: (score.hits, max(1, score.total)) for task, score in zip(tasks, scores, strict=True)}
             self._compare(rows, told, index)
 
@@ -226,8 +229,10 @@ class _RoleAgent:
     def fingerprint(self) -> str:
         agent = self.prepared.agent
         models = agent.models
-        name = "" if models is None else models.by_role["generator"].name
-        return hash_json([agent.name, agent.prompts, name])
+        name = "" if models is None or not models.by_role else models.by_role["generator"].name
+        acts = isinstance(agent.reflector, RecordReader)
+        acting = [getattr(agent.generator, "fingerprint", "")] if acts else []
+        return hash_json([agent.name, agent.prompts, name, *acting])
 
     async def run(self, task: Task, candidate: Mapping[str, str], scope: Scope) -> Rollout:
         text = candidate[COMPONENT]
@@ -253,12 +258,14 @@ class LearnByGepa(LearningMethod):
         """Return the most that a run takes: every proposal accepted, every reflection read twice."""
         tasks = load_tasks(spec)
         check_smallest_step(spec, work_on(spec, tasks))
-        return _worst_case(spec.learn_config(), tasks)
+        acts = environment_of(spec) is not None
+        found = _worst_case(spec.learn_config(), tasks, acts=acts)
+        return with_trials(spec, found, found.data["rollouts"]) if acts else found
 
     def prepare(self, spec: Settings, folder: Path, say: Say) -> Prepared:
         """Prepare the tasks. Raises `UsageError` where no model is named, or a setting has no meaning here."""
         prepared = prepare_tasks(spec)
-        if prepared.agent.models is None:
+        if prepared.agent.models is None or "curator" not in prepared.agent.models.by_role:
             raise UsageError("The method gepa needs a model.", hint="Give --model NAME and, if needed, --base-url.")
         _options(prepared)
         if is_new(folder):
@@ -304,6 +311,7 @@ def _learn_by_gepa(prepared: Prepared, start: Playbook | None, journal: Journal,
             background=background,
             concurrency=config.concurrency,
             attempts=config.attempts,
+            **_shown(prepared.agent.reflector),
         )
         run = GepaRun(journal, display, recorder, reflection, judge, adapter, val)
         run.alert = lambda verdict, evidence, place: background.run(
@@ -324,6 +332,23 @@ def _learn_by_gepa(prepared: Prepared, start: Playbook | None, journal: Journal,
             raise
         finally:
             background.run(prepared.agent.aclose())
+
+
+def _shown(reflector: Reflector) -> dict[str, Any]:
+    """Return how rollouts are told of where agents act: by their records, which the run's own reflector reads first."""
+    if not isinstance(reflector, RecordReader):
+        return {}
+    reader: RecordReader = reflector
+
+    async def reflect(run: Trajectory, candidate: Mapping[str, str], scope: Scope) -> str:
+        book = from_text(candidate[COMPONENT]).playbook
+        found = await reflector.reflect(run.task, run.rollout, run.score, book, scope)
+        return "" if found is None else found.text
+
+    def tell(task: Task, rollout: Rollout, score: Score) -> str:
+        return f"{'Right' if score.passed else 'Not right'}: {reader.ended(rollout)}"
+
+    return {"shown": lambda task, rollout: reader.done(rollout), "feedback": tell, "reflect": reflect}
 
 
 def _sampler(config: LearnConfig, scope: Scope, journal: Journal) -> CombeeSampler:
@@ -437,7 +462,7 @@ def _options(prepared: Prepared) -> ReflectionOptions:
     )
 
 
-def _worst_case(config: LearnConfig, tasks: TaskSet) -> Forecast:
+def _worst_case(config: LearnConfig, tasks: TaskSet, *, acts: bool) -> Forecast:
     train = len(tasks.train)
     val = len(tasks.val) or train
     batch = min(train, _ASSUMED_BATCH if config.batch == "auto" else config.batch)
@@ -445,7 +470,7 @@ def _worst_case(config: LearnConfig, tasks: TaskSet) -> Forecast:
     found = {
         "iterations": iterations,
         "rollouts": val + iterations * (2 * batch + val),
-        "reflection_calls": 2 * plan(batch, max_items=config.max_items).calls * iterations,
+        "reflection_calls": (2 * plan(batch, max_items=config.max_items).calls + acts * batch) * iterations,
     }
     counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in found.items())
     each = f"A rollout of a candidate on a task is made once; {batch} samples an iteration, {val} for validation."

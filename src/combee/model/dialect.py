@@ -183,16 +183,18 @@ _FORMAT = re.compile(
     r"response[_ ]?format|json[_ ]?(schema|object|mode)|guided|grammar|structured[_ ]outputs?|\bschema\b",
     re.IGNORECASE,
 )
-_LIMIT = re.compile(r"max[_ ]?(completion[_ ]?|output[_ ]?|new[_ ]?)?tokens", re.IGNORECASE)
+_LIMIT = re.compile(r"max(?:imum)?[_ ]?(completion[_ ]?|output[_ ]?|new[_ ]?)?tokens", re.IGNORECASE)
 _CEILING = re.compile(
     r"(?:less than(?: or equal to)?|no more than|at most|up to|maximum(?: allowed)?(?: value)?(?: of| is)?|"
-    r"range of \S+ (?:is|should be) [\[(] ?\d+ ?,|range is from \d+ (?:\(inclusive\) )?to|between \d+ and|"
+    r"range of \S+ (?:is|should be) [\[(] ?\d+ ?,|取值范围\W{0,2}[\[(] ?\d+ ?,|model limit of|"
+    r"range is from \d+ (?:\(inclusive\) )?to|between \d+ and|"
     r"(?:: \d+ )?>|<=|≤) ?[`'\"]?(\d+)",
     re.IGNORECASE,
 )
 _TOO_LOW = re.compile(r"must be (greater|higher|larger|more|at least)|too (small|low)", re.IGNORECASE)
 _DEMAND = re.compile(
-    r"\b([a-z][a-z_]*)[`'\"]{0,2} ?(?:must|should|has to|needs to) be (?:set )?(?:to )?[`'\"]?(true|false)\b",
+    r"\b(?!input\b|value\b|field\b)([a-z][a-z_]*)[`'\"]{0,2} "
+    r"?(?:must|should|has to|needs to) be (?:set )?(?:to )?[`'\"]?(true|false)\b",
     re.IGNORECASE,
 )
 _STREAMS = re.compile(

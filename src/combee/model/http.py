@@ -182,11 +182,11 @@ async def _read(reply: aiohttp.ClientResponse) -> HttpReply:
         if body and coding and coding != "identity":
             body = _unpacked(body, coding)
     except (zlib.error, ValueError) as error:
-        if reply.status == 200:
+        if reply.status < 300:
             raise HttpError("alien", str(error)) from None
         body = b""
     except aiohttp.ClientPayloadError:
-        if reply.status == 200:
+        if reply.status < 300:
             raise
         body = b"".join(pieces)
     return HttpReply(reply.status, reply.headers, body)

@@ -145,7 +145,7 @@ class OpenAIModel:
             return reply
         outcome = (
             read_reply(reply.body, self._model)
-            if reply.status == 200
+            if 200 <= reply.status < 300  # 201 and gateways' own, like 246
             else fault_of(reply.status, reply.headers, reply.body)
         )
         if isinstance(outcome, Fault):

@@ -39,7 +39,14 @@ _ECHOES = frozenset({"input", "ctx", "failed_generation", "choices", "messages",
 _UNITS = {"ms": 0.001, "m": 60.0, "h": 3600.0, "d": 86400.0, "s": 1.0, "秒": 1.0, "分": 60.0}
 _PART = r"\d+(?:\.\d+)?\s*(?:ms|milli\w*|s(?:ec\w*)?|m(?:in\w*)?|h(?:ours?|rs?)?|d(?:ays?)?|秒|分钟?)(?![a-z])\s*"
 _SOON = re.compile(
-    rf"(?:try again|retry|retrying|resets?|wait|available|back|重试|等待|请在)[^.\n\d]{{0,60}}?((?:{_PART})+)",
+    r"(?:try again|retry|retrying|resets?|replenish\w*|wait|available|back|重试|等待|请在)"
+    rf"[^.\n\d]{{0,60}}?((?:{_PART})+)",
+    re.IGNORECASE,
+)
+_CLOCK = re.compile(r"\b(?:in|after) (\d{1,3}):(\d\d):(\d\d)\b")  # a time span, as API gateways write it
+_MOMENT = re.compile(
+    r"\b(?:resets?|available|again|until)\b[^.\n\d]{0,30}(?:(\d{4}-\d\d-\d\d)[T ])?"
+    r"(\d\d:\d\d(?::\d\d)?)(?:\.\d+)? ?(Z|UTC|GMT|[+-]\d\d:\d\d)?",
     re.IGNORECASE,
 )
 _PIECE = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|s|m|h|d|秒|分)", re.IGNORECASE)
@@ -230,7 +237,24 @@ def seconds_in(text: str) -> float | None:
         sum(float(number) * _UNITS["ms" if unit.lower() in {"ms", "milli"} else unit.lower()] for number, unit in parts)
         for parts in (_PIECE.findall(found[1]) for found in _SOON.finditer(text))
     ]
+    asked += [int(hours) * 3600.0 + int(minutes) * 60 + int(rest) for hours, minutes, rest in _CLOCK.findall(text)]
+    asked += [left for found in _MOMENT.finditer(text) if (left := _left_until(*found.groups())) is not None]
     return min(max(asked), _LONGEST) if asked else None
+
+
+def _left_until(day: str | None, clock: str, zone: str | None) -> float | None:
+    """Return the seconds until a moment; without a day it is the next such time, and then the zone must be named."""
+    now = datetime.now(UTC)
+    if day is None and zone is None:
+        return None
+    offset = zone if zone and zone[0] in "+-" else "+00:00"
+    try:
+        left = (datetime.fromisoformat(f"{day or now.date()}T{clock}{offset}") - now).total_seconds()
+    except ValueError:
+        return None
+    if day is None:
+        left %= 86_400
+    return left if left > 0 else None
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -266,25 +290,33 @@ _TOO_LONG = re.compile(
     r"maximum prompt length|"
     r"(token|prompt|input|length).{0,80}exceeds? (the )?(maximum|model|available|limit)|n_ctx|reduce the (length|size)|"
     r"exceed\w* .{0,30}token limit|less than max_(seq|model|input|prompt)|超长|过长|超(出|过).{0,12}(长度|上下文)|"
-    r"range of input length|"
+    r"range of input length|maxlength: \d+, actual|(prompt|input|request) .{0,40}\b(is|are) (too long|longer than)|"
     r"string_above_max_length|request too large|must be at least 1, got -|tokens\W.{0,40}must be <=|"
     r"inputs?\W{1,3}must have less than",
     re.IGNORECASE,
 )
-_REPLY_TOO_LONG = re.compile(r"max_(completion_)?tokens\W{0,3} (must be|should be|cannot be|is limited)", re.IGNORECASE)
+_REPLY_TOO_LONG = re.compile(
+    r"max_(completion_)?tokens\W{0,3} (must be|should be|cannot be|is limited)|maximum tokens you requested",
+    re.IGNORECASE,
+)
 _NO_MODEL = re.compile(
     r"model.{0,80}(not (found|exist)|does ?n.t exist|is (unknown|invalid|not available))|"
-    r"(unknown|invalid|no such) model|model_not_found|no endpoints found for|deploymentnotfound|"
+    r"(unknown|invalid|no such|non-serverless) model|model_not_\w+|no endpoints found for|deploymentnotfound|"
+    r"model identifier is invalid|not a valid model|model.{0,80}not supported by any|llm provider not provided|"
+    r"on-demand throughput isn|endpoint.{0,80}is not running|"
     r"deployment.{0,60}(not found|does not exist)",
     re.IGNORECASE,
 )
+_NO_CHAT = re.compile(r"not a chat model|only supported in v1/(responses|completions)", re.IGNORECASE)
 _NO_ROUTE = re.compile(
     r"no (endpoints|providers?) found|no allowed providers|no available (providers?|channel)", re.IGNORECASE
 )
 _FILTERED = re.compile(
     r"content[_ ]filter|content management policy|content_policy|responsibleai|data_inspection|prohibited_content|"
     r"flagged (by|as|for)|moderation|safety (system|filter|settings)|safety_check|sensitive_content|"
-    r"violat\w+ .{0,30}(polic|guideline|terms)|敏感|不安全|违规",
+    r"violat\w+ .{0,30}(polic|guideline|terms)|"
+    r"inappropriate content|sensitive ?(content|information|word)|"
+    r"_sensitive\b|considered high risk|censorship|guardrail|敏感|不安全|违规",
     re.IGNORECASE,
 )
 _BAD_KEY = re.compile(
@@ -292,7 +324,7 @@ _BAD_KEY = re.compile(
     r"(invalid|incorrect|missing|wrong|expired|no|bad)[ _](x-)?(api|subscription|auth\w*|access)[ _-]?"
     r"(key|token|\w*cred)|"
     r"invalid_api_key|api_key_invalid|unauthori[sz]ed|unauthenticated|authentication (error|fail|required|param)|"
-    r"no cookie auth|access denied due to invalid",
+    r"no cookie auth|login fail|access denied due to invalid",
     re.IGNORECASE,
 )
 _BARRED = re.compile(r"(country|region|location|territory)\b.{0,30}not supported", re.IGNORECASE)
@@ -301,15 +333,21 @@ _SPENT = re.compile(
     r"balance is (insufficient|not enough|too low)|(service|model) has been paused|"
     r"(no|any|out of|more|purchase\w*|all available|add) credits?\b|payment required|spend\w* limit|arrear|overdue|"
     r"top[ -]?up|monthly.{0,20}(limit|quota|cap\b)|hard limit|usage limit|"
-    r"quota (is |was )?(used up|exhausted|depleted)|余额|欠费|额度",
+    r"quota (is |was )?(used up|exhausted|depleted)|budget\w* (has been )?exceeded|budget_exceeded|over budget|"
+    r"free (tier|quota)\b.{0,40}(exhausted|used)|credit card|payment method|余额|欠费|额度",
     re.IGNORECASE,
 )
+_NO_MONEY = re.compile(r"(insufficient|not enough)[_ ](balance|credit|fund)", re.IGNORECASE)
 _WINDOW = re.compile(
     r"per[ _-]?(second|minute|hour|day)|concurren|"
     r"\b([rt]p[smhd]|qps|rate[_ -]?limit\w*|too many requests|resets?|throttl\w*)\b",
     re.IGNORECASE,
 )
-_RATE = re.compile(r"\brate[_ -]?limit|userratelimit|too many requests|throttl|\bqps\b.{0,20}limit", re.IGNORECASE)
+_RATE = re.compile(
+    r"\brate[_ -]?limit|userratelimit|too many requests|throttl|\bqps\b.{0,20}limit|quota will be replenished|"
+    r"限频|限流|速率限制|请求频率|频率(过高|限制)|并发数?(过|超)|请求过(多|于频繁)",
+    re.IGNORECASE,
+)
 _BUSY = re.compile(r"overload|rate.?limit|too many requests|capacity|busy|429|529|503", re.IGNORECASE)
 _UNFIT = re.compile(
     r"json_validate_failed|failed to (generate|validate)\b.{0,40}json|generated json|failed_generation|"
@@ -320,6 +358,13 @@ _UNFIT = re.compile(
 _CALLED_TOOL = re.compile(
     r"tool_use_failed|model called a tool|failed to call a function|tool call validation failed", re.IGNORECASE
 )
+# A server whose parser fails over the markup that the model wrote.
+_UNREAD = re.compile(
+    r"tokens remaining in message header|unknown role: \S*(<\||assistant)|while expecting start token|"
+    r"no channel value found|failed to parse input at pos",
+    re.IGNORECASE,
+)
+_CRASHED = re.compile(r"model (has )?(crashed|unloaded)|channel error|operation cancell?ed", re.IGNORECASE)
 _NO_ROOM = re.compile(r"output limit was reached|try again with (a )?higher max", re.IGNORECASE)
 _REQUESTED = re.compile(r"limit:? ~?(\d+).{0,60}requested:? ~?(\d+)", re.IGNORECASE | re.DOTALL)
 
@@ -365,9 +410,9 @@ def _classify(status: int, said: ErrorBody, after: float | None) -> tuple[CallEr
     of_reply = _about_reply(status, words, head)
     if of_reply is not None:
         return of_reply
-    if status == 403 and _FILTERED.search(words):
+    if (status in {200, 403, 446, 451} and _FILTERED.search(words)) or status == 446:
         return _FILTER
-    if status in {200, 400, 401, 402, 403, 429}:
+    if status in {200, 400, 401, 402, 403, 420, 429} or (status >= 500 and _NO_MONEY.search(words)):
         limited = _limited(status, said, after)
         if limited is not None:
             return limited
@@ -378,7 +423,7 @@ def _classify(status: int, said: ErrorBody, after: float | None) -> tuple[CallEr
     about_reply = status == 400 and _REPLY_TOO_LONG.search(words) and "got -" not in words
     if status == 413 or (status not in {404, 405} and _TOO_LONG.search(words) and not about_reply):
         return _KIND.CONTEXT_TOO_LONG, "the request is longer than the model's context", _SHORTER
-    if status == 200 or status >= 500 or status in {408, 409, 425}:
+    if status == 200 or status >= 500 or status in _PASSING or _CRASHED.search(words):
         kind = _KIND.TIMEOUT if status == 408 else _KIND.ERROR_IN_BODY if status == 200 else _KIND.SERVER
         if status == 200 and _NO_MODEL.search(words):
             return _NO_SUCH_MODEL
@@ -388,6 +433,8 @@ def _classify(status: int, said: ErrorBody, after: float | None) -> tuple[CallEr
     return _refused(status, words)
 
 
+# Not the request's fault: a timeout, a conflict, what it stands on failed, too early, no capacity, the caller was gone.
+_PASSING = {408, 409, 424, 425, 449, 460, 498, 499}
 _FILTER = (_KIND.CONTENT_FILTER, "the endpoint's content filter refused the request", None)
 _NO_SUCH_MODEL = (
     _KIND.NO_SUCH_MODEL,
@@ -408,9 +455,9 @@ def _limited(status: int, said: ErrorBody, after: float | None) -> tuple[CallErr
     spent = _SPENT.search(words) is not None
     nothing = "limit: 0" in words and not re.search(r"limit: ?[1-9]", words)  # a plan without this model
     window = after is not None or said.wait is not None or _WINDOW.search(words) is not None
-    if nothing or (status == 402 and after is None) or (spent and not window):
+    if nothing or ((spent or status == 402) and not window):
         return _KIND.QUOTA, f"HTTP {status}", _ADD_CREDIT
-    if status in {402, 429} or spent or (status != 401 and _RATE.search(words)):
+    if status in {402, 420, 429} or spent or (status != 401 and _RATE.search(words)):
         return _KIND.RATE_LIMIT, f"HTTP {status}, too many requests", None
     return None
 
@@ -419,6 +466,8 @@ def _about_reply(status: int, words: str, head: str) -> tuple[CallErrorKind, str
     """Return what an error comes to that blames what the model wrote, which the same request may write better."""
     if _CALLED_TOOL.search(words):  # none was offered
         return _KIND.EMPTY, f"{head}, the model called a tool instead of answering", None
+    if _UNREAD.search(words):
+        return _KIND.EMPTY, f"{head}, the server could not read what the model wrote", None
     if status == 400 and _NO_ROOM.search(words):
         return _KIND.LENGTH, f"{head}, the reply reached max_tokens before it said anything", "Raise max_tokens."
     if _UNFIT.search(words) and "schema for" not in words:
@@ -430,6 +479,8 @@ def _refused(status: int, words: str) -> tuple[CallErrorKind, str, str | None]:
     """Return what a 3xx or 4xx that means the request itself comes to."""
     if "parameter" not in words and _NO_MODEL.search(words):
         return _NO_SUCH_MODEL
+    if _NO_CHAT.search(words):
+        return _KIND.NO_SUCH_MODEL, "the model is not one to chat with", _NO_SUCH_MODEL[2]
     if _NO_ROUTE.search(words):
         return _KIND.BAD_REQUEST, f"HTTP {status}, the router has nobody who takes this request", _OTHER_ROUTE
     if status in {404, 405} or 300 <= status < 400:

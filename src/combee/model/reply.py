@@ -95,6 +95,9 @@ def read_reply(body: bytes, model: str) -> Response | Fault:
         nothing and text and len(text) < 600 and _LIKE_ERROR.search(text)
     ):
         return Fault(CallErrorKind.ERROR_IN_BODY, f"the reply is an error message: {shorten(text)}", usage=usage)
+    native = _finish_of(choice.get("native_finish_reason")) if finish == "stop" else None
+    if native in {"length", "content_filter"}:  # a router that calls every end `stop`
+        finish = native
     if finish is None:
         said = f"the endpoint ended the reply with {shorten(str(ended), 60)!r}, so it is not whole"
         return Fault(CallErrorKind.ERROR_IN_BODY, said, usage=usage, code=shorten(str(ended), 60))
@@ -102,6 +105,9 @@ def read_reply(body: bytes, model: str) -> Response | Fault:
         return Fault(CallErrorKind.CONTENT_FILTER, "the endpoint's content filter withheld the reply", usage=usage)
     answer = strip_thinking(text)
     if not answer.strip():
+        if ended == "model_context_window_exceeded":
+            said = "the prompt left no room for a reply in the model's window"
+            return Fault(CallErrorKind.CONTEXT_TOO_LONG, said, usage=usage, paid="yes")
         return _empty(finish, message, usage, thought=bool(text.strip()))
     return Response(text=answer, usage=usage, finish=finish, model=str(data.get("model") or model))
 
@@ -120,20 +126,31 @@ def read_json(body: bytes) -> Any:
         lines = body.decode("utf-8-sig", "replace").split("\n")
     while lines and (not lines[0].strip() or lines[0].startswith(":")):  # comments that keep a connection open
         del lines[0]
-    text = "\n".join(lines)
-    if text.startswith(("data:", "event:", "id:")):
-        return _of_stream(line[5:].strip() for line in lines if line.startswith("data:"))
-    data, end = json.JSONDecoder(strict=False).raw_decode(text.lstrip())
-    rest = text.lstrip()[end:].strip()
+    text = "\n".join(lines).strip(" \t\r\n\0")
+    if text.startswith(("data:", "event:", "id:", "retry:", "error:")):
+        return _of_stream(lines)
+    data, end = json.JSONDecoder(strict=False, parse_int=_int).raw_decode(text)
+    rest = text[end:].strip()
+    if rest.startswith("{") and any("delta" in choice for choice in _choices_of(data)):  # chunks, one a line
+        return _of_stream(f"data: {line}" for line in lines)
     if rest and not rest.startswith("data:"):
         raise ValueError("something else follows")
     return data
 
 
-def _of_stream(parts: Iterable[str]) -> Any:
+def _int(digits: str) -> int | float:
+    return int(digits) if len(digits) < 4000 else float(digits)  # Python refuses to read longer ones
+
+
+def _of_stream(lines: Iterable[str]) -> Any:
     """Return the reply that the chunks of a stream add up to, with how it ended; the first error, where one came."""
-    text, finish, usage, last = "", None, None, {}
-    for part in parts:
+    text, finish, usage, last, event = "", None, None, {}, ""
+    for line in lines:
+        field, _, part = (piece.strip() for piece in line.partition(":"))
+        if field == "event":
+            event = part
+        if field not in {"data", "error"}:
+            continue
         if part == "[DONE]":
             finish = finish or "stop"
             continue
@@ -141,8 +158,8 @@ def _of_stream(parts: Iterable[str]) -> Any:
             last = json.loads(part)
         except ValueError:
             continue
-        if isinstance(last, dict) and last.get("error"):
-            return last
+        if isinstance(last, dict) and (last.get("error") or "error" in {field, event}):
+            return last if last.get("error") else {"error": last}
         usage = (find_usage(last) and last.get("usage")) or usage
         for choice in _choices_of(last)[:1]:
             said = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}

@@ -1,19 +1,19 @@
 """Where an agent acts and is judged: a kind of environment does the tasks of a run in place of a model's answer alone.
 
-Packages offer kinds under the entry point group `combee.environments`: Harbor and AppWorld come with Combee.
+Packages offer kinds under the entry point group `combee.environments`: Harbor, AppWorld and
+teams of coding agents come with Combee.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from combee.errors import UsageError, did_you_mean
-from combee.kernel.learn import Evaluation, Task
+from combee.kernel.learn import Evaluation, Rollout, Task
 from combee.run.plugins import ENVIRONMENTS, load, offered
 from combee.run.settings import Settings
-from combee.run.settings_tables import EnvironmentTable
 from combee.tasks import TaskSet
 
 if TYPE_CHECKING:
@@ -56,8 +56,21 @@ class Environment(Protocol):
         """Return lines on a score besides its share of passed tasks; often none."""
         ...
 
-    def look(self, table: EnvironmentTable) -> list[Looked]:
+    def look(self, spec: Settings) -> list[Looked]:
         """Return what is there and what is missing."""
+        ...
+
+
+@runtime_checkable
+class RecordReader(Protocol):
+    """The reflector of an agent that acts: a rollout names the place of its record, which only this reads."""
+
+    def done(self, rollout: Rollout) -> tuple[str, str]:
+        """Return the task and what was done, without secrets. Raises `StorageError` where the record is gone."""
+        ...
+
+    def ended(self, rollout: Rollout) -> str:
+        """Return how it ended, without secrets. Raises `StorageError` where the record is gone."""
         ...
 
 

@@ -102,6 +102,8 @@ def check_smallest_step(spec: Settings, work: Workload) -> None:
     """
     from combee.model.estimate import refuse_too_small
 
+    if environment_of(spec) is not None:
+        _check_trials(spec, work.samples)
     refuse_unknown_prices(spec)
     with _as_usage("one step", _SMALLER_BATCH):
         refuse_too_small(work, spec.learn_config(), spec.limits())
@@ -181,7 +183,7 @@ def forecast_run(spec: Settings, work: Workload, *, answering: bool = True) -> F
     from combee.model.estimate import ASSUMED
 
     if spec.pays and answering and environment_of(spec) is not None:
-        return _with_trials(spec, forecast_run(spec, work, answering=False), _trials(spec, work))
+        return with_trials(spec, forecast_run(spec, work, answering=False), _trials(spec, work))
     if not spec.calls_models:
         return NO_CALLS
     found = estimate_run(spec, work, answering=answering)
@@ -208,7 +210,8 @@ def _trials(spec: Settings, work: Workload) -> int:
     return seen + work.validation * max(1, -(-seen // config.eval_every))
 
 
-def _with_trials(spec: Settings, calls: Forecast, trials: int) -> Forecast:
+def with_trials(spec: Settings, calls: Forecast, trials: int) -> Forecast:
+    """Return a forecast with what so many trials take besides."""
     lines, data = trials_expected(spec, trials)
     return Forecast((*lines, *calls.lines), {**calls.data, **data})
 
@@ -271,7 +274,7 @@ def forecast_scoring(spec: Settings, tasks: Sequence[Task], books: Mapping[str, 
 
     if environment_of(spec) is not None:
         asked = sum(task.target is not None for task in tasks)
-        return _with_trials(spec, Forecast((), {"calls": 0}), asked * len(books))
+        return with_trials(spec, Forecast((), {"calls": 0}), asked * len(books))
     if not spec.calls_models:
         return NO_CALLS
     check_scoring(spec, tasks, books)

@@ -34,7 +34,7 @@ def git_or_none(repository: Path, *arguments: str) -> str | None:
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
 
 
-def _inherited() -> dict[str, str]:
+def inherited() -> dict[str, str]:
     """Return the environment without what would lead git elsewhere, as it does where a hook starts us."""
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
@@ -52,7 +52,7 @@ def run_git(
     try:
         with subprocess.Popen(  # noqa: S603 - a fixed program, arguments as a list
             command,
-            env={**_inherited(), **_PLAIN, **(environment or {})},
+            env={**inherited(), **_PLAIN, **(environment or {})},
             stdin=subprocess.DEVNULL,  # ours may be a pipe that others speak over
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -265,27 +265,33 @@ class EnvironmentTable(SettingsTable):
     """Where an agent acts on the tasks and is judged; without a kind a task is a question with an answer."""
 
     kind: Text | None = None
-    """harbor, appworld, or what an installed package adds."""
+    """harbor, appworld, team, or what an installed package adds."""
     agent: Text | None = None
     """The agent that acts, as Harbor's -a takes it: terminus-2, or module:Class."""
     model: Text | None = None
     """Its model, as Harbor's -m takes it."""
     options: list[Text] = Field(default_factory=list)
     """Further words for `harbor run`, such as ["-e", "daytona"]. No keys: name variables, or a file by --env-file."""
-    program: Text = "harbor"
-    """How Harbor is started: another path, or "uvx harbor"."""
+    program: Text | None = None
+    """How Harbor is started, such as "uvx harbor"; the program of a team, with {rules} for the file of the playbook."""
     book: Literal["instruction", "skill"] = "instruction"
     """How the agent gets the playbook: below each task's instruction, or as a skill."""
     url: list[Text] = Field(default_factory=list)
     """AppWorld servers; each does one task at a time."""
     turns: Count = 40
     """Blocks of code that an agent may run in AppWorld for one task."""
+    test: Text | None = None
+    """The tests that judge a team, such as "npm test". [pytest]"""
+    junit: Text | None = None
+    """A JUnit file that they write, for each test's outcome. [the exit code of all]"""
+    testers: list[Text] = Field(default_factory=list)
+    """Members of a team that test; the others develop. [those called qa, test or review]"""
     in_flight: Count = 4
-    """Trials at once in Harbor."""
+    """Trials at once, of Harbor or of teams."""
     dollars: Positive | None = None
     """US dollars that one trial may cost at most: a limit in money is held against it."""
     minutes: Positive = 10.0
-    """Minutes of one trial, for `--dry-run`."""
+    """Minutes of one trial, for `--dry-run`; a team is stopped after so many."""
 
     @field_validator("options")
     @classmethod

@@ -25,7 +25,7 @@ from typing import TypeVar
 from combee.errors import DataError, UsageError
 from combee.tasks.model import Fields, Fractions, Sizes
 from combee.tasks.published import published_files
-from combee.tasks.rows import SUFFIXES, Table, is_folder, read_table
+from combee.tasks.rows import SUFFIXES, Table, is_folder, normal_form, read_table, suffix_of
 from combee.tasks.shape import (
     Item,
     Shaped,
@@ -87,6 +87,8 @@ def read_parts(
         if kind != "rows":
             notes.append(f"the rows have the shape of {kind} and are read as such")
     lists: dict[str, list[Shaped]] = {}
+    if kind == "rows":
+        notes += _spelling_note(item.target for rows in items.values() for item in rows)
     for name, rows in items.items():
         kept, duplicates = unique(shaped(rows, kind, files[name], options=options), files[name].name)
         lists[name] = kept
@@ -104,6 +106,19 @@ def _encoding_note(table: Table) -> list[str]:
     return [] if table.encoding == "utf-8" else [f"{table.path.name}: read as {table.encoding}"]
 
 
+def _spelling_note(targets: Iterable[str]) -> list[str]:
+    """Say which answers of a file differ only in what the comparison does not look at."""
+    spelled: dict[str, Counter[str]] = {}
+    for target in targets:
+        spelled.setdefault(normal_form(target), Counter())[target] += 1
+    several = [counts for counts in spelled.values() if len(counts) > 1]
+    if not several:
+        return []
+    shown = ", ".join(repr(spelling) for spelling, _ in several[0].most_common(3))
+    count = f"{len(several)} answers are" if len(several) > 1 else "one answer is"
+    return [f"{count} spelled in several ways (like {shown}), which count as the same"]
+
+
 def _files_in(folder: Path) -> dict[str, Path]:
     by_split: dict[str, Path] = {}
     try:
@@ -111,8 +126,8 @@ def _files_in(folder: Path) -> dict[str, Path]:
     except PermissionError:
         raise DataError("no permission to read the folder", path=folder) from None
     for file in names:
-        split_name = _FILES.get(file.stem.lower())
-        if split_name is None or file.suffix.lower() not in SUFFIXES or file.is_dir():
+        split_name = _FILES.get(file.name.lower().partition(".")[0])
+        if split_name is None or suffix_of(file) not in SUFFIXES or file.is_dir():
             continue
         if split_name in by_split:
             raise UsageError(

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import codecs
 import csv
+import gzip
 import io
 import json
 import os
+import re
 import stat
 import unicodedata
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,11 +63,18 @@ def read_table(path: Path, encoding: str | None = None) -> Table:
         DataError: unreadable or malformed (line and column named), or without rows.
         UsageError: a suffix or an encoding we do not know.
     """
-    read = SUFFIXES.get(path.suffix.lower())
+    suffix = suffix_of(path)
+    read = SUFFIXES.get(suffix)
     if read is None and not is_folder(path) and path.exists():
-        hint = did_you_mean(path.suffix.lower(), SUFFIXES)
+        hint = _CONVERT.get(suffix) or did_you_mean(suffix, SUFFIXES)
         raise UsageError(f"{path}: unknown kind of file {path.suffix or '(no suffix)'!r}", hint=hint)
     text, encoding = read_text(path, encoding)
+    text = text.removesuffix("\x1a")  # the end mark of DOS
+    for start, what, hint in _NO_DATA:
+        if text[:100].lstrip().lower().startswith(start):
+            raise DataError(what, path=path, hint=hint)
+    if text.lstrip()[:1] == "[" and read is _jsonl and text.lstrip()[1:].lstrip()[:1] == "{":
+        read = _json  # a list of rows by the name of lines
     if not text.strip():
         blank = "the file is empty but for blanks or a byte order mark" if path.stat().st_size else "the file is empty"
         raise DataError(blank, path=path, hint="One question and one answer a row are needed.")
@@ -72,8 +82,27 @@ def read_table(path: Path, encoding: str | None = None) -> Table:
     if not rows:
         raise DataError("no rows", path=path, hint="One question and one answer a row are needed.")
     columns = tuple(dict.fromkeys(name for row in rows for name in row.cells))
-    unit = "row" if path.suffix.lower() == ".json" else "line"
-    return Table(path, columns, rows, encoding, unit)
+    return Table(path, columns, rows, encoding, "row" if read is _json else "line")
+
+
+def suffix_of(path: Path) -> str:
+    """Return the suffix that says how a file is read, in lower case: that in front of `.gz` where it is packed."""
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
+
+
+_CONVERT = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "Save the sheet as CSV (UTF-8)."),
+    ".parquet": 'Convert it: python -c \'import pandas as p; p.read_parquet("IN").to_json("OUT.jsonl", '
+    'orient="records", lines=True)\'',
+    ".zip": "Unpack it first.",
+}
+_PAGE = "a web page, not data: the download went to a page (a login?)"
+_NO_DATA = (
+    ("version https://git-lfs", "a pointer of Git LFS, not the data", "Run git lfs pull, or download the file itself."),
+    ("<!doctype html", _PAGE, "Download the file itself, not the page that shows it."),
+    ("<html", _PAGE, "Download the file itself, not the page that shows it."),
+)
 
 
 def _jsonl(path: Path, text: str) -> tuple[Row, ...]:
@@ -114,9 +143,9 @@ def _json(path: Path, text: str) -> tuple[Row, ...]:
     try:
         value = _decoder().decode(text)
     except json.JSONDecodeError as error:
-        several = error.msg == "Extra data" and error.lineno > 1
-        hint = "One object a line is JSON Lines: name the file .jsonl." if several else None
-        raise DataError(f"not JSON: {error.msg}", path=path, line=error.lineno, column=error.colno, hint=hint) from None
+        if error.msg == "Extra data" and error.lineno > 1 and text.lstrip()[:1] == "{":
+            return _jsonl(path, text)  # lines by the name of a list
+        raise DataError(f"not JSON: {error.msg}", path=path, line=error.lineno, column=error.colno) from None
     except _TwiceError as error:
         raise DataError(str(error), path=path, hint="Rename one of them.") from None
     except RecursionError:
@@ -141,26 +170,34 @@ def _json(path: Path, text: str) -> tuple[Row, ...]:
 
 def _csv(path: Path, text: str) -> tuple[Row, ...]:
     check_lines(path, text)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(path, text), strict=True)
+    told = _SEP.match(text)  # how Excel is told the delimiter
+    body = text[told.end() :] if told else text
+    delimiter = told[1] if told else _delimiter(path, text)
+    # A blank in front of an opening quote would make the quotes part of the cell.
+    blank = f'{delimiter} "' in body and delimiter != "\t"
+    reader = csv.reader(io.StringIO(body, newline=""), delimiter=delimiter, strict=True, skipinitialspace=blank)
     header: list[str] | None = None
     rows: list[Row] = []
-    start = 1
+    above = 1 if told else 0
+    start = 1 + above
     try:
         for cells in reader:
-            line, start = start, reader.line_num + 1
+            line, start = start, reader.line_num + 1 + above
             if not any(cell.strip() for cell in cells):
                 continue  # an empty line, or one of delimiters only, as spreadsheets leave at the end
             if header is None:
                 header = _header(path, line, cells)
                 continue
-            if len(cells) != len(header):
+            if len(cells) < len(header) or any(cell.strip() for cell in cells[len(header) :]):
                 raise DataError(
                     f"{len(cells)} cells where the header has {len(header)}",
                     path=path,
                     line=line,
-                    hint="Put text that holds a comma, a quote or a line break between double quotes.",
+                    hint="Put text that holds a comma, a quote or a line break between double quotes."
+                    if len(header) > 1
+                    else f"Is {header[0]!r} the line with the names of the columns? Take out what stands above that.",
                 )
-            rows.append(Row(line, {name: clean(cell) for name, cell in zip(header, cells, strict=True)}))
+            rows.append(Row(line, {name: clean(cell) for name, cell in zip(header, cells, strict=False)}))
     except csv.Error as error:
         raise DataError(f"not CSV: {error}", path=path, line=start, hint=_csv_hint(str(error))) from None
     return tuple(rows)
@@ -176,7 +213,10 @@ def _delimiter(path: Path, text: str) -> str:
     if path.suffix.lower() == ".tsv":
         return "\t"
     first = text.lstrip("\n").split("\n", 1)[0]
-    return max(",;\t", key=first.count)  # of equal counts the comma, which is named first
+    return max(",;\t|", key=first.count)  # of equal counts the comma, which is named first
+
+
+_SEP = re.compile(r"sep=([^\w\s]|\t)\n", re.IGNORECASE)
 
 
 def _header(path: Path, line: int, cells: list[str]) -> list[str]:
@@ -308,9 +348,17 @@ def check_lines(path: Path, text: str) -> None:
         line += 1
 
 
+# Soft hyphen, zero-width space, word joiner, byte order mark, and marks of direction: copied along, never seen.
+_INVISIBLE = dict.fromkeys([0xAD, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2060, 0x206A), 0xFEFF])
+
+
 def normal_form(text: str) -> str:
-    """Return the form in which `exact` compares: NFKC, case folded, single spaces, no wrapping quotes or final stop."""
-    folded = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    """Return the form in which `exact` compares.
+
+    NFKC, case folded, single spaces, without invisible marks, wrapping quotes and a final stop.
+    """
+    seen = text if text.isascii() else unicodedata.normalize("NFKC", text.translate(_INVISIBLE))
+    folded = " ".join(seen.casefold().split())
     return folded.strip("\"'` ").removesuffix(".").removesuffix("。").strip("\"'` ") or folded
 
 
@@ -335,9 +383,22 @@ def _read_bytes(path: Path) -> bytes:
             raise DataError("is a directory, not a file", path=path, hint=hint)
         if not stat.S_ISREG(mode):
             raise DataError("is not a regular file", path=path, hint="Write the data to a file first.")
-        return path.read_bytes()
-    except (OSError, ValueError) as error:
+        if path.suffix.lower() != ".gz":
+            return path.read_bytes()
+        with gzip.open(path) as packed:
+            data = packed.read(_LARGEST + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        if path.suffix.lower() == ".gz" and not (isinstance(error, OSError) and error.errno):
+            raise DataError("not a whole gzip file", path=path, hint="Pack or download it again.") from None
+        raise _unreadable(path, error if isinstance(error, OSError) else OSError(str(error))) from None
+    except ValueError as error:
         raise _unreadable(path, error) from None
+    if len(data) > _LARGEST:
+        raise DataError(f"more than {_LARGEST >> 20} MB when unpacked", path=path, hint="Cut it into several files.")
+    return data
+
+
+_LARGEST = 1 << 30
 
 
 def _unreadable(path: Path, error: OSError | ValueError) -> DataError:

@@ -28,6 +28,13 @@ QUESTIONS = ("question", "context", "input", "prompt", "query")
 ANSWERS = ("target", "answer", "output", "label", "expected")
 
 
+SECOND: Mapping[Sequence[str], Sequence[str]] = {
+    QUESTIONS: ("text", "instruction", "problem", "sentence"),
+    ANSWERS: ("completion", "response", "ideal", "expected_output", "expected_answer", "ground_truth", "reference"),
+}
+"""Looked for where none of the first is there."""
+
+
 IDS = ("id", "task_id", "question_id", "qid", "uid")
 
 
@@ -104,7 +111,9 @@ def _column(table: Table, named: str | None, usual: Sequence[str], option: str, 
             )
         return named
     names = {*usual, *ALIASES.get(tuple(usual), ())}
-    fitting = [name for name in table.columns if name.strip().lower() in names and name != taken]
+    offered = [name for name in table.columns if name != taken]
+    fitting = [name for name in offered if name.strip().lower() in names]
+    fitting = fitting or [name for name in offered if name.strip().lower() in SECOND.get(tuple(usual), ())]
     if len(fitting) == 1:
         return fitting[0]
     what = option.removeprefix("--")
@@ -113,9 +122,11 @@ def _column(table: Table, named: str | None, usual: Sequence[str], option: str, 
             f"{table.path}: {' and '.join(fitting)} could each be the {what}; columns: {listed}",
             hint=f"Say which: {option} {fitting[0]}.",
         )
+    hint = f"Say which column holds the {what}: {option} NAME."
+    if "messages" in table.columns:
+        hint = "Recorded conversations are read with `combee learn --from FILE`. As tasks: a column for each."
     raise UsageError(
-        f"{table.path}: no column is called {', '.join(usual[:-1])} or {usual[-1]}; columns: {listed}",
-        hint=f"Say which column holds the {what}: {option} NAME.",
+        f"{table.path}: no column is called {', '.join(usual[:-1])} or {usual[-1]}; columns: {listed}", hint=hint
     )
 
 

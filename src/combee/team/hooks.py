@@ -49,8 +49,11 @@ def install_trailer(repository: Path) -> Path:
     return path
 
 
-def install_shim(folder: Path, real: Path, data: Path, team: str) -> Path:
-    """Write a `clawteam` into `folder` (to be first in the PATH) that notes transitions after each command."""
+def install_shim(folder: Path, real: Path, data: Path, team: str = "") -> Path:
+    """Write a `clawteam` into `folder` (to be first in the PATH) that notes transitions after each command.
+
+    Without a team it notes those of all teams.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "clawteam"
     note = "import sys; from pathlib import Path; from combee.team.hooks import record_transitions as r; "
@@ -63,16 +66,18 @@ def install_shim(folder: Path, real: Path, data: Path, team: str) -> Path:
     return path
 
 
-def record_transitions(data: Path, team: str, *, by: str | None = None, at: str | None = None) -> int:
+def record_transitions(data: Path, team: str = "", *, by: str | None = None, at: str | None = None) -> int:
     """Append each change of a task's status or owner since the last call; return how many.
 
     Args:
         data: The data folder of ClawTeam.
-        team: The team.
+        team: The team. [all]
         by: Who caused it; by default who holds the task, or held it, else `CLAWTEAM_AGENT_NAME`, else its owner: a
             command of one agent also notes what others did meanwhile.
         at: When, ISO 8601; by default now.
     """
+    if not team:
+        return sum(record_transitions(data, one.name, by=by, at=at) for one in sorted((data / "tasks").glob("*")))
     folder = data / "tasks" / team
     caller = os.environ.get("CLAWTEAM_AGENT_NAME", "")
     at = datetime.now(UTC).isoformat() if at is None else at
