@@ -291,3 +291,219 @@ def test_logged_requests_of_anthropic_and_google_keep_their_system_prompt(
     google = {"request": {"contents": contents, "systemInstruction": {"parts": [{"text": "Be short."}]}},
               "response": {"candidates": [{"content": {"role": "model", "parts": [{"text": "done"}]}}]}}  # fmt: skip
     assert shown(only(read_all(write_lines("g.jsonl", [google])), "openai_chat")) == expected
+
+
+def test_cursors_stream_is_read_with_its_calls(read_all: Read, write_lines: WriteLines) -> None:
+    def event(kind: str, **more: object) -> dict[str, object]:
+        return {"type": kind, "session_id": "s", **more}
+
+    def call(subtype: str, name: str, **call: object) -> dict[str, object]:
+        return event(
+            "tool_call",
+            subtype=subtype,
+            call_id=name,
+            tool_call={f"{'shell' if name == 'c1' else 'read'}ToolCall": call},
+        )
+
+    lines = [
+        event("system", subtype="init", model="Auto", cwd="/w"),
+        event("user", message={"role": "user", "content": [{"type": "text", "text": "Mend it"}]}),
+        event("thinking", subtype="delta", text="hm"),
+        call("started", "c1", args={"command": "ls x"}),
+        call("completed", "c1", args={"command": "ls x"}, result={"failure": {"exitCode": 2, "stdout": "", "stderr": "ls: no such file"}}),
+        call("completed", "c2", args={"path": "a"}, result={"success": {"content": "text of a", "totalLines": 1}}),
+        call("completed", "c3", args={"path": "b"}, result={"rejected": {"reason": "not allowed"}}),
+        event("assistant", message={"role": "assistant", "content": [{"type": "text", "text": "done"}]}),
+        event("result", subtype="success", is_error=False, result="done"),
+    ]  # fmt: skip
+    trace = only(read_all(write_lines("s.jsonl", lines)), "claude_stream")
+    assert shown(trace) == [
+        ("user", "Mend it"),
+        ("assistant", "", 'c1 shell {"command": "ls x"}'),
+        ("tool", "ls: no such file", "c1 True"),
+        ("assistant", "", 'c2 read {"path": "a"}'),
+        ("tool", "text of a", "c2 False"),
+        ("assistant", "", 'c3 read {"path": "b"}'),
+        ("tool", '{"reason": "not allowed"}', "c3 True"),
+        ("assistant", "done"),
+    ]
+    assert trace.meta["agent"] == "cursor"
+    assert trace.outcome is not None
+    assert trace.outcome.claimed
+
+
+PARTS: dict[str, list[dict[str, object]]] = {
+    "msg_1": [
+        {"id": "p1", "type": "text", "text": "Mend it"},
+        {"id": "p2", "type": "text", "text": "content of a file", "synthetic": True},
+    ],
+    "msg_2": [
+        {"id": "p3", "type": "step-start", "snapshot": "abc"},
+        {"id": "p4", "type": "reasoning", "text": "hm"},
+        {"id": "p5", "type": "tool", "callID": "c1", "tool": "bash", "state": {"status": "completed", "input": {"command": "ls x"}, "output": "ls: no such file\n", "metadata": {"exit": 2}}},
+        {"id": "p6", "type": "tool", "callID": "c2", "tool": "read", "state": {"status": "error", "input": {"filePath": "a"}, "error": "File not found"}},
+        {"id": "p7", "type": "tool", "callID": "c3", "tool": "grep", "state": {"status": "running", "input": {}}},
+        {"id": "p8", "type": "text", "text": "done"},
+        {"id": "p9", "type": "step-finish", "reason": "stop"},
+    ],
+}  # fmt: skip
+INFOS: list[dict[str, object]] = [
+    {"id": "msg_2", "sessionID": "ses_1", "role": "assistant", "modelID": "m", "time": {"created": 1730000002000}, "error": {"name": "APIError", "data": {"message": "Overloaded"}}},
+    {"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {"created": 1730000001000}},
+]  # fmt: skip
+OPENCODE_SHOWN = [
+    ("user", "Mend it"),
+    ("system", "content of a file"),
+    ("assistant", "[thinking] hm\n"),
+    ("assistant", "", 'c1 bash {"command": "ls x"}'),
+    ("tool", "ls: no such file\n", "c1 True"),
+    ("assistant", "", 'c2 read {"filePath": "a"}'),
+    ("tool", "File not found", "c2 True"),
+    ("assistant", "", "c3 grep {}"),
+    ("assistant", "done"),
+    ("system", "[error] Overloaded"),
+]
+
+
+def opencode_storage(root: Path, session: dict[str, object], infos: Sequence[dict[str, object]] = INFOS) -> None:
+    files = {f"session/proj/{session['id']}.json": session}
+    files |= {f"message/{session['id']}/{info['id']}.json": {**info, "sessionID": session["id"]} for info in infos}
+    files |= {f"part/{name}/{part['id']}.json": part for name, parts in PARTS.items() for part in parts}
+    for below, value in files.items():
+        (root / below).parent.mkdir(parents=True, exist_ok=True)
+        (root / below).write_text(json.dumps(value), encoding="utf-8")
+
+
+def test_the_storage_of_opencode_is_one_run_a_session_and_its_export_the_same(
+    read_all: Read, write_lines: WriteLines, tmp_path: Path
+) -> None:
+    root = tmp_path / "storage"
+    opencode_storage(root, {"id": "ses_1", "version": "1.0"})
+    child = [{**info, "id": f"{info['id']}"} for info in INFOS[:1]]
+    child[0] = {"id": "msg_3", "sessionID": "ses_2", "role": "user", "time": {"created": 1}}
+    (root / "part" / "msg_3").mkdir()
+    (root / "part" / "msg_3" / "p.json").write_text(
+        '{"id": "p", "type": "text", "text": "look there"}', encoding="utf-8"
+    )
+    opencode_storage(root, {"id": "ses_2", "parentID": "ses_1"}, child)
+    (root / "part" / "msg_1" / "p3.json").write_text("{torn", encoding="utf-8")
+    traces, report = read_all(root)
+    assert [shown(trace) for trace in traces] == [OPENCODE_SHOWN, [("user", "look there")]]
+    assert [step.agent for step in traces[1].steps] == ["subagent"]
+    assert failed_calls(traces[0]) == 2
+    assert [str(each).partition(": ")[0] for each in report.skipped] == [
+        "part/msg_1/p3.json:1"
+    ]  # it costs itself alone
+    export = {
+        "info": {"id": "ses_1", "version": "1.0"},
+        "messages": [{"info": info, "parts": PARTS[str(info["id"])]} for info in reversed(INFOS)],
+    }
+    exported = only(read_all(write_lines("e.json", [json.dumps(export, indent=2)])), "opencode")
+    assert (shown(exported), exported.id) == (OPENCODE_SHOWN, traces[0].id)
+    write_lines("storage.json", [export])
+    assert read(tmp_path).report.traces == 0
+    result = read(tmp_path)
+    assert (len(list(result.once())), result.report.twice) == (2, 2)
+
+
+def test_the_stream_of_opencode_is_a_run_without_its_question(read_all: Read, write_lines: WriteLines) -> None:
+    kinds = {
+        "tool": "tool_use",
+        "text": "text",
+        "step-start": "step_start",
+        "step-finish": "step_finish",
+        "reasoning": "reasoning",
+    }
+    events = [
+        {"type": kinds[str(part["type"])], "timestamp": 1730000002000, "sessionID": "ses_1", "part": part}
+        for part in PARTS["msg_2"]
+    ]
+    assert shown(only(read_all(write_lines("r.jsonl", events)), "opencode")) == OPENCODE_SHOWN[2:-1]
+
+
+def copilot(kind: str, number: int, **data: object) -> dict[str, object]:
+    return {"type": kind, "data": data, "id": f"e{number}", "timestamp": f"t{number}", "parentId": f"e{number - 1}"}
+
+
+COPILOT = [
+    copilot("session.start", 0, sessionId="k", copilotVersion="1.0", selectedModel="gpt-x"),
+    copilot("user.message", 1, content="Mend it", transformedContent="<reminder>x</reminder> Mend it"),
+    copilot("assistant.message", 2, content="now", model="gpt-x", toolRequests=[{"toolCallId": "c1", "name": "bash", "arguments": {"command": "ls x"}}]),
+    copilot("tool.execution_start", 3, toolCallId="c1", toolName="bash", arguments={"command": "ls x"}),
+    copilot("tool.execution_complete", 4, toolCallId="c1", success=True, result={"content": "ls: no such file\n<exited with exit code 2>"}),
+    copilot("tool.execution_start", 5, toolCallId="c2", toolName="view", arguments={"path": "a"}, parentToolCallId="task-1"),
+    copilot("tool.execution_complete", 6, toolCallId="c2", success=False, error={"message": "Path does not exist"}, parentToolCallId="task-1"),
+    copilot("hook.end", 7, success=True),
+    copilot("session.error", 8, message="Overloaded"),
+    copilot("assistant.message", 9, content="done", toolRequests=[]),
+]  # fmt: skip
+
+
+def test_copilot_cli_sessions_and_their_resumed_copies(read_all: Read, write_lines: WriteLines) -> None:
+    path = write_lines("session-state/k/events.jsonl", [*COPILOT, "{torn"])
+    (trace,), report = read_all(path)
+    assert report.lost == 1
+    assert shown(trace) == [
+        ("user", "Mend it"),
+        ("assistant", "now", 'c1 bash {"command": "ls x"}'),
+        ("tool", "ls: no such file\nExit code: 2", "c1 True"),
+        ("assistant", "", 'c2 view {"path": "a"}'),
+        ("tool", "Path does not exist", "c2 True"),
+        ("system", "[error] Overloaded"),
+        ("assistant", "done"),
+    ]
+    assert [step.agent for step in trace.steps] == [None, None, None, "task-1", "task-1", None, None]
+    assert (trace.meta["model"], failed_calls(trace)) == ("gpt-x", 2)
+    write_lines(
+        "session-state/l/events.jsonl",
+        [copilot("session.start", 0, sessionId="l"), *COPILOT[1:], copilot("user.message", 10, content="And now?")],
+    )
+    traces, _ = read_all(path.parent.parent)
+    assert [len(trace.steps) for trace in traces] == [7, 1]
+
+
+def test_chats_of_vs_code_as_a_document_and_as_a_log_of_changes(read_all: Read, write_lines: WriteLines) -> None:
+    rounds = [
+        {"response": "now", "toolCalls": [{"id": "c1", "name": "run_in_terminal", "arguments": '{"command": "ls x"}'}]},
+        {"response": "done", "toolCalls": []},
+    ]
+    results = {"c1": {"content": [{"value": "ls: no such file\nExit code: 2"}]}}
+    response = [
+        {"value": "now"},
+        {
+            "kind": "toolInvocationSerialized",
+            "toolId": "copilot_runInTerminal",
+            "toolCallId": "x",
+            "toolSpecificData": {"kind": "terminal", "command": "ls x"},
+        },
+    ]
+    request = {
+        "requestId": "r1",
+        "message": {"text": "Mend it"},
+        "response": response,
+        "modelId": "copilot/x",
+        "timestamp": 1.7e12,
+    }
+    result = {"metadata": {"toolCallRounds": rounds, "toolCallResults": results}}
+    whole = only(
+        read_all(
+            write_lines("c.json", [{"version": 3, "sessionId": "s", "requests": [{**request, "result": result}]}])
+        ),
+        "vscode_chat",
+    )
+    assert shown(whole) == [
+        ("user", "Mend it"),
+        ("assistant", "now", 'c1 run_in_terminal {"command": "ls x"}'),
+        ("tool", "ls: no such file\nExit code: 2", "c1 None"),
+        ("assistant", "done"),
+    ]
+    log = [
+        {"kind": 0, "v": {"version": 3, "sessionId": "s", "requests": []}},
+        {"kind": 2, "k": ["requests"], "v": [{**request, "response": []}]},
+        {"kind": 2, "k": ["requests", 0, "response"], "v": response},
+        {"kind": 1, "k": ["requests", 0, "result"], "v": result},
+    ]
+    assert only(read_all(write_lines("c.jsonl", log)), "vscode_chat").steps == whole.steps
+    (shorter,), report = read_all(write_lines("d.jsonl", [*log[:3], {"kind": 1, "k": ["requests", 7, "x"], "v": 1}]))
+    assert shown(shorter)[1:] == [("assistant", "now", 'x copilot_runInTerminal {"command": "ls x"}')]
+    assert report.lost == 1

@@ -1,7 +1,7 @@
 """Claude Code sessions: JSON lines that form a graph by `parentUuid`, with side chains, sub-agents and summaries.
 
-Also what `claude -p --output-format stream-json` prints. A record that a fork or a resumed copy shares with a session
-that was read counts once.
+Also what `claude -p --output-format stream-json` prints, and Cursor's CLI like it. A record that a fork or a
+resumed copy shares with a session that was read counts once.
 The main chain is the way from the last message up to the first; what was given up (an edited prompt) is marked
 `abandoned`, sub-agents by their id. A sub-agent's own file is read with its session where that is there, else alone.
 """
@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from combee.redaction import Outcome, Trace
-from combee.traces.readers.draft import TraceDraft, claim
+from combee.redaction import Outcome, ToolCall, Trace
+from combee.traces.readers.draft import TraceDraft, claim, failure_detail
 from combee.traces.readers.messages import Piece, content_text, pieces
 from combee.traces.readers.source import Source
-from combee.traces.readers.values import compact, flag, objects, rows, table, text
+from combee.traces.readers.values import compact, flag, number, objects, rows, table, text
 
 _TURNS = frozenset({"user", "assistant", "tool_result"})
 """The last is Qwen Code's, which writes the same graph with Google's parts in its messages."""
@@ -265,7 +265,10 @@ def _raw_result(value: object) -> str:
 
 
 class ClaudeStreamReader:
-    """Reads what `claude -p --output-format stream-json` prints, or `json` with `--verbose`: one run."""
+    """Reads what `claude -p --output-format stream-json` prints, or `json` with `--verbose`: one run.
+
+    The stream of `cursor-agent` differs in its calls, which are events of their own.
+    """
 
     name = "claude_stream"
     fields = ("type", "session_id", "message", "parent_tool_use_id")
@@ -304,11 +307,37 @@ class ClaudeStreamReader:
                         agent = text(record.get("parent_tool_use_id")) or None
                         draft.pieces(_pieces(record, set()), agent=agent, line=line)
                     seen.add(name)
+                elif kind == "tool_call":
+                    draft.meta["agent"] = "cursor"
+                    draft.pieces(_cursor_call(record, seen), line=line)
                 elif kind == "result":
                     outcome = _stream_outcome(record)
-                elif kind not in {"stream_event", "rate_limit_event", "tool_progress", "keep_alive"}:
+                elif kind not in {"stream_event", "rate_limit_event", "tool_progress", "keep_alive", "thinking"}:
                     source.skip(f"not an event of a stream (type {kind or 'missing'})"[:120], line)
         yield from draft.trace(outcome=outcome)
+
+
+def _cursor_call(record: dict[str, object], seen: set[str]) -> list[Piece]:
+    """Return the call where it is new, and its result: `{"shellToolCall": {"args": .., "result": {"success": ..}}}`."""
+    name = text(record.get("call_id"))
+    tools = [(key, table(value)) for key, value in table(record.get("tool_call")).items() if isinstance(value, dict)]
+    tool, call = tools[0] if tools else ("", {})
+    found: list[Piece] = []
+    if name not in seen:
+        seen.add(name)
+        made = ToolCall(name, tool.removesuffix("ToolCall"), compact(call.get("args")))
+        found.append(Piece("assistant", calls=(made,)))
+    if record.get("subtype") == "completed":
+        ended = table(call.get("result"))
+        how, what = next(iter(ended.items()), ("", ""))
+        inner = table(what)
+        printed = [said for key in ("stdout", "stderr") if (said := text(inner.get(key)))]
+        said = "\n".join(printed) if "stdout" in inner or "stderr" in inner else text(inner.get("content"))
+        code = number(inner.get("exitCode"))
+        failed = how not in {"success", ""} or (code is not None and code != 0)
+        shown = said or failure_detail(what) or compact(what)
+        found.append(Piece("tool", shown, answers=name, is_error=failed if ended else None))
+    return found
 
 
 def _stream_outcome(record: dict[str, object]) -> Outcome:

@@ -23,7 +23,7 @@ from combee.traces.readers.blocks import (
 )
 from combee.traces.readers.values import flag, objects, rows, table, text
 
-__all__ = ["Piece", "Waiting", "call_of", "content_text", "first_text", "pieces", "role_of"]
+__all__ = ["OpenCalls", "Piece", "call_of", "content_text", "first_text", "pieces", "role_of"]
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -55,7 +55,7 @@ class _Open:
 
 
 @dataclass(slots=True)
-class Waiting:
+class OpenCalls:
     """The calls that wait for their results, where one of both has no id: results come in the order of the calls."""
 
     calls: list[str] = field(default_factory=list)

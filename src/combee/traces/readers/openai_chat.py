@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from combee.redaction import Outcome, ToolCall, Trace
 from combee.traces.readers.draft import Conversation, TraceDraft, failure_detail, recorded
-from combee.traces.readers.messages import Piece, Waiting, pieces
+from combee.traces.readers.messages import OpenCalls, Piece, pieces
 from combee.traces.readers.source import Source, grouped
 from combee.traces.readers.values import compact, objects, rows, table, text, when
 
@@ -115,12 +115,12 @@ class OpenAIChatReader:
 
 def _of_lines(source: Source) -> Iterator[Trace]:
     draft = TraceDraft(source)
-    waiting = Waiting()
+    open_calls = OpenCalls()
     for line, value in source.records():
         record, message = table(value), _message(value)
         if message:
             stamp = when(next(filter(None, (record.get(key) for key in ("timestamp", "created", "createdAt"))), None))
-            for piece in map(waiting.paired, pieces(message)):
+            for piece in map(open_calls.paired, pieces(message)):
                 if piece.role == "user":
                     piece.text = _QUERY.sub("", piece.text)
                 draft.add(piece, timestamp=stamp, line=line)

@@ -22,12 +22,14 @@ from combee.traces.readers.archive import unpacked
 from combee.traces.readers.claude_code import ClaudeCodeReader, ClaudeStreamReader, QwenCodeReader
 from combee.traces.readers.clawteam import ClawTeamReader
 from combee.traces.readers.codex import CodexReader, CodexStreamReader
+from combee.traces.readers.copilot import CopilotChatReader, CopilotReader
 from combee.traces.readers.gemini import AdkReader, GeminiReader, GeminiStreamReader
 from combee.traces.readers.harbor import AtifReader, HarborReader
 from combee.traces.readers.inspect_ai import InspectReader
 from combee.traces.readers.langchain import LangGraphReader, LangSmithReader
 from combee.traces.readers.openai_chat import OpenAIAgentsReader, OpenAIChatReader
 from combee.traces.readers.openclaw import OpenClawReader
+from combee.traces.readers.opencode import OpenCodeReader
 from combee.traces.readers.openhands import OpenHandsReader
 from combee.traces.readers.otel_genai import OtelReader
 from combee.traces.readers.source import ReadLimits, Report, Source
@@ -94,6 +96,9 @@ _BUILT_IN: tuple[TraceReader, ...] = (
     GeminiReader(),
     GeminiStreamReader(),
     AdkReader(),
+    OpenCodeReader(),
+    CopilotReader(),
+    CopilotChatReader(),
     InspectReader(),
     LangSmithReader(),
     LangGraphReader(),
