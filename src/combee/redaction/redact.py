@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from combee.errors import UsageError
-from combee.kernel.learn.trace import Outcome, ToolCall, Trace
+from combee.kernel.learn.roles import Outcome, ToolCall, Trace
 from combee.redaction.readings import Break, Reading, decoded, joined, scrub
 from combee.redaction.secrets import ACROSS_LINES, FINDERS
 from combee.redaction.spans import MARK, Finder, Span
