@@ -6,9 +6,12 @@ one of several ways), and adds rules that the playbook does not hold.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import random
 import re
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,10 +21,11 @@ from benchmarks.team_lab.learning import faults
 from benchmarks.team_lab.phrases import SEEN
 from benchmarks.team_lab.repositories import Broken, write_repository
 from benchmarks.team_lab.testing import JUNIT, TESTS, write_files
+from combee.mock import MockServer
 from combee.mock.script import whole_prompt
 from combee.redaction import Step, Trace
 
-__all__ = ["reply", "write_tasks"]
+__all__ = ["learn_by_command", "reply", "write_tasks"]
 
 _STEP = re.compile(r"^ *\[\d+\] (?:system|user|assistant|tool)(?: \(([^)]*)\))?: ", re.MULTILINE)
 _ITEM = re.compile(r"^(?:Record|<<<reflection) (\d+)(?:: *| \w+)$", re.MULTILINE)
@@ -52,6 +56,31 @@ def write_tasks(folder: Path, train: Sequence[Broken], held_out: Sequence[Broken
     program = f"{sys.executable} {Path(__file__).with_name('program.py')} {{rules}}"
     settings = _SETTINGS.format(program=json.dumps(program), test=json.dumps(TESTS), junit=JUNIT)
     (folder / "combee.toml").write_text(settings, encoding="utf-8")
+
+
+def learn_by_command(
+    folder: Path, method: str, train: Sequence[Broken], held_out: Sequence[Broken], *more: str
+) -> dict[str, Any]:
+    """Let `combee learn` learn in a folder and `combee eval` score; return what the latter says as JSON."""
+    if not (folder / "tasks").exists():
+        write_tasks(folder, train, held_out)
+
+    def combee(*words: str) -> dict[str, Any]:
+        command = [sys.executable, "-m", "combee", *words, "--json"]
+        env = {**os.environ, "OPENAI_API_KEY": "none"}
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    async def work() -> dict[str, Any]:
+        async with MockServer(reply=reply) as server:
+            model = ("--model", "script", "--base-url", server.url)
+            await asyncio.to_thread(combee, "learn", "--method", method, "--name", method, *model, *more)
+        return await asyncio.to_thread(combee, "eval", method)
+
+    return asyncio.run(work())
 
 
 def reply(body: Mapping[str, Any]) -> str:

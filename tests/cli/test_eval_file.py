@@ -50,6 +50,21 @@ def test_every_row_of_a_file_is_scored_whatever_the_sizes_of_the_run(
     assert not call("one", "held.csv", "--dry-run").get("error")
 
 
+def test_rows_that_were_learned_are_counted_and_a_file_that_changed_is_said(
+    call: Callable[..., dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["eval", "one"]) == 0
+    assert "learned from" not in capsys.readouterr().err
+    Path("copy.csv").write_bytes(Path("train.csv").read_bytes())
+    with Path("copy.csv").open("a", encoding="utf-8") as file:
+        file.write("Another case?,D1\n")
+    assert run(["eval", "one", "copy.csv"]) == 0
+    assert "note: 20 of these 31 tasks were learned from" in capsys.readouterr().err
+    Path("copy.csv").replace("train.csv")
+    assert run(["eval", "one"]) == 0
+    assert "train.csv has changed since it was learned from" in capsys.readouterr().err
+
+
 def test_a_split_or_a_size_that_is_asked_for_is_cut_as_before(call: Callable[..., dict[str, Any]]) -> None:
     rows("held.csv", 100)
     assert call("one", "held.csv", "--split", "test")["total"] == 20

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -133,3 +135,42 @@ def test_an_error_message_that_cannot_be_written_changes_no_exit_code(folder: Pa
         )  # fmt: skip
     assert done.returncode == 2
     assert json.loads(done.stdout)["error"]["kind"] == "UsageError"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "gbk", "ascii", "cp1252"])
+def test_any_text_is_printed_whatever_the_locale(folder: Path, encoding: str) -> None:
+    (folder / "book.md").write_text("## \u4e2d\n[x-00001] helpful=0 harmful=0 :: caf\u00e9 \U0001f41d\n", "utf-8")
+
+    def printed(*arguments: str) -> bytes:
+        environment = {**os.environ, "PYTHONIOENCODING": encoding}
+        command = [sys.executable, "-m", "combee", *arguments]
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True, timeout=100).stdout
+
+    assert "caf\u00e9 \U0001f41d" in json.loads(printed("show", "book.md", "--json"))["bullets"][0]["text"]
+    assert "caf\u00e9 \U0001f41d" in printed("export", "book.md", "--to", "prompt").decode()
+    shown = printed("show", "book.md")
+    assert b"x-00001" in shown
+    assert (b"\\U0001f41d" in shown) == (encoding != "ascii")  # click writes UTF-8 in place of ASCII
+
+
+def test_a_name_that_is_no_text_is_said(folder: Path) -> None:
+    name = os.fsdecode(b"\xce\xca.csv")
+    (folder / name).write_text("question,answer\nQ,A\n", encoding="utf-8")
+    tried = combee("learn", name, folder=folder)
+    assert tried.returncode == 2
+    assert "rename it" in tried.stderr
+
+
+def test_many_ctrl_c_leave_no_traceback_and_a_run_that_goes_on(folder: Path) -> None:
+    command = [sys.executable, "-m", "combee", "learn", "tags", "--set", "batch=1", "--name", "storm"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        journal = folder / "runs/storm/journal.sqlite"
+        while process.poll() is None and not (journal.exists() and journal.stat().st_size > 50_000):
+            time.sleep(0.01)
+        for _ in range(12):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.01)
+        said = process.communicate(timeout=100)[0]
+    assert "Traceback" not in said
+    assert process.returncode != 0
+    assert combee("resume", "storm", folder=folder).returncode == 0

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.team_lab.by_command import reply, write_tasks
+from benchmarks.team_lab.by_command import learn_by_command
 from benchmarks.team_lab.repositories import generate
 from combee.cli import run
 from combee.kernel.journal import Journal
@@ -148,16 +148,9 @@ async def test_rules_are_learned_from_the_records_of_teams_and_hold_on_held_out_
     assert trials() == ["1"] * len(rows)
 
 
-async def test_the_scripted_team_of_the_laboratory_learns_as_a_program(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPENAI_API_KEY", "x")
-    write_tasks(tmp_path, [generate(0), generate(1)], [generate(4)])
-    async with MockServer(reply=reply) as server:
-        words = ["learn", "--model", "m", "--base-url", server.url, "--epochs", "3", "--name", "one"]
-        await asyncio.to_thread(data, capsys, *words)
-    found = data(capsys, "eval", "one")
+def test_the_scripted_team_of_the_laboratory_learns_as_a_program(tmp_path: Path) -> None:
+    train = [generate(0), generate(1)]
+    found = learn_by_command(tmp_path, "ace", train, [generate(4)], "--epochs", "3")
     assert found["without_playbook"] < 0.2
     assert found["accuracy"] > 0.75
 

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from combee.redaction import redact
+from combee.redaction.redact import asked_by
+from combee.redaction.secrets import FINDERS
 from tests.redaction.test_redact import ALNUM, JWT, PROVIDER_KEYS
 
 # How the secret is written, and where; names are those of settings, code and commands.
@@ -140,6 +142,17 @@ def test_wherever_a_secret_is_cut_no_half_of_it_stays(kind: str, cut: str, place
 )
 def test_lines_that_follow_each_other_are_no_broken_secret(text: str) -> None:
     assert redact(text).text == text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_finder_is_asked_wherever_it_finds_something(kind: str) -> None:
+    """Words decide which finders run; whatever a finder finds in a text that stands alone has to be among its words."""
+    around, key = KINDS[kind]
+    for form in FORMS.values():
+        text = form(around.format(key))
+        for number, find in enumerate(FINDERS):
+            if any(find(text, text.lower())):
+                assert asked_by(text) >> number & 1, find.__name__
 
 
 def test_what_nobody_sees_is_not_stored() -> None:

@@ -96,7 +96,11 @@ def eval_command(what: str | None, source: str | None, split: str | None, versio
         print_forecast(forecast_scoring(spec, tasks, books), as_json=options["as_json"])
         return 0
     check_scoring(spec, tasks, books)
-    prepared = connect(spec, found)
+    prepared, learned = connect(spec, found), _trained_on(what, source)
+    known = {task.question for task in learned}
+    again = sum(task.question in known for task in tasks)
+    if again:
+        say_aside(f"note: {again} of these {counted(len(tasks), 'task')} were learned from")
 
     async def both(scope: Scope) -> tuple[Evaluation, Evaluation]:
         try:
@@ -110,7 +114,7 @@ def eval_command(what: str | None, source: str | None, split: str | None, versio
         with_book, without = run_sync(both(answers.scope))
         answers.complete = with_book.complete and without.complete
         shown = Scoring(book, tasks, split, prepared)
-        seconds, train = time.perf_counter() - begun, found.train or _trained_on(what, source)
+        seconds, train = time.perf_counter() - begun, found.train or learned
         _print(name, shown, (with_book, without), options, train=train, seconds=seconds)
     if not with_book.scores and options["as_json"]:
         return RunError.exit_code  # one object, which holds the errors
@@ -128,7 +132,11 @@ def _spec(what: str | None, source: str | None, options: dict[str, Any]) -> tupl
             kept = kept_spec(journal, folder)
             seen = content_learned(journal, kept)
         if source is None:
-            return for_scoring(over_options(kept, given), options), content_of(kept)
+            content = content_of(kept)
+            if seen is not None and content not in {None, seen}:
+                changed = f"{kept.tasks.source} has changed since it was learned from"
+                say_aside(f"note: {changed}: among the tasks that are scored may be some that were learned")
+            return for_scoring(over_options(kept, given), options), content
         if kept.tasks.traces is None:
             spec = over_options(kept, given)
             content, same_name = content_of(spec), spec.tasks.source == kept.tasks.source

@@ -8,6 +8,7 @@ takes everything, and loses what it cannot write.
 
 from __future__ import annotations
 
+import codecs
 import importlib
 import io
 import json
@@ -119,9 +120,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     if arguments is not None:
         return _run(list(arguments))
     open_closed_streams()
+    _write_anything(for_programs="--json" in sys.argv or "export" in sys.argv[1:2])
     signal.signal(signal.SIGTERM, _as_ctrl_c)
     try:
-        return _run(sys.argv[1:])
+        return _run(sys.argv[1:], is_own=True)
     finally:
         drop_unwritten()
 
@@ -134,7 +136,7 @@ def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
     handler(signal.SIGINT, frame)
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], *, is_own: bool = False) -> int:
     wants_json = "--json" in arguments
     try:
         code = cli.main(args=arguments, prog_name="combee", standalone_mode=False)
@@ -151,6 +153,9 @@ def _run(arguments: list[str]) -> int:
         _fail(f"{said}{_see_help(error)}", wants_json, kind="UsageError")
         return UsageError.exit_code
     except (KeyboardInterrupt, click.Abort):
+        if is_own:  # one more ends the process at once: all that was answered is in the journal
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
         _say("Stopped.", "Stopped.", wants_json, kind="Interrupted")
         return INTERRUPTED
     except OSError as error:
@@ -185,6 +190,20 @@ def _say(line: str, message: str, wants_json: bool, *, kind: str) -> None:
             click.echo(json.dumps({"error": {"kind": kind, "message": message}}, ensure_ascii=False))
     with suppress(OSError):
         click.echo(line, err=True)
+
+
+def _write_anything(*, for_programs: bool) -> None:
+    """Make standard output take any text where the locale is not UTF-8: as UTF-8 for programs, with escapes for eyes.
+
+    ASCII is left to click, which writes UTF-8 in its place.
+    """
+    out = sys.stdout
+    if not isinstance(out, io.TextIOWrapper) or codecs.lookup(out.encoding).name.startswith(("utf", "ascii")):
+        return
+    if for_programs:
+        out.reconfigure(encoding="utf-8", errors=out.errors)
+    else:
+        out.reconfigure(errors="backslashreplace")
 
 
 class _Lossy(io.FileIO):

@@ -46,17 +46,20 @@ _STARTS_AS_BYTES = {tool.encode() for tool in _STARTS}
 _TOOLS = _STARTS | STARTERS
 
 
-def command_passwords(text: str, _folded: str) -> Iterator[Span]:
-    """Yield the passwords in the commands of a text."""
+def tools_in(text: str) -> set[bytes]:
+    """Return the names of tools that may begin a command in the text."""
     raw = text.encode("ascii", "replace")
     there = set(raw.translate(_APART).split())
     if b".exe" in raw:
         there |= {word.removesuffix(b".exe") for word in there}
     if b"\\" in raw:
         there |= {word[1:] for word in there if word[:1] in b"nrt"}
-    there &= _STARTS_AS_BYTES
-    if not there:
-        return
+    return there & _STARTS_AS_BYTES
+
+
+def command_passwords(text: str, _folded: str) -> Iterator[Span]:
+    """Yield the passwords in the commands of a text."""
+    there = tools_in(text)
     places = sorted(
         {at for tool in map(bytes.decode, there) for at in hits(text, tool) if _is_word(text, at, at + len(tool))}
     )

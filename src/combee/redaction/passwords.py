@@ -14,7 +14,6 @@ from combee.redaction.spans import Span, hits, is_given
 from combee.redaction.words import unquoted, word_end
 
 _MOST = 2000
-_STEMS = ("pass", "pwd", "pw=", "secret", "cred", "token", "key", "auth")  # one is in each name
 _QUOTE = r"\\{0,4}[\"']"
 _OPTION_NAME = re.compile(
     r"(?<![\w+-])(?:--?|\+\+)(?!(?:no|ask|use|prompt|with|without|show|skip|need|require|change)-)(?:[A-Za-z0-9]{1,20}[-_.])*+[a-z]{0,20}\Z"
@@ -49,8 +48,6 @@ _WORD = re.compile(r"[A-Za-z_-]+[.:!?]{0,3}")
 
 def passwords(text: str, folded: str) -> Iterator[Span]:
     """Yield the passwords that a name gives away."""
-    if not any(stem in folded for stem in _STEMS):
-        return
     places = (*_named(text, folded), *_variables(text), *_keys(text), *said(text, folded))
     for start, end in places:
         if is_given(text[start:end]):

@@ -86,38 +86,20 @@ def _view(text: str, begin: int, end: int, changes: Iterator[tuple[int, int, str
 
 
 _ENTITIES = {"amp": "&", "quot": '"', "apos": "'", "lt": "<", "gt": ">"}
-_SIGNS = (
-    "%",
-    "\\u00",
-    "\\x",
-    "\\033",
-    "\\e[",
-    "\\u20",
-    "\\uf",
-    "\\uF",
-    "&#",
-    "&amp;",
-    "&quot;",
-    "&apos;",
-    "&lt;",
-    "&gt;",
-    "^[[",
-)
-_ENCODED = re.compile(
+ENCODED = re.compile(
     r"%(?P<percent>[2-7][0-9A-Fa-f])|\\{1,2}(?:u00|x)(?P<hex>[2-7][0-9A-Fa-f])"
     r"|&(?:\#(?:[xX](?P<hex_entity>[2-7][0-9A-Fa-f])|(?P<entity>\d{2,3}))|(?P<name>amp|quot|apos|lt|gt));"
     # Written-out codes of a terminal and letters that nobody sees: nothing stands there.
     r"|(?:\\{1,2}(?:u001[bB]|x1[bB]|033|e)|\^\[)\[[0-9;]{0,20}[A-Za-z]|\\{1,2}u(?:0000|00[aA][dD]|200[b-fB-F]|2060|[fF][eE][fF][fF])"
     r"|\\{1,2}x00|[\uff01-\uff5e]"
 )
+_WIDE = re.compile("[\uff01-\uff5e]")
 _OPENS = ("%", "\\", "&", "^[")
 """What each form begins with, but for wide letters: searching for these is far quicker than trying the pattern."""
 
 
 def decoded(text: str) -> Iterator[Reading]:
     r"""Yield what a decoder reads otherwise (`%41`, `\u0041`, entities, wide letters), and what is near."""
-    if text.isascii() and not any(sign in text for sign in _SIGNS):
-        return
     near: list[re.Match[str]] = []
     for match in _encoded(text):
         if near and match.start() - near[-1].end() > _REACH:
@@ -130,12 +112,10 @@ def decoded(text: str) -> Iterator[Reading]:
 
 def _encoded(text: str) -> Iterator[re.Match[str]]:
     """Yield each encoded place, from the left, without overlap."""
-    if not text.isascii():
-        yield from _ENCODED.finditer(text)
-        return
     done = 0
-    for at in sorted(at for sign in _OPENS for at in hits(text, sign)):
-        if at >= done and (match := _ENCODED.match(text, at)):
+    wide = () if text.isascii() else (match.start() for match in _WIDE.finditer(text))
+    for at in sorted((*wide, *(at for sign in _OPENS for at in hits(text, sign)))):
+        if at >= done and (match := ENCODED.match(text, at)):
             done = match.end()
             yield match
 

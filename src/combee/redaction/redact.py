@@ -9,16 +9,20 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 
 from combee.errors import UsageError
 from combee.kernel.learn.roles import Outcome, ToolCall, Trace
-from combee.redaction.readings import Break, Reading, decoded, joined, scrub
-from combee.redaction.secrets import ACROSS_LINES, FINDERS
-from combee.redaction.spans import MARK, Finder, Span
+from combee.redaction.commands import tools_in
+from combee.redaction.readings import ENCODED, Break, Reading, decoded, joined, scrub
+from combee.redaction.secrets import ACROSS_LINES, BEGINNING, FINDERS, HINT
+from combee.redaction.spans import MARK, Span
 
 _MOST_PASSES = 10
 _SHORTEST_KNOWN, _LONGEST_KNOWN = 300, 50_000  # characters of a text that is kept for a while
 _MOST_KNOWN = 200  # of such texts
+_LONGEST_WORD, _LONGEST_KEPT, _MOST_WORDS = 4000, 100, 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,33 @@ class Redacted:
 
     text: str
     counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class _Words(dict[str, int]):
+    """Words that were met, and which finders each of them calls for, as bits: most words of a run were met before."""
+
+    def __missing__(self, word: str) -> int:
+        if len(word) > _LONGEST_WORD:
+            return -1
+        asked = 0
+        if HINT.search(word.lower()) or BEGINNING.search(word) or tools_in(word):
+            asked = sum(1 << bit for bit, calls in enumerate(_CALLS) if calls(word))
+        if len(word) <= _LONGEST_KEPT:
+            if len(self) >= _MOST_WORDS:
+                self.clear()
+            self[word] = asked
+        return asked
+
+
+_CALLS = [re.compile(each).search if isinstance(each, str) else each for each in (*FINDERS.values(), ENCODED.pattern)]
+_DECODER = 1 << len(FINDERS)
+_ACROSS = sum(1 << bit for bit, find in enumerate(FINDERS) if find in ACROSS_LINES)
+_WORDS = _Words()
+
+
+def asked_by(text: str) -> int:
+    """Return as bits which finders, in their order, have something to look at in the text; the last is the decoder."""
+    return reduce(or_, set(map(_WORDS.__getitem__, text.split())), 0)
 
 
 class Redactor:
@@ -79,24 +110,27 @@ class Redactor:
 
     def _spans(self, text: str) -> list[Span]:
         """Return the secrets as they stand, and those of the text as a decoder or a reader of wrapped lines sees it."""
-        spans = self._read(text, FINDERS)
-        for view in decoded(text):
-            spans += [view.span(found) for found in self._read(view.text, FINDERS)]
+        asked = asked_by(text)
+        spans = self._read(text, asked)
+        for view in decoded(text) if asked & _DECODER else ():
+            spans += [view.span(found) for found in self._read(view.text, asked_by(view.text))]
         for readings in joined(text):
             spans += next(filter(None, (self._across(text, *reading, spans) for reading in readings)), [])
         return spans
 
     def _across(self, text: str, view: Reading, breaks: Sequence[Break], known: Sequence[Span]) -> list[Span]:
         """Return the secrets that a reading finds across its breaks."""
-        found = map(view.span, self._read(view.text, ACROSS_LINES))
+        found = map(view.span, self._read(view.text, asked_by(view.text) & _ACROSS))
         return [span for span in found if span.start < breaks[-1][0] < span.end and _goes_on(text, span, breaks, known)]
 
-    def _read(self, text: str, finders: Iterable[Finder]) -> list[Span]:
+    def _read(self, text: str, asked: int) -> list[Span]:
         spans = [span for kind, pattern in self._own for span in _own_spans(kind, pattern, text)]
-        # U+0130 is the one character whose lower case is longer; positions must stay.
-        folded = text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
-        for find in finders:
-            spans.extend(find(text, folded))
+        if asked:
+            # U+0130 is the one character whose lower case is longer; positions must stay.
+            folded = text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
+            for bit, find in enumerate(FINDERS):
+                if asked >> bit & 1:
+                    spans.extend(find(text, folded))
         return spans
 
     def trace(self, trace: Trace) -> tuple[Trace, Mapping[str, int]]:

@@ -1,16 +1,16 @@
 """What must not be stored, as finders: each yields the spans of one kind of secret in a text.
 
-A finder looks for literal anchors first (a substring search) and tries its pattern only there, so plain text costs
-nearly nothing and every text is read in linear time. Nothing to install; the table follows the key formats that
+A finder is asked only where a word of the text calls for it; it searches for literal anchors and tries its pattern
+only there, so every text is read in linear time. Nothing to install; the table follows the key formats that
 providers publish.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from combee.redaction.commands import command_passwords
+from combee.redaction.commands import command_passwords, tools_in
 from combee.redaction.headers import bearer_tokens, header_values
 from combee.redaction.passwords import passwords
 from combee.redaction.settings import set_passwords
@@ -66,12 +66,9 @@ _PREFIXES: tuple[tuple[str, str], ...] = (
     ("AC SK", r"[0-9a-f]{32}(?![A-Za-z0-9])"),  # Twilio
 )
 _TAILS = {prefix: re.compile(tail) for prefixes, tail in _PREFIXES for prefix in prefixes.split()}
-# A key is one long word; texts without one, and without such a beginning, cost a pass of `split`.
+# A key is one long word.
 _LONG_WORD = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{14,}")
-_KEPT = re.sub(r"[^A-Za-z0-9_-]", "", "".join(map(chr, range(128)))).encode()
-_APART = bytes(code if code in _KEPT else 0x20 for code in range(256))
 _BEGINNING = re.compile(rf"(?:[nrt]|-)?({'|'.join(sorted(map(re.escape, _TAILS), key=len, reverse=True))})")
-_BEGINNING_AS_BYTES = re.compile(_BEGINNING.pattern.encode())
 _DOTTED = tuple(prefix for prefix in _TAILS if "." in prefix)
 _WEBHOOK = re.compile(r"(?:hooks\.slack\.com/(?:services|workflows)/|/api/webhooks/\d{10,25}/)([A-Za-z0-9_/-]{20,200})")
 _OFFICE_HOOK = re.compile(r"webhook\.office\.com/webhookb2/([A-Za-z0-9@_/-]{30,300})")
@@ -80,9 +77,6 @@ _DISCORD = re.compile(r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_
 
 
 def _provider_keys(text: str, _folded: str) -> Iterator[Span]:
-    words = text.encode("ascii", "replace").translate(_APART).split()
-    if not any(len(word) > 13 and (_BEGINNING_AS_BYTES.match(word) or word[0] in b"MNO") for word in words):
-        return
     for word in _LONG_WORD.finditer(text):
         begin = word.start()
         if match := _BEGINNING.match(text, begin):
@@ -197,22 +191,35 @@ def _home_paths(text: str, _folded: str) -> Iterator[Span]:
                 yield Span(match.start(1), match.end(1), "home_path")
 
 
-FINDERS: tuple[Finder, ...] = (
-    _private_keys,
-    _jwts,
-    _url_passwords,
-    _provider_keys,
-    _rare_keys,
-    bearer_tokens,
-    header_values,
-    _assigned_keys,
-    command_passwords,
-    passwords,
-    set_passwords,
-    _emails,
-    _home_paths,
+_QUOTED = rf"(?:{_QUOTE})"
+BEGINNING = re.compile(
+    rf"(?<![A-Za-z0-9_-])(?=[A-Za-z0-9_-]{{14}})(?:{_BEGINNING.pattern}|[MNO][A-Za-z0-9_-]{{23,27}}\.)"
 )
-"""In the order of preference where two kinds overlap."""
+FINDERS: Mapping[Finder, str | Callable[[str], object]] = {
+    _private_keys: r"PRIVATE",
+    _jwts: r"eyJ",
+    _url_passwords: r"@tcp\(|://[^\s/]{1,402}@",
+    _provider_keys: BEGINNING.pattern,
+    _rare_keys: rf"{'|'.join(map(re.escape, _DOTTED))}|hooks\.slack\.com/|/api/webhooks/|webhook\.office\.com/|:AA",
+    bearer_tokens: r"(?i:bearer|authorization)",
+    header_values: r"(?i:cookie|(?:-[a-z0-9-]{0,60}|api)(?:token|key|secret)|-password)",
+    _assigned_keys: rf"(?i:(?:key(?:[_-]?id|s)?|secret|token|credentials?){_QUOTED}?(?:[:=]|\Z))",
+    command_passwords: tools_in,
+    passwords: r"(?i:passw|passphrase|passcode|pass=|pwd|pw=|secret|cred|-auth|_auth=|token=|_key=)"
+    rf"|[-_](?:token|apikey|key|pass)(?:=|\Z|{_QUOTED})",
+    set_passwords: r"(?i:assw|requirepass|masterauth|identified\Z|env\Z|:_auth|basicauth\("
+    rf"|(?:auth|cookies)(?:=|\Z|{_QUOTED})|(?:pass|pw)(?:[]:=]|\Z|{_QUOTED}))",
+    _emails: r"[A-Za-z0-9._%+-]@[A-Za-z0-9-]+\.",
+    _home_paths: r"/home/|[/\\]Users[/\\]",
+}
+"""In the order of preference where two kinds overlap, each with a pattern of words: in a text without a word that the
+pattern is found in, the finder finds nothing and is not asked."""
+
+HINT = re.compile(
+    r"[@%\\&^\uff01-\uff5e]|://|:aa|/(?:home|users)/|priva|eyj|beare|auth|cooki|key|token|secret|cred|pass|pwd"
+    r"|pw[=:\]\"']|pw\Z|identified\Z|env\Z|assw|sg\.|ya29\.|hv[bs]\.|[sp]k\.eyj|dp\.[ps]t\.|atlasv1\.|hooks\.sl|webhook"
+)
+"""What stands (in lower case) in every word that a finder asks for, but for names of tools and beginnings of keys."""
 
 ACROSS_LINES = tuple(find for find in FINDERS if find not in {_emails, _home_paths, _private_keys})
 """Those whose secrets a terminal or a mail may have broken over lines. Names of people are no such words."""

@@ -49,14 +49,11 @@ _RULES = tuple(
         ("passwort", rf"passwort(?: ist)?{_SHORT_NAME}[:=]?[ \t]{{0,4}}(?:{_Q})?{_MIXED}"),
     )
 )
-_STEMS = ("assw", "pass", "pw", "auth", "cookies", "identified ", "env ")  # one is in each anchor
 _SHORT = frozenset({"pass", "pw"})
 
 
 def set_passwords(text: str, folded: str) -> Iterator[Span]:
     """Yield the passwords that the table finds."""
-    if not any(stem in folded for stem in _STEMS):
-        return
     for anchor, pattern in _RULES:
         for at in hits(folded, anchor):
             if anchor in _SHORT and at and text[at - 1].isalpha():

@@ -212,7 +212,7 @@ def _said(place: Place, error: Mapping[str, Any], data: object, schema: Mapping[
     if isinstance(key, int):
         named, at = f"item {key + 1} of {place[-2]}", ""
     value = _at(data, place)
-    hint = f"It must be {words}."
+    hint = _HINTS.get(error["type"], f"It must be {words}.")
     if isinstance(value, str):
         options = [one for part in node.get("anyOf", (node,)) for one in part.get("enum", ())]
         near = did_you_mean(value, map(str, options))
@@ -221,6 +221,11 @@ def _said(place: Place, error: Mapping[str, Any], data: object, schema: Mapping[
         elif error["type"] == "string_pattern_mismatch":
             hint = "No text may hold a zero byte." if "\0" in value else "Say something there, or leave the line out."
     return f"{named} cannot be {shown(value)}.", hint
+
+
+_HINTS = {
+    "string_unicode": "Its name is in another encoding than this system's (not UTF-8, or the locale is C): rename it."
+}
 
 
 def _table(place: Place) -> str:

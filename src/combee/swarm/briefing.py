@@ -98,10 +98,10 @@ def held_back(book: Playbook) -> list[tuple[Bullet, tuple[str, ...]]]:
 
 def kept_lessons(world: World, name: str) -> Lessons | None:
     """Return the lessons that `Lessons.keep` kept under a name, or None."""
-    row = world.one("SELECT data FROM lessons WHERE id = ?", name)
-    if row is None:
+    kept = world.value("SELECT data FROM lessons WHERE id = ?", name)
+    if kept is None:
         return None
-    data = json.loads(row[0])
+    data = json.loads(kept)
     return Lessons(from_json(data["book"]), data["tokens"], data["targeted"])
 
 
@@ -142,7 +142,7 @@ def briefing(world: World, agent: AgentRow, rules: str | None = None, paths: Seq
     part of the window, what matters most first.
     """
     live = f"FROM agents WHERE {PEERS} AND name != ?"
-    total = (world.one(f"SELECT count(*) {live}", agent.origin) or (0,))[0]
+    total = world.value(f"SELECT count(*) {live}", agent.origin)
     peers = world.rows(f"SELECT name, role {live} ORDER BY rowid LIMIT ?", agent.origin, _NAMED)
     named = [f"{name} ({one_line(role)})" for name, role in peers]
     asked = unanswered(world, agent.origin)

@@ -114,8 +114,7 @@ def _say_what_waits(asked: _Asked, described: SwarmFile) -> None:
 
 
 def _handled(world: World) -> int:
-    row = world.one("SELECT count(*) FROM mail WHERE state IN ('done', 'bounced')")
-    return int(row[0]) if row else 0
+    return int(world.value("SELECT count(*) FROM mail WHERE state IN ('done', 'bounced')"))
 
 
 @click.command("ask", short_help="Ask an agent, as it is now, and print the answer.")

@@ -131,8 +131,8 @@ def who_knows(world: World, subject: str, exclude: tuple[str, ...] = (), limit: 
 
 
 def _readers(world: World, subject: str, exclude: tuple[str, ...], limit: int) -> list[Knows]:
-    newest = world.one("SELECT max(version) FROM artefacts WHERE path = ?", subject)
-    version = str(newest[0]) if newest and newest[0] is not None else None
+    newest = world.value("SELECT max(version) FROM artefacts WHERE path = ?", subject)
+    version = None if newest is None else str(newest)
     under = "r.subject = ?1" if not subject.endswith("/") else "r.subject >= ?1 AND r.subject < ?1 || char(1114111)"
     marks = ",".join(f"?{number + 4}" for number in range(len(exclude)))
     sql = (
@@ -151,7 +151,7 @@ def subjects(world: World, limit: int = 30) -> list[str]:
         "SELECT r.subject FROM reads r JOIN agents a ON a.name = r.agent AND a.incarnation = r.incarnation"  # noqa: S608 - a constant
         f" WHERE {_ASKABLE} GROUP BY r.subject ORDER BY sum(r.count) DESC, r.subject LIMIT ?"
     )
-    return [str(row[0]) for row in world.rows(sql, limit)]
+    return world.column(sql, limit)
 
 
 def open_issue(world: World, title: str, body: str, author: str, *, key: str) -> int:
@@ -159,8 +159,7 @@ def open_issue(world: World, title: str, body: str, author: str, *, key: str) ->
     sql = "INSERT OR IGNORE INTO issues (key, title, body, state, owner, author, at) VALUES (?,?,?,'open',NULL,?,?)"
     with world.step():
         world.run(sql, key, title, body, author, time.time())
-        row = world.one("SELECT id FROM issues WHERE key = ?", key)
-    return int(row[0]) if row else 0
+        return int(world.value("SELECT id FROM issues WHERE key = ?", key))
 
 
 def take_issue(world: World, number: int, agent: str, *, until: float | None = None) -> bool:

@@ -308,5 +308,4 @@ class SwarmGenerator:
             "SELECT json_extract(data, '$.why') FROM events WHERE kind = 'failed'"
             " AND json_extract(data, '$.ask') = ? AND json_extract(data, '$.outside')"
         )
-        row = self.swarm.world.one(sql, number)
-        return str(row[0]) if row else ""
+        return self.swarm.world.value(sql, number) or ""

@@ -92,6 +92,6 @@ def totals(world: World) -> SwarmTotals:
     mail = world.one("SELECT count(*), coalesce(sum(tokens), 0) FROM mail") or (0, 0)
     columns = "count(*), coalesce(sum(prompt), 0), coalesce(sum(fresh), 0), coalesce(sum(completion), 0)"
     paid = world.one(f"SELECT {columns} FROM spend") or (0, 0, 0, 0)  # noqa: S608 - a constant
-    fired = world.one("SELECT count(*) FROM events WHERE kind = 'compacted'") or (0,)
-    lost = world.one("SELECT count(*) FROM spend WHERE purpose = ?", LOST) or (0,)
-    return SwarmTotals(*mail, *paid, *fired, *lost)
+    fired = world.value("SELECT count(*) FROM events WHERE kind = 'compacted'")
+    lost = world.value("SELECT count(*) FROM spend WHERE purpose = ?", LOST)
+    return SwarmTotals(*(*mail, *paid, fired, lost))

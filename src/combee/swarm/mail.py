@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Literal
 
 from combee.kernel.journal import hash_json
 from combee.swarm.context import count
@@ -28,6 +28,7 @@ __all__ = [
     "group",
     "join",
     "key_of",
+    "members",
     "most_for",
     "open_asks",
     "open_to",
@@ -78,7 +79,8 @@ class Mail:
 
 
 _NAMES = tuple(one.name for one in fields(Mail))
-_COLUMNS = ", ".join(_NAMES)
+_COLUMNS = ", ".join(f"m.{name}" for name in _NAMES)
+_OPEN = "m.kind = 'ask' AND m.answered IS NULL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,22 +117,25 @@ class About:
 NOTHING = About()
 
 
-def _mail(row: tuple[Any, ...]) -> Mail:
-    values = dict(zip(_NAMES, row, strict=True))
-    return Mail(**{**values, "tried": tuple(json.loads(values["tried"]))})
+def _mail(world: World, where: str, *given: object, order: str = "m.id", limit: int = -1) -> list[Mail]:
+    """Return the messages `m`, of which `q` is the one that they answer, that fulfil a condition."""
+    sql = (
+        f"SELECT {_COLUMNS} FROM mail m {'JOIN mail q ON m.id = q.answered' * ('q.' in where)}"  # noqa: S608 - our own words
+        f" WHERE {where} ORDER BY {order} LIMIT {limit}"
+    )
+    found = (dict(zip(_NAMES, row, strict=True)) for row in world.rows(sql, *given))
+    return [Mail(**{**values, "tried": tuple(json.loads(values["tried"]))}) for values in found]
 
 
 def get_mail(world: World, number: int) -> Mail | None:
     """Return a message by its number."""
-    row = world.one(f"SELECT {_COLUMNS} FROM mail WHERE id = ?", number)  # noqa: S608 - our own columns
-    return _mail(row) if row else None
+    return next(iter(_mail(world, "m.id = ?", number)), None)
 
 
 def ready(world: World, after: int = 0, limit: int = 256, *, digests: bool = True) -> list[Mail]:
     """Return messages that are not done, in the order they were sent, those after a number only."""
-    but = "" if digests else "AND kind != 'digest'"
-    sql = f"SELECT {_COLUMNS} FROM mail WHERE state IN ('queued', 'delivered') {but} AND id > ? ORDER BY id LIMIT ?"  # noqa: S608 - our own columns
-    return [_mail(row) for row in world.rows(sql, after, limit)]
+    but = "" if digests else "AND m.kind != 'digest'"
+    return _mail(world, f"m.state IN ('queued', 'delivered') {but} AND m.id > ?", after, limit=limit)
 
 
 def send(
@@ -151,9 +156,9 @@ def send(
     goes back is never too long a chain.
     """
     with world.step():
-        known = world.one("SELECT id FROM mail WHERE key = ?", key)
-        if known:
-            return Sent(int(known[0]), again=True)
+        known = world.value("SELECT id FROM mail WHERE key = ?", key)
+        if known is not None:
+            return Sent(int(known), again=True)
         row = world.one("SELECT state, incarnation, mode, window FROM agents WHERE name = ?", recipient)
         why = "unknown" if row is None else "dead" if row[0] == "dead" else ""
         tokens = count(body)
@@ -208,27 +213,19 @@ def finish(world: World, number: int, state: Literal["delivered", "done", "bounc
 
 def open_asks(world: World, sender: str, cause: int | None = None) -> list[Mail]:
     """Return the questions an agent has asked and that nobody has answered, those for one cause if given."""
-    sql = (
-        f"SELECT {_COLUMNS} FROM mail WHERE kind = 'ask' AND answered IS NULL AND sender = ?1"  # noqa: S608 - our own columns
-        " AND origin IS NULL AND (?2 IS NULL OR cause = ?2) ORDER BY id"
-    )
-    return [_mail(row) for row in world.rows(sql, sender, cause)]
+    where = f"{_OPEN} AND m.sender = ?1 AND m.origin IS NULL AND (?2 IS NULL OR m.cause = ?2)"
+    return _mail(world, where, sender, cause)
 
 
 def open_to(world: World, recipient: str) -> list[Mail]:
     """Return the questions to an agent from outside that it has not answered."""
-    sql = f"SELECT {_COLUMNS} FROM mail WHERE kind = 'ask' AND answered IS NULL AND recipient = ? ORDER BY id"  # noqa: S608 - our own columns
-    return [_mail(row) for row in world.rows(sql, recipient)]
+    return _mail(world, f"{_OPEN} AND m.recipient = ?", recipient)
 
 
 def unanswered(world: World, name: str) -> list[Mail]:
     """Return the questions that stand in the context of an agent's present incarnation and have no answer yet."""
-    sql = (
-        f"SELECT {_COLUMNS} FROM mail WHERE kind = 'ask' AND answered IS NULL AND recipient = ?1"  # noqa: S608 - our own columns
-        " AND state IN ('delivered', 'done') AND incarnation = (SELECT incarnation FROM agents WHERE name = ?1)"
-        " ORDER BY id"
-    )
-    return [_mail(row) for row in world.rows(sql, name)]
+    present = "m.incarnation = (SELECT incarnation FROM agents WHERE name = ?1)"
+    return _mail(world, f"{_OPEN} AND m.recipient = ?1 AND m.state IN ('delivered', 'done') AND {present}", name)
 
 
 def awaited(world: World, sender: str, cause: int | None) -> bool:
@@ -242,18 +239,19 @@ def awaited(world: World, sender: str, cause: int | None) -> bool:
 
 def group(world: World, sender: str, cause: int) -> list[Mail]:
     """Return the answers to everything that an agent asked for one cause, in the order of the questions."""
-    columns = ", ".join(f"a.{name}" for name in _NAMES)
-    sql = (
-        f"SELECT {columns} FROM mail q JOIN mail a ON a.id = q.answered WHERE q.cause = ? AND q.kind = 'ask'"  # noqa: S608 - our own columns
-        " AND q.sender = ? AND q.origin IS NULL ORDER BY q.id"
-    )
-    return [_mail(row) for row in world.rows(sql, cause, sender)]
+    where = "q.cause = ? AND q.kind = 'ask' AND q.sender = ? AND q.origin IS NULL"
+    return _mail(world, where, cause, sender, order="q.id")
 
 
 def join(world: World, channel: str, agent: str) -> None:
     """Make an agent a member of a channel, which begins with its first member."""
     with world.step():
         world.run("INSERT OR IGNORE INTO members VALUES (?, ?)", channel, agent)
+
+
+def members(world: World, channel: str) -> list[str]:
+    """Return who is a member of a channel."""
+    return world.column("SELECT agent FROM members WHERE channel = ? ORDER BY 1", channel)
 
 
 def post(
@@ -268,13 +266,12 @@ def post(
 ) -> list[Sent]:
     """Tell every other member of a channel; one message each, all or none."""
     with world.step():
-        members = [str(row[0]) for row in world.rows("SELECT agent FROM members WHERE channel = ? ORDER BY 1", channel)]
         about = About(subject=f"#{channel}", cause=cause)
         return [
             send(
                 world, key=f"{key}@{member}", kind="tell", sender=sender, recipient=member, body=body, about=about,
                 hop_limit=hop_limit,
             )
-            for member in members
+            for member in members(world, channel)
             if member != sender
         ]  # fmt: skip

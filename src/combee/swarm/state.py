@@ -94,7 +94,7 @@ class SwarmState:
         self.structure = current(world) or Structure()
         with world.step():
             world.spawn(USER, role=PERSON, mode="outside", window=0)
-        self._asked = int((world.one("SELECT count(*) FROM mail WHERE sender = ?", USER) or (0,))[0])
+        self._asked = int(world.value("SELECT count(*) FROM mail WHERE sender = ?", USER))
 
     def model(self, role: str) -> AgentModel:
         """Return what decides for a role.
@@ -176,7 +176,7 @@ class SwarmState:
         if self.repository is not None:
             found = self.repository.files()
         else:
-            found = [str(row[0]) for row in self.world.rows("SELECT DISTINCT path FROM artefacts ORDER BY path")]
+            found = self.world.column("SELECT DISTINCT path FROM artefacts ORDER BY path")
         return list(filter(reader_of(self.world, agent), found))
 
     def write(self, path: str, text: str, agent: str, *, seen: str | None = None) -> int:
@@ -222,7 +222,7 @@ class SwarmState:
         key = key or f"{sender}/{self._next()}"
         if cause is not None:
             sql = "SELECT count(*) FROM mail WHERE cause = ? AND sender = ? AND kind = 'ask'"
-            if (self.world.one(sql, cause, sender) or (0,))[0] >= self.limits.max_asks:
+            if self.world.value(sql, cause, sender) >= self.limits.max_asks:
                 self.world.record("refused", sender, why="asks", sender=sender, key=key)
                 return Sent(refused=f"{self.limits.max_asks} questions were asked for the sake of this one")
         row = self.world.agent(sender)
@@ -342,7 +342,7 @@ def retry(state: SwarmState) -> tuple[int, int]:
         for ask in asks:
             if ask is not None:
                 world.run("UPDATE mail SET answered = NULL WHERE id = ?1 OR origin = ?1", ask.id)
-                tries = (world.one("SELECT count(*) FROM mail WHERE origin = ?", ask.id) or (0,))[0] + 1
+                tries = world.value("SELECT count(*) FROM mail WHERE origin = ?", ask.id) + 1
                 about = About(ask.subject, origin=ask.id, lessons=ask.lessons, root=ask.first)
                 to = ask.target or ask.recipient
                 key = key_of(ask.key, f"again{tries}")

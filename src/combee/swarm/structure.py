@@ -100,5 +100,5 @@ def adopt(world: World, structure: Structure, *, author: str, why: str, score: f
 
 def current(world: World) -> Structure | None:
     """Return the structure that holds now: the one adopted last."""
-    row = world.one("SELECT data FROM structures WHERE state = 'kept' ORDER BY version DESC LIMIT 1")
-    return Structure.from_json(row[0]) if row is not None else None
+    kept = world.value("SELECT data FROM structures WHERE state = 'kept' ORDER BY version DESC LIMIT 1")
+    return None if kept is None else Structure.from_json(kept)

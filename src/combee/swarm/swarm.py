@@ -268,9 +268,8 @@ class Swarm(SwarmState):
             return Turn(self, agent, self.window(agent), mail, current, self._steps(agent, mail))
         origin = self.window(agent)
         with self.world.step():
-            last = self.world.one("SELECT max(id) FROM events") or (None,)
             rows = origin.entries[-1].row if origin.entries else 0  # rows only grow
-            fork = (agent.name, rows, last[0] or 0)
+            fork = (agent.name, rows, self.world.value("SELECT max(id) FROM events") or 0)
             copy = self.world.spawn(
                 f"{agent.name}~{mail.id}", role=agent.role, parent=agent.name, mode="serial", window=agent.window,
                 key=key_of("fork", mail.key), fork=fork, depth=agent.depth,
@@ -284,8 +283,7 @@ class Swarm(SwarmState):
         if mail.state == "queued":
             return 0
         sql = "SELECT count(*) FROM spend WHERE agent = ? AND mail = ? AND purpose = ?"
-        row = self.world.one(sql, agent.name, mail.id, mail.kind)
-        return int(row[0]) if row else 0
+        return int(self.world.value(sql, agent.name, mail.id, mail.kind))
 
     async def _deliver(self, turn: Turn, mail: Mail) -> bool:
         """Put a message into the context of its agent, with what it must know beside it. False: it is refused."""

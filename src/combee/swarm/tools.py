@@ -34,7 +34,7 @@ from combee.swarm.knowledge import (
     take_issue,
     who_knows,
 )
-from combee.swarm.mail import EVERYONE, About, key_of, post, send
+from combee.swarm.mail import EVERYONE, About, key_of, members, post, send
 from combee.swarm.repository import ConflictError
 from combee.swarm.state import SwarmState
 from combee.swarm.turn import Turn
@@ -102,17 +102,13 @@ def _tell(turn: Actor, key: str, to: str, text: str) -> str:
 
 
 def _post(turn: Actor, key: str, text: str, channel: str = EVERYONE) -> str:
-    if turn.agent.origin not in _members(turn, channel):
+    if turn.agent.origin not in members(turn.state.world, channel):
         return f"error: you are no member of {channel}"
     sent = post(
         turn.state.world, channel, key=key, sender=turn.agent.name, body=text, cause=turn.cause,
         hop_limit=turn.state.limits.hop_limit,
     )  # fmt: skip
     return f"Posted to {sum(not one.refused for one in sent)}."
-
-
-def _members(turn: Actor, channel: str) -> list[str]:
-    return [str(row[0]) for row in turn.state.world.rows("SELECT agent FROM members WHERE channel = ?", channel)]
 
 
 def _peers(turn: Actor, key: str) -> str:
@@ -188,9 +184,9 @@ def _paths(path: str) -> Sequence[str]:
 def _write(turn: Actor, key: str, path: str, text: str) -> str:
     world, agent = turn.state.world, turn.agent
     sql = "SELECT version FROM reads WHERE agent = ? AND incarnation = ? AND subject = ?"
-    row = world.one(sql, agent.name, agent.incarnation, path)
+    seen = world.value(sql, agent.name, agent.incarnation, path) or ""
     _document(turn, path)  # who may not read it may not write it
-    return _written(turn, path, text, str(row[0]) if row else "")
+    return _written(turn, path, text, seen)
 
 
 def _edit(turn: Actor, key: str, path: str, old: str, new: str) -> str:
@@ -255,8 +251,8 @@ def _delegate(turn: Turn, key: str, task: str, role: str = "") -> str:
     agent, limits, root = turn.agent, turn.state.limits, turn.mail.first
     if agent.depth >= limits.max_depth:
         return f"error: agents make each other {limits.max_depth} deep at most; do it yourself"
-    made = turn.state.world.one("SELECT count(*) FROM agents WHERE root = ? AND mode = 'once'", root) or (0,)
-    if made[0] >= limits.max_agents:
+    made = turn.state.world.value("SELECT count(*) FROM agents WHERE root = ? AND mode = 'once'", root)
+    if made >= limits.max_agents:
         return f"error: {limits.max_agents} agents were made for this question; do it yourself"
     role = one_line(role) or agent.role
     turn.state.model(role)  # raises where nobody would answer
@@ -281,11 +277,11 @@ def _issue(turn: Actor, key: str, title: str, body: str = "") -> str:
 
 def _take(turn: Actor, key: str, issue: str) -> str:
     world, number = turn.state.world, row_number(issue)
-    before = world.one("SELECT owner FROM issues WHERE id = ?", number) or (None,)
+    before = world.value("SELECT owner FROM issues WHERE id = ?", number)
     if not take_issue(world, number, turn.agent.name, until=turn.until):
         return "It is taken or closed."
-    gone = before[0] not in {None, turn.agent.name}
-    return f"Yours. {before[0]} had it before, and is gone: look at what is there." if gone else "Yours."
+    gone = before not in {None, turn.agent.name}
+    return f"Yours. {before} had it before, and is gone: look at what is there." if gone else "Yours."
 
 
 def _close(turn: Actor, key: str, issue: str) -> str:

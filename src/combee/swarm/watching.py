@@ -89,7 +89,7 @@ def look(world: World) -> Sight:
         messages=tuple(world.rows(_MESSAGES, _MOST_MESSAGES)),
         edges=talked,
         totals=totals(world),
-        waiting=int((world.one(_WAITING) or (0,))[0]),
+        waiting=int(world.value(_WAITING)),
         dollars=sum(one for one in paid if isinstance(one, int | float)),
         unsaid=sum(one is None for one in paid),
     )

@@ -201,6 +201,15 @@ class World:
             found: tuple[Any, ...] | None = self._db.execute(sql, _clean(values)).fetchone()
             return found
 
+    def value(self, sql: str, *values: object) -> Any:
+        """Return the first column of the first row of a query, or None."""
+        row = self.one(sql, *values)
+        return row[0] if row else None
+
+    def column(self, sql: str, *values: object) -> list[str]:
+        """Return the first column of a query, which holds texts."""
+        return [str(row[0]) for row in self.rows(sql, *values)]
+
     def run(self, sql: str, *values: object) -> sqlite3.Cursor:
         """Write. Only inside `step`."""
         if not self._depth:
@@ -351,11 +360,11 @@ class World:
         with self.step():
             self.set_state(name, "dead", "replaced")
             self.run("UPDATE agents SET state = 'live', incarnation = incarnation + 1 WHERE name = ?", name)
-            row = self.one("SELECT incarnation FROM agents WHERE name = ?", name)
-            if row is None:
+            number = self.value("SELECT incarnation FROM agents WHERE name = ?", name)
+            if number is None:
                 raise UsageError(f"there is no agent {name!r}")
-            self.run("INSERT INTO incarnations VALUES (?, ?, ?, NULL, NULL)", name, row[0], time.time())
-        return int(row[0])
+            self.run("INSERT INTO incarnations VALUES (?, ?, ?, NULL, NULL)", name, number, time.time())
+        return int(number)
 
     # Events and facts about the run
 
@@ -372,8 +381,8 @@ class World:
 
     def meta(self, key: str) -> str | None:
         """Return a fact about the world."""
-        row = self.one("SELECT value FROM meta WHERE key = ?", key)
-        return str(row[0]) if row else None
+        found: str | None = self.value("SELECT value FROM meta WHERE key = ?", key)
+        return found
 
     def set_meta(self, key: str, value: str) -> None:
         """Keep a fact about the world."""

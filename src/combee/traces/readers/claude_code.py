@@ -1,7 +1,7 @@
 """Claude Code sessions: JSON lines that form a graph by `parentUuid`, with side chains, sub-agents and summaries.
 
-Also what `claude -p --output-format stream-json` prints. A record that a fork or a resumed copy shares with a session
-that was read counts once.
+Also what `claude -p --output-format stream-json` prints, and Cursor's CLI like it. A record that a fork or a
+resumed copy shares with a session that was read counts once.
 The main chain is the way from the last message up to the first; what was given up (an edited prompt) is marked
 `abandoned`, sub-agents by their id. A sub-agent's own file is read with its session where that is there, else alone.
 """
@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from combee.redaction import Outcome, Trace
-from combee.traces.readers.draft import TraceDraft, claim
+from combee.redaction import Outcome, ToolCall, Trace
+from combee.traces.readers.draft import TraceDraft, claim, failure_detail
 from combee.traces.readers.messages import Piece, content_text, pieces
 from combee.traces.readers.source import Source
-from combee.traces.readers.values import flag, objects, rows, table, text
+from combee.traces.readers.values import compact, flag, number, objects, rows, table, text
 
-_TURNS = frozenset({"user", "assistant"})
+_TURNS = frozenset({"user", "assistant", "tool_result"})
+"""The last is Qwen Code's, which writes the same graph with Google's parts in its messages."""
 _OTHER = frozenset(
     {"summary", "system", "file-history-snapshot", "queue-operation", "attachment", "progress", "custom-title",
      "ai-title", "last-prompt", "agent-name", "mode", "permission-mode", "pr-link", "tag"}
@@ -73,6 +74,18 @@ class ClaudeCodeReader:
             yield from _finish(source, current)
 
 
+class QwenCodeReader(ClaudeCodeReader):
+    """Reads sessions of Qwen Code: the same graph, with Google's parts in the messages."""
+
+    name = "qwen_code"
+    fields = ("type", "sessionId", "uuid", "parentUuid", "parts")
+
+    def sniff(self, source: Source) -> float:
+        """Look for a session whose messages have parts."""
+        parts = any("parts" in table(table(value).get("message")) for value in source.first)
+        return super().sniff(source) if parts else 0.0
+
+
 def _parent_session(source: Source) -> str | None:
     """Return the session file that this sub-agent's file is read with, or None."""
     if not source.path.name.startswith("agent-"):
@@ -106,13 +119,15 @@ def _sub_agents(source: Source, session: str) -> Iterator[Source]:
 
 def _finish(source: Source, session: _Session) -> Iterator[Trace]:
     draft = TraceDraft(source)
+    draft.meta["agent"] = "claude-code"
     main = _main_chain(session.records)
     known = {text(record.get("uuid")) for _, record in session.records}
     seen: set[str] = set()
     task: str | None = None
-    copied = 0
     for line, record in session.records:
         name = text(record.get("uuid"))
+        if name and "parts" in table(record.get("message")):
+            name += compact(record["message"])  # one answer of Qwen may stand in several lines of one name
         if name and name in seen:
             source.note("a line that is there twice is read once", line)
             continue
@@ -122,17 +137,12 @@ def _finish(source: Source, session: _Session) -> Iterator[Trace]:
         if task is None and agent is None and record.get("type") == "user":
             asked = (piece.text for piece in found if piece.role == "user")
             task = next((said for said in asked if not said.lstrip().startswith(_NOT_A_TASK)), None)
-        if name and not source.report.is_new(f"{session.id} {source.name}", f"claude {name}"):
-            copied += 1
+        if name and draft.copied(session.id, f"claude {name}"):
             continue
         draft.pieces(found, timestamp=text(record.get("timestamp")) or None, agent=agent, line=line)
         _identify(draft, record)
-    if copied:
-        source.note(f"{copied} records of another session that this one repeats are read once")
-        if not draft.steps:
-            source.report.twice += 1
-            source.belongs = True
-            return
+    if draft.only_copies():
+        return
     for entry in _sub_agents(source, session.id):
         label = entry.path.stem
         for line, value in entry.records():
@@ -142,13 +152,15 @@ def _finish(source: Source, session: _Session) -> Iterator[Trace]:
     if not any(text(record.get("type")) in _TURNS for _, record in session.records):
         source.skip("a session without a turn", session.records[0][0])
         return
-    yield from draft.trace(task=task, meta={"agent": "claude-code", "session": session.id}, line=session.records[0][0])
+    yield from draft.trace(task=task, meta={"session": session.id}, line=session.records[0][0])
 
 
 def _identify(draft: TraceDraft, record: dict[str, object]) -> None:
     if text(record.get("version")):
         draft.meta.setdefault("version", text(record["version"]))
-    model = text(table(record.get("message")).get("model"))
+    if "parts" in table(record.get("message")):
+        draft.meta["agent"] = "qwen-code"
+    model = text(table(record.get("message")).get("model")) or text(record.get("model"))
     if model and model != "<synthetic>" and not record.get("isSidechain"):
         draft.meta.setdefault("model", model)
 
@@ -228,11 +240,18 @@ def _pieces(record: dict[str, object], known: set[str]) -> list[Piece]:
     if kind not in _TURNS:
         return []
     message = table(record.get("message"))
+    shown = table(record.get("systemPayload")).get("displayText") if "parts" in message else None
+    if kind == "user" and isinstance(shown, str):  # beside it stands what a hook added
+        message = {"content": shown}
     found = pieces({**message, "role": message.get("role") or kind})
     for piece in found:
+        if piece.role == "tool" and text(table(record.get("toolCallResult")).get("status")) in {"error", "cancelled"}:
+            piece.is_error = True
         if piece.role == "tool" and not piece.text:
             piece.text = _raw_result(record.get("toolUseResult"))
-        elif piece.role == "user" and (record.get("isMeta") or record.get("isCompactSummary")):
+        elif piece.role == "user" and (
+            record.get("isMeta") or record.get("isCompactSummary") or record.get("subtype") == "notification"
+        ):
             piece.role = "system"
     return found
 
@@ -246,7 +265,10 @@ def _raw_result(value: object) -> str:
 
 
 class ClaudeStreamReader:
-    """Reads what `claude -p --output-format stream-json` prints, or `json` with `--verbose`: one run."""
+    """Reads what `claude -p --output-format stream-json` prints, or `json` with `--verbose`: one run.
+
+    The stream of `cursor-agent` differs in its calls, which are events of their own.
+    """
 
     name = "claude_stream"
     fields = ("type", "session_id", "message", "parent_tool_use_id")
@@ -285,11 +307,37 @@ class ClaudeStreamReader:
                         agent = text(record.get("parent_tool_use_id")) or None
                         draft.pieces(_pieces(record, set()), agent=agent, line=line)
                     seen.add(name)
+                elif kind == "tool_call":
+                    draft.meta["agent"] = "cursor"
+                    draft.pieces(_cursor_call(record, seen), line=line)
                 elif kind == "result":
                     outcome = _stream_outcome(record)
-                elif kind not in {"stream_event", "rate_limit_event", "tool_progress", "keep_alive"}:
+                elif kind not in {"stream_event", "rate_limit_event", "tool_progress", "keep_alive", "thinking"}:
                     source.skip(f"not an event of a stream (type {kind or 'missing'})"[:120], line)
         yield from draft.trace(outcome=outcome)
+
+
+def _cursor_call(record: dict[str, object], seen: set[str]) -> list[Piece]:
+    """Return the call where it is new, and its result: `{"shellToolCall": {"args": .., "result": {"success": ..}}}`."""
+    name = text(record.get("call_id"))
+    tools = [(key, table(value)) for key, value in table(record.get("tool_call")).items() if isinstance(value, dict)]
+    tool, call = tools[0] if tools else ("", {})
+    found: list[Piece] = []
+    if name not in seen:
+        seen.add(name)
+        made = ToolCall(name, tool.removesuffix("ToolCall"), compact(call.get("args")))
+        found.append(Piece("assistant", calls=(made,)))
+    if record.get("subtype") == "completed":
+        ended = table(call.get("result"))
+        how, what = next(iter(ended.items()), ("", ""))
+        inner = table(what)
+        printed = [said for key in ("stdout", "stderr") if (said := text(inner.get(key)))]
+        said = "\n".join(printed) if "stdout" in inner or "stderr" in inner else text(inner.get("content"))
+        code = number(inner.get("exitCode"))
+        failed = how not in {"success", ""} or (code is not None and code != 0)
+        shown = said or failure_detail(what) or compact(what)
+        found.append(Piece("tool", shown, answers=name, is_error=failed if ended else None))
+    return found
 
 
 def _stream_outcome(record: dict[str, object]) -> Outcome:

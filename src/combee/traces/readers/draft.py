@@ -80,6 +80,7 @@ class TraceDraft:
         self.run = ""
         """The format's own unique name of this run, where it has one."""
         self._size = 0
+        self._copies = 0
 
     def add(
         self, piece: Piece, *, timestamp: str | None = None, agent: str | None = None, line: int | None = None
@@ -104,6 +105,23 @@ class TraceDraft:
                 agent=None if agent is None else self._plain(agent),
             )
         )
+
+    def copied(self, session: str, record: str) -> bool:
+        """Whether a record of that unique name was met in another session: a fork or a resumed copy repeats it."""
+        if self.source.report.is_new(f"{session} {self.source.name}", record):
+            return False
+        self._copies += 1
+        return True
+
+    def only_copies(self) -> bool:
+        """Name the copies; where there is nothing else, count the run as met twice and say so."""
+        if self._copies:
+            self.source.note(f"{self._copies} records of another session that this one repeats are read once")
+            if not self.steps:
+                self.source.report.twice += 1
+                self.source.belongs = True
+                return True
+        return False
 
     def pieces(
         self, found: Iterable[Piece], *, timestamp: str | None = None, agent: str | None = None, line: int | None = None

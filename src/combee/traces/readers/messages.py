@@ -1,4 +1,4 @@
-"""Chat messages of every vendor's form to steps: OpenAI (chat and Responses items), Anthropic, LangChain, GenAI parts.
+"""Chat messages of every vendor's form to steps: OpenAI (chat and Responses items), Anthropic, Google, LangChain.
 
 One message may hold text, calls and several tool results; it becomes one or more pieces, in the recorded order.
 """
@@ -9,7 +9,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from combee.redaction import Role, ToolCall
-from combee.traces.readers.values import compact, flag, objects, rows, table, text
+from combee.traces.readers.blocks import (
+    CALLS,
+    RESULTS,
+    Piece,
+    call_of,
+    content_text,
+    first_text,
+    kind_of,
+    read_block,
+    result_of,
+    thinking_of,
+)
+from combee.traces.readers.values import flag, objects, rows, table, text
+
+__all__ = ["OpenCalls", "Piece", "call_of", "content_text", "first_text", "pieces", "role_of"]
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -26,31 +40,10 @@ _ROLES: dict[str, Role] = {
     "environment": "tool",
     "ipython": "tool",
     "exit": "system",
+    "response": "assistant",
 }
-_CALLS = frozenset(
-    {"tool_use", "toolcall", "tool_call", "function_call", "server_tool_use", "custom_tool_call", "mcp_call"}
-)
-_RESULTS = frozenset(
-    {"tool_result", "tool_call_response", "function_call_output", "custom_tool_call_output", "toolresult",
-     "web_search_tool_result", "local_shell_call_output"}
-)  # fmt: skip
-_THINKING = frozenset({"thinking", "reasoning"})
-_HIDDEN = frozenset({"redacted_thinking", "cache_point"})
-_MEDIA = frozenset(
-    {"image", "image_url", "input_image", "audio", "input_audio", "file", "input_file", "document", "video", "blob",
-     "uri"}
-)  # fmt: skip
-
-
-@dataclass(slots=True)
-class Piece:
-    """What becomes one step."""
-
-    role: Role
-    text: str = ""
-    calls: tuple[ToolCall, ...] = ()
-    answers: str | None = None
-    is_error: bool | None = None
+_ROLE_OF_PART: dict[str, Role] = {"system_prompt": "system", "retry_prompt": "system"}
+"""Of the parts of a request of pydantic-ai; the others are the user's."""
 
 
 @dataclass(slots=True)
@@ -61,90 +54,30 @@ class _Open:
     calls: list[ToolCall] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class OpenCalls:
+    """The calls that wait for their results, where one of both has no id: results come in the order of the calls."""
+
+    calls: list[str] = field(default_factory=list)
+    made: int = 0
+
+    def paired(self, piece: Piece) -> Piece:
+        """Give calls without an id one, and a result that answers none of those known the oldest."""
+        named = []
+        for call in piece.calls:
+            self.made += 1
+            named.append(call if call.id else ToolCall(f"call-{self.made}", call.name, call.arguments))
+        piece.calls = tuple(named)
+        self.calls += [call.id for call in named]
+        if piece.role == "tool" and self.calls:
+            at = self.calls.index(piece.answers) if piece.answers in self.calls else 0
+            piece.answers = self.calls.pop(at)
+        return piece
+
+
 def role_of(value: object, default: Role = "user") -> Role:
     """Return our role of a vendor's role name."""
     return _ROLES.get(text(value).lower().replace("_", ""), default)
-
-
-def first_text(value: dict[str, object], keys: tuple[str, ...]) -> str:
-    """Return the first text under one of the keys, or an empty one."""
-    for key in keys:
-        if key in value and (found := text(value[key])):
-            return found
-    return ""
-
-
-def _present(value: dict[str, object], keys: tuple[str, ...]) -> object:
-    """Return the first value under one of the keys that is not None."""
-    for key in keys:
-        if value.get(key) is not None:
-            return value[key]
-    return None
-
-
-def call_of(value: dict[str, object]) -> ToolCall:
-    """Return the call in any vendor's form; arguments stay text, or become one line of JSON."""
-    function = value.get("function")
-    inner = function if isinstance(function, dict) else value
-    name = text(function) or first_text(inner, ("name", "function_name", "tool_name", "tool", "toolName"))
-    arguments = _present(inner, ("arguments", "input", "args", "parameters", "params", "action", "kwargs"))
-    return ToolCall(first_text(value, ("tool_call_id", "call_id", "id", "toolCallId")), name, compact(arguments))
-
-
-def _media(block: dict[str, object], kind: str) -> str:
-    source = table(block.get("source")) or table(block.get(kind)) or block
-    media_type = text(source.get("media_type")) or text(source.get("mime_type")) or text(source.get("mimeType"))
-    data = text(source.get("data")) or text(source.get("content"))
-    size = f", {len(data) * 3 // 4} bytes" if data else ""
-    url = text(source.get("url")) or text(source.get("uri")) or text(block.get(kind)) or text(source.get("path"))
-    if url.startswith("data:"):
-        media_type = media_type or url[5:].partition(";")[0][:60]
-        size, url = f", {len(url.partition(',')[2]) * 3 // 4} bytes", ""
-    return f"[{media_type or kind}{size}{', ' + url[:200] if url else ''}]"
-
-
-def _thinking(block: dict[str, object]) -> str:
-    for key in ("thinking", "text", "content", "reasoning", "summary"):
-        found = content_text(block.get(key)).strip()
-        if found:
-            return f"[thinking] {found}\n"
-    return ""
-
-
-def _plain_block(block: dict[str, object], kind: str) -> str:
-    if kind in _THINKING:
-        return _thinking(block)
-    if kind in _HIDDEN:
-        return ""
-    if kind in _MEDIA:
-        return _media(block, kind)
-    for key in ("text", "content", "refusal", "output_text"):
-        value = block.get(key)
-        if isinstance(value, str):
-            return value
-    nested = block.get("content")
-    return content_text(nested) if isinstance(nested, list) else compact(block)
-
-
-def content_text(value: object, depth: int = 0) -> str:
-    """Return the text of a message's content: a text, a list of blocks, or an object; media become placeholders."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and depth < 8:
-        parts = [content_text(part, depth + 1) for part in value]
-        return "\n".join(part for part in parts if part)
-    if isinstance(value, dict) and depth < 8:
-        kind = text(value.get("type")).lower()
-        if kind or isinstance(value.get("text"), str):
-            return _plain_block(value, kind)
-    return compact(value)
-
-
-def _result(block: dict[str, object]) -> Piece:
-    value = _present(block, ("content", "output", "response", "result"))
-    answers = first_text(block, ("tool_use_id", "tool_call_id", "call_id", "toolCallId", "id"))
-    error = flag(_present(block, ("is_error", "isError")))
-    return Piece("tool", content_text(value), answers=answers or None, is_error=error)
 
 
 def _gather(content: object, role: Role) -> Iterator[Piece]:
@@ -154,16 +87,16 @@ def _gather(content: object, role: Role) -> Iterator[Piece]:
         if not isinstance(block, dict):
             current.texts.append(content_text(block))
             continue
-        kind = text(block.get("type")).lower()
-        if kind in _CALLS:
-            current.calls.append(call_of(block))
-        elif kind in _RESULTS:
+        found = read_block(block)
+        if found.call is not None:
+            current.calls.append(found.call)
+        if found.text:
+            current.texts.append(found.text)
+        if found.result is not None:
             if current.texts or current.calls:
                 yield Piece(role, "\n".join(filter(None, current.texts)), tuple(current.calls))
                 current = _Open()
-            yield _result(block)
-        else:
-            current.texts.append(_plain_block(block, kind))
+            yield found.result
     if current.texts or current.calls:
         yield Piece(role, "\n".join(filter(None, current.texts)), tuple(current.calls))
 
@@ -207,15 +140,18 @@ def pieces(value: object) -> list[Piece]:
         return []
     message = _unwrapped(value)
     kind = text(message.get("type")).lower()
-    if kind in _CALLS and "role" not in message:
+    if kind in CALLS and "role" not in message:
         return [Piece("assistant", calls=(call_of(message),))]
-    if kind in _RESULTS and "role" not in message:
-        return [_result(message)]
+    if kind in RESULTS and "role" not in message:
+        return [result_of(message)]
     if kind == "reasoning" and "role" not in message:
-        thought = _thinking(message)
+        thought = thinking_of(message)
         return [Piece("assistant", thought)] if thought else []
-    role = role_of(message.get("role") or kind)
-    content = message.get("content", message.get("parts"))
+    parts = rows(message.get("parts"))
+    if kind_of(message) == "" and message.get("kind") == "request" and parts:
+        return [piece for part in parts for piece in _gather([part], _ROLE_OF_PART.get(kind_of(table(part)), "user"))]
+    role = role_of(message.get("role") or kind or message.get("kind"))
+    content = parts or message.get("content")
     found = list(_gather(content, role)) if isinstance(content, list) else [Piece(role, content_text(content))]
     if role == "tool" and not any(piece.answers for piece in found):
         return [_tool_message(message, found)]

@@ -1,6 +1,7 @@
-"""OpenAI chat JSON lines: `{"messages": [...]}`, request and response pairs (chat or Responses), a bare message list.
+"""Chats: `{"messages": [...]}`, requests with their responses, a bare list of messages, a message a line.
 
-Also the traces of the Agents SDK.
+The messages may be those of OpenAI (chat or Responses), Anthropic, Google, pydantic-ai, the AI SDK or goose (its
+`conversation` too). Also the traces of the OpenAI Agents SDK.
 
 Requests of one agent loop repeat the whole conversation: they are joined into one trace as long as each begins with
 the last.
@@ -8,36 +9,63 @@ the last.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from combee.redaction import Outcome, ToolCall, Trace
 from combee.traces.readers.draft import Conversation, TraceDraft, failure_detail, recorded
-from combee.traces.readers.messages import Piece, pieces
+from combee.traces.readers.messages import OpenCalls, Piece, pieces
 from combee.traces.readers.source import Source, grouped
 from combee.traces.readers.values import compact, objects, rows, table, text, when
 
-_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function", "model"})
+_BODIES = ("request", "body", "request_body", "requestBody")
+_REPLIES = ("response", "response_body", "responseBody")
+_GIVEN = ("messages", "input", "contents")
+_HEADS = ("working_dir", "session_meta")
+"""What stands in the first line of a file of messages, beside names that begin with `_`."""
+_NO_MESSAGE = frozenset({"notification", "complete", "turn_ended"})
+_QUERY = re.compile(r"</?user_query>\n?")
 
 
 def is_messages(value: object) -> bool:
     """Whether it is a list of chat messages (or items of the Responses form)."""
     items = rows(value)
-    spoken = [isinstance(item, dict) and text(item.get("role")) in _ROLES for item in items]
+    spoken = [isinstance(item, dict) and (text(item.get("role")) in _ROLES or _has_parts(item)) for item in items]
     return any(spoken) and all(
         known or (isinstance(item, dict) and "type" in item) for known, item in zip(spoken, items, strict=True)
     )
 
 
-def _is_pair(value: dict[str, object]) -> bool:
-    request = table(value.get("request")) or table(value.get("body"))
-    return bool(request) and ("messages" in request or "input" in request)
+def _has_parts(item: dict[str, object]) -> bool:
+    """Whether it is a message of pydantic-ai."""
+    return text(item.get("kind")) in {"request", "response"} and isinstance(item.get("parts"), list)
+
+
+def _first(value: dict[str, object], keys: tuple[str, ...]) -> dict[str, object]:
+    return next((table(value[key]) for key in keys if table(value.get(key))), {})
+
+
+def _listed(value: dict[str, object]) -> list[object] | None:
+    return next((rows(value[key]) for key in ("messages", "conversation") if is_messages(value.get(key))), None)
 
 
 def _is_record(value: object) -> bool:
     if isinstance(value, list):
         return is_messages(value)
-    return isinstance(value, dict) and (is_messages(value.get("messages")) or _is_pair(value))
+    if not isinstance(value, dict):
+        return False
+    return _listed(value) is not None or any(key in _first(value, _BODIES) for key in _GIVEN)
+
+
+def _message(value: object) -> dict[str, object]:
+    """Return the message of a line that holds one (also as its `message`), or nothing."""
+    record = table(value)
+    inner = table(record.get("message"))
+    found = {**inner, "role": inner.get("role") or record.get("role")} if inner else record
+    spoken = text(found.get("role")) in _ROLES and ("content" in found or "tool_calls" in found or "parts" in found)
+    return found if spoken and not ({"uuid", "parentId"} & record.keys()) else {}
 
 
 @dataclass(slots=True)
@@ -58,11 +86,15 @@ class OpenAIChatReader:
 
     def sniff(self, source: Source) -> float:
         """Look for messages or a request; other formats that hold messages are surer of theirs."""
-        known = [value for value in source.first if _is_record(value)]
-        return 0.6 if known else 0.0
+        if any(map(_is_record, source.first)):
+            return 0.6
+        return 0.55 if source.kind == "lines" and any(map(_message, source.first)) else 0.0
 
     def read(self, source: Source) -> Iterator[Trace]:
-        """Yield one trace for each conversation."""
+        """Yield one trace for each conversation; a file with a message a line is one."""
+        if source.kind == "lines" and not any(map(_is_record, source.first)):
+            yield from _of_lines(source)
+            return
         last: _Conversation | None = None
         for line, value in source.records():
             items = [value]
@@ -79,6 +111,24 @@ class OpenAIChatReader:
                 last = found
         if last is not None:
             yield from _finished(source, last)
+
+
+def _of_lines(source: Source) -> Iterator[Trace]:
+    draft = TraceDraft(source)
+    open_calls = OpenCalls()
+    for line, value in source.records():
+        record, message = table(value), _message(value)
+        if message:
+            stamp = when(next(filter(None, (record.get(key) for key in ("timestamp", "created", "createdAt"))), None))
+            for piece in map(open_calls.paired, pieces(message)):
+                if piece.role == "user":
+                    piece.text = _QUERY.sub("", piece.text)
+                draft.add(piece, timestamp=stamp, line=line)
+        elif any(key in record for key in _HEADS) or text(record.get("role")).startswith("_"):
+            draft.run = draft.run or text(record.get("id"))
+        elif text(record.get("type")) not in _NO_MESSAGE:
+            source.skip("no chat message in it", line)
+    yield from draft.trace()
 
 
 def _goes_on(last: _Conversation, found: _Conversation) -> bool:
@@ -98,10 +148,11 @@ def _conversation(source: Source, value: object, line: int) -> _Conversation | N
     if not isinstance(value, dict) or not _is_record(value):
         source.skip("no chat messages in it", line)
         return None
-    if not is_messages(value.get("messages")):
+    listed = _listed(value)
+    if listed is None:
         return _pair(source, value, line)
-    said = [piece for item in rows(value["messages"]) for piece in pieces(item)]
-    answer = table(value.get("response"))
+    said = [piece for item in listed for piece in pieces(item)]
+    answer = _first(value, _REPLIES)
     if answer:
         said += _answer(answer)
     meta = {"model": text(value.get("model")), "task_id": text(value.get("task_id")) or text(value.get("instance_id"))}
@@ -109,13 +160,13 @@ def _conversation(source: Source, value: object, line: int) -> _Conversation | N
 
 
 def _pair(source: Source, value: dict[str, object], line: int) -> _Conversation:
-    request = table(value.get("request")) or table(value.get("body"))
-    response = table(value.get("response"))
+    request, response = _first(value, _BODIES), _first(value, _REPLIES)
     response = table(response.get("body")) or response
     said: list[Piece] = []
-    if text(request.get("instructions")):
-        said.append(Piece("system", text(request["instructions"])))
-    given = request.get("messages", request.get("input"))
+    for key in ("instructions", "system", "systemInstruction", "system_instruction"):
+        if request.get(key):
+            said += pieces({"role": "system", "parts": table(request[key]).get("parts"), "content": request[key]})
+    given = next((request[key] for key in _GIVEN if key in request), None)
     if isinstance(given, str):
         said.append(Piece("user", given))
     said += [piece for item in rows(given) for piece in pieces(item)]
@@ -130,6 +181,8 @@ def _answer(response: dict[str, object]) -> list[Piece]:
     """Return what the model said: the first choice, or every item of a Responses output."""
     for choice in objects(response.get("choices")):
         return pieces(choice.get("message"))
+    for candidate in objects(response.get("candidates")):
+        return pieces({"role": "model", **table(candidate.get("content"))})
     if "output" in response:
         return [piece for item in rows(response["output"]) for piece in pieces(item)]
     return pieces(response) if "role" in response else []

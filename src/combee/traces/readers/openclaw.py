@@ -43,17 +43,17 @@ class OpenClawReader:
             else:
                 source.skip("not a line of a session (no type)", line)
         active = _active(events)
-        session, copied = source.name, 0
+        session = ""
         for line, record in events:
             kind = text(record.get("type"))
             stamp = when(record.get("timestamp"))
             name = text(record.get("id"))
             if kind == "session":
-                session = f"{name} {source.name}"
+                session = name
                 draft.meta.setdefault("session", name)
                 draft.meta.setdefault("agent", "openclaw" if "openclaw" in text(record.get("cwd")) else "pi")
-            elif kind == "message" and name and not source.report.is_new(session, f"pi {name} {stamp}"):
-                copied += 1
+            elif kind == "message" and name and draft.copied(session, f"pi {name} {stamp}"):
+                continue
             elif kind == "message":
                 agent = None if not name or name in active else "abandoned"
                 _message(draft, table(record.get("message")), stamp, agent, line)
@@ -63,13 +63,8 @@ class OpenClawReader:
                 draft.add(Piece("system", content_text(record.get("content") or "")), timestamp=stamp, line=line)
             elif kind == "model_change":
                 draft.meta.setdefault("model", text(record.get("modelId")))
-        if copied:
-            source.note(f"{copied} messages of another session that this one repeats are read once")
-            if not draft.steps:
-                source.report.twice += 1
-                source.belongs = True
-                return
-        yield from draft.trace()
+        if not draft.only_copies():
+            yield from draft.trace()
 
 
 def _active(events: list[tuple[int, dict[str, object]]]) -> set[str]:

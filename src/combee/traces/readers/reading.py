@@ -19,14 +19,17 @@ from combee.redaction import Trace, trace_from_data
 from combee.run.plugins import READERS, load, offered
 from combee.traces.readers.aide import AideReader
 from combee.traces.readers.archive import unpacked
-from combee.traces.readers.claude_code import ClaudeCodeReader, ClaudeStreamReader
+from combee.traces.readers.claude_code import ClaudeCodeReader, ClaudeStreamReader, QwenCodeReader
 from combee.traces.readers.clawteam import ClawTeamReader
 from combee.traces.readers.codex import CodexReader, CodexStreamReader
+from combee.traces.readers.copilot import CopilotChatReader, CopilotReader
+from combee.traces.readers.gemini import AdkReader, GeminiReader, GeminiStreamReader
 from combee.traces.readers.harbor import AtifReader, HarborReader
 from combee.traces.readers.inspect_ai import InspectReader
 from combee.traces.readers.langchain import LangGraphReader, LangSmithReader
 from combee.traces.readers.openai_chat import OpenAIAgentsReader, OpenAIChatReader
 from combee.traces.readers.openclaw import OpenClawReader
+from combee.traces.readers.opencode import OpenCodeReader
 from combee.traces.readers.openhands import OpenHandsReader
 from combee.traces.readers.otel_genai import OtelReader
 from combee.traces.readers.source import ReadLimits, Report, Source
@@ -84,11 +87,18 @@ _BUILT_IN: tuple[TraceReader, ...] = (
     SweAgentReader(),
     MiniSweAgentReader(),
     OpenHandsReader(),
+    QwenCodeReader(),
     ClaudeCodeReader(),
     ClaudeStreamReader(),
     CodexReader(),
     CodexStreamReader(),
     OpenClawReader(),
+    GeminiReader(),
+    GeminiStreamReader(),
+    AdkReader(),
+    OpenCodeReader(),
+    CopilotReader(),
+    CopilotChatReader(),
     InspectReader(),
     LangSmithReader(),
     LangGraphReader(),
