@@ -82,6 +82,9 @@ class Redactor:
         self._own = tuple((kind, _compiled(expression)) for kind, expression in named)
         self._known: dict[str, Redacted] = {}
 
+    def __getstate__(self) -> dict[str, object]:
+        return {"_own": self._own, "_known": {}}
+
     def __call__(self, text: str) -> Redacted:
         """Return the text with every secret replaced by `[redacted:kind]`, and the counts by kind.
 
