@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 KINDS = {
     "run": "orders to run something",
@@ -192,6 +193,7 @@ def _spelled_out(name: str) -> str:
     return "" if len(words) < 5 else f"\n{' '.join(words)}"
 
 
+@lru_cache(maxsize=4096)
 def orders(text: str) -> tuple[str, ...]:
     """Return the kinds (see `KINDS`) of what a text orders or does that a person should look at, sorted."""
     read = flattened(text)

@@ -13,7 +13,7 @@ from functools import reduce
 from operator import or_
 
 from combee.errors import UsageError
-from combee.kernel.learn.trace import Outcome, ToolCall, Trace
+from combee.kernel.learn.roles import Outcome, ToolCall, Trace
 from combee.redaction.commands import tools_in
 from combee.redaction.readings import ENCODED, Break, Reading, decoded, joined, scrub
 from combee.redaction.secrets import ACROSS_LINES, BEGINNING, FINDERS, HINT
@@ -81,6 +81,9 @@ class Redactor:
         )
         self._own = tuple((kind, _compiled(expression)) for kind, expression in named)
         self._known: dict[str, Redacted] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"_own": self._own, "_known": {}}
 
     def __call__(self, text: str) -> Redacted:
         """Return the text with every secret replaced by `[redacted:kind]`, and the counts by kind.

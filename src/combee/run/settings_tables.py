@@ -248,7 +248,7 @@ class WorkersTable(SettingsTable):
     address: Text | None = None
     """HOST:PORT of a Ray cluster. [one is started on this machine]"""
     count: Count | None = None
-    """Workers. [one a core]"""
+    """Workers, and processes that read many recorded traces (1: none beside this one). [one a core]"""
     cpus: Positive = 1.0
     """Cores that a worker takes on a Ray cluster."""
     memory: Count | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -12,10 +12,11 @@ from combee.errors import UsageError
 from combee.kernel.journal import JSON
 from combee.redaction import Redactor, Trace
 from combee.run.folders import check_traces
+from combee.run.spread import cores
 from combee.run.words import typed
 from combee.terminal.options import PathType, patterns_of, print_json
 from combee.traces.method import OTHER_FORMATS, notices, shown_report
-from combee.traces.mining import KeptTraces, failed_calls, keep, users_of, what_users_said
+from combee.traces.mining import failed_calls, keep, users_of, what_users_said
 from combee.traces.readers import read
 
 __all__ = ["command"]
@@ -37,33 +38,15 @@ def command(
     redactor = None if no_redact else Redactor(patterns_of(redact))
     check_traces(path)
     result = read(path, trace_format)
-    outcomes: Counter[str] = Counter()
-    failures = 0
-    users: Counter[str] = Counter()
-    unjudged = 0
-
-    def counted() -> Iterator[Trace]:
-        nonlocal failures, unjudged
-        for trace in result.once():
-            outcomes[_ended(trace)] += 1
-            failures += failed_calls(trace)
-            users[who := users_of(trace)] += 1
-            unjudged += len(what_users_said(trace, who).unjudged)
-            yield trace
-
-    kept = KeptTraces()
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-        kept = keep(counted(), out, redactor)
-    else:
-        for _ in counted():
-            pass
+    kept = keep(result.once(), out, redactor, _looked_at, processes=cores())
     facts = shown_report(result.report, None if out is None or redactor is None else kept.redacted)
     facts |= {
-        "outcomes": dict(sorted(outcomes.items())),
-        "failed_calls": failures,
-        "users": dict(sorted(users.items())),
-        "not_judged": unjudged,
+        "outcomes": dict(sorted(Counter(ended for ended, *_ in kept.facts).items())),
+        "failed_calls": sum(failures for _, failures, *_ in kept.facts),
+        "users": dict(sorted(Counter(who for _, _, who, _ in kept.facts).items())),
+        "not_judged": sum(unjudged for *_, unjudged in kept.facts),
         "out": None if out is None else str(out),
     }
     if as_json:
@@ -73,6 +56,12 @@ def command(
     if not result.report.traces:
         raise UsageError(f"No trace could be read from {path}.", hint=f"See what was not read. {OTHER_FORMATS}")
     return 0
+
+
+def _looked_at(trace: Trace) -> tuple[str, int, str, int]:
+    """Return how a run ended, how many of its calls failed, who its user is, and how many messages were not judged."""
+    who = users_of(trace)
+    return _ended(trace), failed_calls(trace), who, len(what_users_said(trace, who).unjudged)
 
 
 def _ended(trace: Trace) -> str:

@@ -22,6 +22,7 @@ from combee.run.methods import LearningMethod, Say, is_new
 from combee.run.options import refuse_unknown_prices
 from combee.run.settings import Settings
 from combee.run.spec import Agent, Prepared, judge_of, make_agent
+from combee.run.spread import cores
 from combee.run.words import counted, typed
 from combee.tasks import Exact, TaskSet
 from combee.traces.mining import (
@@ -38,6 +39,7 @@ from combee.traces.mining import (
     survey,
     users_of,
 )
+from combee.traces.mining.users import Users
 from combee.traces.readers import Report, read
 
 __all__ = ["EARLIER", "KEPT", "OTHER_FORMATS", "LearnFromTraces", "notices", "shown_report"]
@@ -66,7 +68,7 @@ class LearnFromTraces(LearningMethod):
         """Return what reflecting on them takes. Reads all of them; calls and keeps nothing."""
         refuse_unknown_prices(spec)
         result = read(_place(spec), spec.tasks.format or "auto")
-        sizes = [size for trace in result.once() if (size := _size(trace, spec))]
+        sizes = [*filter(None, keep(result.once(), None, None, _Size.of(spec), processes=_cores(spec)).facts)]
         if not result.report.traces:
             raise _nothing(spec, result.report)
         if not sizes:  # a model that is shown what code found is asked nothing where that is nothing
@@ -112,13 +114,27 @@ def _place(spec: Settings) -> Path:
     return path
 
 
-def _size(trace: Trace, spec: Settings) -> int:
-    """Return how many tokens of a trace a model is shown; 0 where it is not asked about it."""
-    if spec.tasks.shown == "runs" or not spec.calls_models:
-        return min(count_tokens(trace), _MOST_READ)
-    users = users_of(trace) if spec.tasks.users == "auto" else spec.tasks.users
-    evidence = evidence_of(trace, findings(trace, users)[0], users)
-    return 0 if evidence is None else count_tokens(evidence)
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Size:
+    """Says how many tokens of a trace a model is shown; 0 where it is not asked about it."""
+
+    whole: bool
+    users: str
+
+    @classmethod
+    def of(cls, spec: Settings) -> _Size:
+        return cls(spec.tasks.shown == "runs" or not spec.calls_models, spec.tasks.users)
+
+    def __call__(self, trace: Trace) -> int:
+        if self.whole:
+            return min(count_tokens(trace), _MOST_READ)
+        users = users_of(trace) if self.users == "auto" else cast("Users", self.users)
+        evidence = evidence_of(trace, findings(trace, users)[0], users)
+        return 0 if evidence is None else count_tokens(evidence)
+
+
+def _cores(spec: Settings) -> int:
+    return cores(spec.workers.count)
 
 
 def _nothing(spec: Settings, report: Report) -> UsageError:
@@ -133,12 +149,11 @@ def _keep(spec: Settings, folder: Path, say: Say) -> tuple[Settings, dict[str, J
     redactor = Redactor(cast("dict[str, str]", spec.tasks.patterns)) if spec.tasks.redact else None
     result = read(_place(spec), spec.tasks.format or "auto")
     folder.mkdir(parents=True, exist_ok=True)
-    sizes: list[int] = []
-    kept = keep(_counted(result.once(), sizes, spec, say), folder / KEPT, redactor)
+    kept = keep(_told(result.once(), say), folder / KEPT, redactor, _Size.of(spec), processes=_cores(spec))
     try:
         if not kept.traces:
             raise _nothing(spec, result.report)
-        check_budget(spec, work_of(spec, sizes), answering=False)
+        check_budget(spec, work_of(spec, [*filter(None, kept.facts)]), answering=False)
     except CombeeError:
         (folder / KEPT).unlink()
         raise
@@ -165,7 +180,7 @@ def _prepared(spec: Settings, folder: Path, agent: Agent) -> tuple[Prepared, tup
     surveyed: Survey | None = None
     if agent.name == "lexical" or evidence:
         allowed = (sample for sample in stored.samples if judge.refusal(sample.labels) is None)
-        surveyed = survey(chain(_earlier(folder), map(stored.load, allowed)), users)
+        surveyed = survey(chain(_earlier(folder), map(stored.line, allowed)), users, processes=_cores(spec))
     if agent.name == "lexical":
         reflector = MiningReflector(surveyed)
         agent = dataclasses.replace(agent, curator=MiningCurator())
@@ -180,9 +195,11 @@ def _prepared(spec: Settings, folder: Path, agent: Agent) -> tuple[Prepared, tup
     return prepared, () if surveyed is None else tuple(each for each in surveyed.held if each.trace in own)
 
 
-def _earlier(folder: Path) -> Iterator[Trace]:
-    """Yield the runs that were learned before and are looked at beside the new ones, where there are any."""
-    return iter(TraceFile(folder / EARLIER)) if (folder / EARLIER).is_file() else iter(())
+def _earlier(folder: Path) -> Iterator[str]:
+    """Yield the lines of runs that were learned before and are looked at beside the new ones, where there are any."""
+    if (folder / EARLIER).is_file():
+        file = TraceFile(folder / EARLIER)
+        yield from map(file.line, file.samples)
 
 
 def _no_tasks(stored: TraceFile) -> TaskSet:
@@ -190,13 +207,12 @@ def _no_tasks(stored: TraceFile) -> TaskSet:
     return TaskSet("traces", "traces", (), (), (), Exact(), about=f"{len(stored)} recorded runs")
 
 
-def _counted(traces: Iterator[Trace], sizes: list[int], spec: Settings, say: Say) -> Iterator[Trace]:
-    """Pass traces on and note their sizes; say now and then how many there were."""
+def _told(traces: Iterator[Trace], say: Say) -> Iterator[Trace]:
+    """Pass traces on; say now and then how many there were."""
     for number, trace in enumerate(traces, 1):
-        sizes += [size] if (size := _size(trace, spec)) else []
+        yield trace
         if number % 500 == 0:
             say(f"read {number} traces")
-        yield trace
 
 
 def shown_report(report: Report, redacted: Mapping[str, int] | None) -> dict[str, JSON]:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from combee.kernel.journal import MemoryScope
 from combee.kernel.learn import LearnConfig, RecordedTraces, learn
 from combee.kernel.playbook import Bullet, Playbook
-from combee.redaction import Outcome, Redactor, Step, ToolCall, Trace
+from combee.redaction import Outcome, Redactor, Step, ToolCall, Trace, count_tokens
+from combee.run import spread
 from combee.traces.mining import (
     MiningCurator,
     MiningReflector,
@@ -213,7 +214,12 @@ async def test_stored_runs_teach_votes_and_lessons_and_hold_no_secret_and_no_ans
         "c", "q", (Step(0, "user", "q"),), Outcome(False, detail="expected forty-two"), meta={"target": "forty-two"}
     )
     path = tmp_path / "traces.jsonl"
-    kept = keep([secret, again, detail, vote_trace("v", "err-00009", "helpful", {"tenant": "a"})], path, Redactor())
+    kept = keep(
+        [secret, again, detail, vote_trace("v", "err-00009", "helpful", {"tenant": "a"})],
+        path,
+        Redactor(),
+        count_tokens,
+    )
     assert (kept.traces, kept.twice) == (3, 1)
     assert sum(kept.redacted.values()) >= 1
     stored = path.read_text(encoding="utf-8")
@@ -229,6 +235,26 @@ async def test_stored_runs_teach_votes_and_lessons_and_hold_no_secret_and_no_ans
     assert texts["an old lesson"].helpful == 1
     assert any("`six`" in text for text in texts)
     assert {bullet.section for bullet in result.last} == {"OTHERS", "COMMON MISTAKES TO AVOID"}
+
+
+def test_many_runs_are_kept_and_surveyed_by_processes_with_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spread, "ALONE", 500)
+    monkeypatch.setattr(spread, "_CHUNK", 300)
+    secret = ("export K=sk-proj-" + "Ab1" * 16 + "\ud800", "", 0)
+    runs = [
+        recorded(*MISSING, ("make all", KILLED, None), secret, name=f"r{n}", meta={"target": "x"}) for n in range(30)
+    ]
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    alone = keep(runs, one, Redactor(), count_tokens)
+    kept = keep(runs, two, Redactor(), count_tokens, processes=2)
+    assert (kept.facts, kept.redacted) == (alone.facts, alone.redacted)
+    assert two.read_bytes() == one.read_bytes()
+    file = TraceFile(two)
+    found = survey(map(file.line, file.samples), processes=2)
+    assert found == survey(file)
+    assert any(found.by_trace.values())
 
 
 WORDS = st.text(alphabet="abE: '\"`\n|&;/-.x1", max_size=60)

@@ -19,7 +19,16 @@ from combee.traces.mining.missing import installed, is_name
 from combee.traces.mining.programs import JUDGES, READERS, RUNNERS
 from combee.traces.mining.quoting import prompt_form, quoted
 from combee.traces.mining.repairs import culprit
-from combee.traces.mining.shell import SimpleCommand, call_hash, core, names, other_options, similar, written_files
+from combee.traces.mining.shell import (
+    SimpleCommand,
+    call_hash,
+    core,
+    hash_of,
+    names,
+    other_options,
+    similar,
+    written_files,
+)
 
 _LEAST = 3
 _LEAST_INSTALLS = 2
@@ -293,7 +302,7 @@ def _came_back(part: SimpleCommand, first: Attempt, later: Attempt) -> MinedLess
         if each.fed.startswith(_FEEDERS) and len(each.fed) + len(each.text) <= 160:
             shown = quoted(f"{each.fed} | {each.text}")
             text = f"{quoted(line)} waits for input and timed out; fed by a pipe it came back: {shown}."
-            return MinedLesson("hang", f"hang/{line}/fed", text, steps, line=hash(part.program))
+            return MinedLesson("hang", f"hang/{line}/fed", text, steps, line=hash_of(part.program))
         if each.background and len(each.text) <= 160:
             shown = quoted(f"{each.text} &")
             text = f"{quoted(line)} does not return and timed out; in the background the run could go on: {shown}."

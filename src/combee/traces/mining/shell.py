@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from posixpath import basename, normpath
 
 from combee.traces.mining.programs import (
@@ -357,7 +358,12 @@ def same_call(one: SimpleCommand, other: SimpleCommand) -> bool:
 def call_hash(part: SimpleCommand) -> int:
     """Return a hash that parts share which call the same with the same arguments, from whatever folder."""
     name, *rest = core(part)
-    return hash((basename(name), *rest))
+    return hash_of(basename(name), *rest)
+
+
+def hash_of(*words: str) -> int:
+    """Return a hash of words that is the same in every process."""
+    return int.from_bytes(blake2b("\0".join(words).encode("utf-8", "surrogatepass"), digest_size=8).digest())
 
 
 def similar(one: SimpleCommand, other: SimpleCommand) -> bool:

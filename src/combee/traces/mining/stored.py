@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from combee.errors import DataError
 from combee.files import whole_file
@@ -19,6 +21,7 @@ from combee.kernel.journal import Scope
 from combee.kernel.learn import RecordedTraces, Reflection, Sampled
 from combee.kernel.playbook import Playbook, Vote, VoteKind
 from combee.redaction import Redactor, Trace, clean, from_jsonl, to_jsonl
+from combee.run.spread import spread
 
 _VOTE = "vote"
 _ANSWERS = frozenset({"target", "answer", "expected", "solution"})
@@ -34,13 +37,18 @@ class StoredTrace:
     length: int
 
 
+Fact = TypeVar("Fact")
+Result = TypeVar("Result")
+
+
 @dataclass(slots=True)
-class KeptTraces:
-    """What was written: traces, those met twice (kept once), and what was redacted, by kind."""
+class KeptTraces(Generic[Fact]):
+    """What was written: traces, those met twice (kept once), what was redacted, by kind, and what was measured."""
 
     traces: int = 0
     twice: int = 0
     redacted: Counter[str] = field(default_factory=Counter)
+    facts: list[Fact] = field(default_factory=list)
 
 
 def safe(trace: Trace, redactor: Redactor | None) -> tuple[Trace, Mapping[str, int]]:
@@ -60,23 +68,84 @@ def safe(trace: Trace, redactor: Redactor | None) -> tuple[Trace, Mapping[str, i
     return clean(trace, None), counts
 
 
-def keep(traces: Iterable[Trace], path: Path, redactor: Redactor | None) -> KeptTraces:
-    """Write traces as they may be stored; the file appears when all are in it.
+@dataclass(frozen=True, slots=True)
+class Storing(Generic[Fact]):
+    """What is done to each trace before it is kept: it may be done in another process.
+
+    Attributes:
+        redactor: None leaves secrets where they are.
+        measure: Called with the trace as it was read; what it returns is kept beside the trace.
+        writes: Whether the trace itself is kept.
+    """
+
+    redactor: Redactor | None
+    measure: Callable[[Trace], Fact]
+    writes: bool = True
+
+    def __call__(self, trace: Trace | str) -> tuple[bytes, Mapping[str, int], Fact]:
+        """Return its line, what was redacted in it, and what was measured."""
+        trace = trace_of(trace)
+        fact = self.measure(trace)
+        if not self.writes:
+            return b"", {}, fact
+        cleaned, counts = safe(trace, self.redactor)
+        return line_of(cleaned).encode("utf-8"), counts, fact
+
+
+def line_of(trace: Trace | str) -> str:
+    """Return the line of a trace in a file of stored traces."""
+    return trace if isinstance(trace, str) else next(to_jsonl([trace]))
+
+
+def trace_of(line: Trace | str) -> Trace:
+    """Return the trace of such a line."""
+    return next(from_jsonl([line])) if isinstance(line, str) else line
+
+
+def _size_of(trace: Trace | str) -> int:
+    if isinstance(trace, str):
+        return len(trace)
+    calls = sum(len(call.arguments) for step in trace.steps for call in step.tool_calls)
+    return calls + sum(len(step.text) for step in trace.steps)
+
+
+def spread_over(
+    work: Callable[[Trace | str], Result], traces: Iterable[Trace | str], processes: int
+) -> Iterator[Result]:
+    """Yield `work(trace)` for each trace, in order, done by so many processes where there are many (`run.spread`)."""
+    return spread(work, traces, weigh=_size_of, processes=processes, pack=line_of)
+
+
+def keep(
+    traces: Iterable[Trace],
+    path: Path | None,
+    redactor: Redactor | None,
+    measure: Callable[[Trace], Fact],
+    *,
+    processes: int = 1,
+) -> KeptTraces[Fact]:
+    """Write traces as they may be stored; the file appears when all are in it. Without a path they are only measured.
 
     Raises:
         StorageError: it cannot be written; nothing is left behind.
     """
-    kept, seen = KeptTraces(), set[str]()
-    with whole_file(path) as file:
+    kept, seen = KeptTraces[Fact](), set[str]()
+
+    def new() -> Iterator[Trace]:
         for trace in traces:
             if trace.id in seen:
                 kept.twice += 1
-                continue
-            seen.add(trace.id)
-            cleaned, counts = safe(trace, redactor)
+            else:
+                seen.add(trace.id)
+                yield trace
+
+    with nullcontext() if path is None else whole_file(path) as file:
+        for line, counts, fact in spread_over(Storing(redactor, measure, path is not None), new(), processes):
             kept.redacted.update(counts)
             kept.traces += 1
-            file.writelines(line.encode("utf-8") for line in to_jsonl([cleaned]))
+            kept.facts.append(fact)
+            if file is not None:
+                file.write(line)
     return kept
 
 
@@ -113,9 +182,13 @@ class TraceFile:
 
     def load(self, sample: StoredTrace) -> Trace:
         """Return one trace."""
+        return trace_of(self.line(sample))
+
+    def line(self, sample: StoredTrace) -> str:
+        """Return one trace as it stands in the file."""
         with self.path.open("rb") as file:
             file.seek(sample.offset)
-            return next(from_jsonl([file.read(sample.length).decode("utf-8")]))
+            return file.read(sample.length).decode("utf-8")
 
 
 def _indexed(line: bytes, number: int, offset: int, path: Path) -> StoredTrace:

@@ -27,6 +27,8 @@ from combee.traces.mining.missing import find_absent, find_missing
 from combee.traces.mining.quoting import quoted
 from combee.traces.mining.repairs import find_quoting, find_repairs
 from combee.traces.mining.setups import find_setups
+from combee.traces.mining.shell import hash_of
+from combee.traces.mining.stored import spread_over, trace_of
 from combee.traces.mining.tools import find_refusals, find_tool_repairs
 from combee.traces.mining.users import Users, users_of, what_users_said
 
@@ -59,6 +61,9 @@ class Survey:
         return dict(counts)
 
 
+_Found = tuple[tuple[str, str], str, tuple[MinedLesson, ...], tuple[HeldBack, ...], Outline]
+
+
 def findings(trace: Trace, users: Users | None = None) -> tuple[tuple[MinedLesson, ...], tuple[HeldBack, ...], Outline]:
     """Return what one run teaches by itself, what of it is held back, and its outline for comparing it with others."""
     row = attempts(trace)
@@ -89,17 +94,28 @@ def findings(trace: Trace, users: Users | None = None) -> tuple[tuple[MinedLesso
     return tuple(said), tuple(dict.fromkeys(held)), outline(trace, row, past | more)
 
 
-def survey(traces: Iterable[Trace], users: Users | None = None) -> Survey:
-    """Look through runs one by one, holding one at a time; traces are to be redacted before.
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """What is done to each run of a survey: it may be done in another process."""
+
+    users: Users | None
+
+    def __call__(self, trace: Trace | str) -> _Found:
+        trace = trace_of(trace)
+        group = (trace.labels.get("tenant", ""), trace.labels.get("clearance", ""))
+        return group, trace.id, *findings(trace, self.users)
+
+
+def survey(traces: Iterable[Trace | str], users: Users | None = None, *, processes: int = 1) -> Survey:
+    """Look through runs (or their lines in a file of stored ones) one by one; they are to be redacted before.
 
     Runs of different tenants or clearances are never compared: no text of the ones gets into a lesson of the others.
     """
     own: dict[tuple[str, str], dict[str, tuple[MinedLesson, ...]]] = defaultdict(dict)
     outlines: dict[tuple[str, str], list[Outline]] = defaultdict(list)
     held: list[HeldBack] = []
-    for trace in traces:
-        group = (trace.labels.get("tenant", ""), trace.labels.get("clearance", ""))
-        own[group][trace.id], kept_back, seen = findings(trace, users)
+    for group, name, found_here, kept_back, seen in spread_over(_Finding(users), traces, processes):
+        own[group][name] = found_here
         held += kept_back
         outlines[group].append(seen)
     found: dict[str, tuple[MinedLesson, ...]] = {}
@@ -134,7 +150,7 @@ def _true_across(
             return None
         if each.kind == "absent" and (thing := each.key.removeprefix("absent/")) in perhaps:
             return _absent_in_some(each, missed[each.key], has[thing]) if thing in has else None
-        program = hash(each.key.split("/", 1)[1].split(" ")[0])
+        program = hash_of(each.key.split("/", 1)[1].split(" ")[0])
         return None if each.kind == "unmended" and (each.line in worked or program in feedable) else each
 
     return {name: tuple(filter(None, map(as_others_have_it, found))) for name, found in by_trace.items()}
