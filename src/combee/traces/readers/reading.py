@@ -21,6 +21,7 @@ from combee.traces.readers.aide import AideReader
 from combee.traces.readers.archive import unpacked
 from combee.traces.readers.claude_code import ClaudeCodeReader, ClaudeStreamReader, QwenCodeReader
 from combee.traces.readers.clawteam import ClawTeamReader
+from combee.traces.readers.cline import ClineReader
 from combee.traces.readers.codex import CodexReader, CodexStreamReader
 from combee.traces.readers.copilot import CopilotChatReader, CopilotReader
 from combee.traces.readers.gemini import AdkReader, GeminiReader, GeminiStreamReader
@@ -96,6 +97,7 @@ _BUILT_IN: tuple[TraceReader, ...] = (
     GeminiReader(),
     GeminiStreamReader(),
     AdkReader(),
+    ClineReader(),
     OpenCodeReader(),
     CopilotReader(),
     CopilotChatReader(),
