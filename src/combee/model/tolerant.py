@@ -1,9 +1,9 @@
 """Reads one JSON value from text that is nearly JSON, as models write it. Never runs anything.
 
-Taken as meant: trailing, missing and full-width commas, raw line breaks and unescaped quotes in strings, unknown escapes
-(LaTeX), single quotes, Python's None/True/False and tuples, bare keys, comments, and an end that is missing. What was
-cut off in the middle (the last string, the last list entry) is left out rather than kept half. Every step moves on or
-gives up, and a shared allowance bounds the work, so hostile text takes linear time.
+Taken as meant: trailing, missing and full-width commas, raw line breaks and unescaped quotes in strings, unknown
+escapes (LaTeX), single quotes, Python's None/True/False and tuples, bare keys, comments, and an end that is missing.
+What was cut off in the middle (the last string, the last list entry) is left out rather than kept half. Every step
+moves on or gives up, and a shared allowance bounds the work, so hostile text takes linear time.
 """
 
 from __future__ import annotations
