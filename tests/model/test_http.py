@@ -62,13 +62,23 @@ async def test_a_request_is_written_as_it_should_be(serve: Any) -> None:
     )
 
 
+def packed(coding: bytes, body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s" % (coding, len(body), body)
+
+
 REPLIES = {
     "length": OK,
     "chunked": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     b"2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\nTrailer: t\r\n\r\n",
     "interim": b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK,
-    "gzip": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s"
-    % (len(gzip.compress(b"hello")), gzip.compress(b"hello")),
+    "gzip": packed(b"gzip", gzip.compress(b"hello")),
+    "gzip in members": packed(b"gzip", gzip.compress(b"he") + gzip.compress(b"llo")),
+    "gzip in a list": packed(b"gzip, identity", gzip.compress(b"hello")),
+    "twice": packed(b"deflate, gzip", gzip.compress(zlib.compress(b"hello"))),
+    "deflate": packed(b"deflate", zlib.compress(b"hello")),
+    "deflate without its frame": packed(b"deflate", zlib.compress(b"hello")[2:-4]),
+    "a charset": packed(b"UTF-8", b"hello"),
+    "none": packed(b"none", b"hello"),
     "folded": b"HTTP/1.1 200\r\nX-A: one\r\n two\r\nContent-Length: 5\r\n\r\nhello",
     "line feeds": b"HTTP/1.1 200 OK\nContent-Length: 5\n\nhello",
     "trailer": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -86,6 +96,12 @@ async def test_every_form_of_a_reply_is_read_in_pieces_of_any_size(serve: Any, f
     pieces: list[bytes | None] = [data[at : at + piece] for at in range(0, len(data), piece)]
     server = await serve(lambda _: [*pieces, None] if form == "until the end" else pieces)
     assert body_of(await post(server)) == b"hello"
+
+
+@pytest.mark.parametrize("coding", [b"gzip", b"deflate"])
+async def test_json_that_is_called_packed_and_is_not_is_read(serve: Any, coding: bytes) -> None:
+    server = await serve(lambda _: [packed(coding, b' {"a": 1}')])
+    assert body_of(await post(server)) == b' {"a": 1}'
 
 
 async def test_a_connection_is_used_again_until_the_server_says_otherwise(serve: Any) -> None:

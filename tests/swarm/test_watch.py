@@ -20,7 +20,7 @@ import pytest
 from combee.cli import run
 from combee.report.live import page_server
 from combee.swarm import World
-from combee.swarm.commands_watch import _shown
+from combee.swarm.commands import _shown
 from combee.swarm.knowledge import lease, open_issue, take_issue
 from combee.swarm.mail import send
 from combee.swarm.watching import head_of, look

@@ -193,15 +193,36 @@ async def _read(reply: aiohttp.ClientResponse) -> HttpReply:
 
 
 def _unpacked(body: bytes, coding: str) -> bytes:
-    """Return the body without its coding: none is asked for, but some gateways compress all the same."""
-    if coding not in {"gzip", "x-gzip", "deflate"}:
-        raise ValueError(f"the body has an encoding nobody asked for ({coding[:40]!r})")
-    inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
-    plain = inflate.decompress(body, LARGEST)
-    if inflate.unconsumed_tail:
-        raise HttpError("cut", f"the reply is larger than {LARGEST >> 20} MB when unpacked")
-    if not inflate.eof or inflate.unused_data:
-        raise ValueError("the compressed body does not end as it should")
+    """Return the body without its codings: none is asked for, but some gateways compress all the same.
+
+    What is named a coding and is plain JSON stays as it is: a proxy unpacked it and left the name.
+    """
+    for one in reversed([part.strip() for part in coding.split(",")]):
+        if one in {"", "identity", "none", "utf-8"}:
+            continue
+        if one not in {"gzip", "x-gzip", "deflate"}:
+            raise ValueError(f"the body has an encoding nobody asked for ({one[:40]!r})")
+        try:
+            body = _inflated(body, zlib.MAX_WBITS | 32)
+        except (zlib.error, ValueError):
+            if body.lstrip()[:1] in {b"{", b"["}:
+                continue
+            if one != "deflate":
+                raise
+            body = _inflated(body, -zlib.MAX_WBITS)  # without its frame, as some servers send it
+    return body
+
+
+def _inflated(body: bytes, bits: int) -> bytes:
+    plain = b""
+    while body:  # gzip may come in several members
+        inflate = zlib.decompressobj(bits)
+        plain += inflate.decompress(body, LARGEST - len(plain) + 1)
+        if inflate.unconsumed_tail or len(plain) > LARGEST:
+            raise HttpError("cut", f"the reply is larger than {LARGEST >> 20} MB when unpacked")
+        if not inflate.eof:
+            raise ValueError("the compressed body does not end as it should")
+        body = inflate.unused_data
     return plain
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -40,6 +39,7 @@ from combee.swarm.learning import HeldOutTasks, SwarmGenerator, SwarmTasks, addr
 from combee.swarm.opening import shown
 from combee.tasks import TaskSet
 from combee.terminal.display import make_display
+from combee.terminal.options import print_json
 from combee.traces.mining import MiningCurator, MiningReflector
 
 __all__ = ["Control", "LearningParts", "SwarmLearned", "learn_in_rounds", "parts_of", "print_learned"]
@@ -294,7 +294,7 @@ def print_learned(learned: SwarmLearned, *, as_json: bool) -> None:
             "full": list(learned.full),
             "held_back": [_held(bullet, why) for bullet, why in held_back(learned.result.last)],
         }
-        click.echo(json.dumps(data, ensure_ascii=False))
+        print_json(data)
         return
     click.echo(f"{learned.result.reason.value}: {learned.result.detail}")
     click.echo("round  training  held out  bullets  tokens")
