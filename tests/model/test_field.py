@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from combee.errors import CallError
-from combee.model import Engine, Limiter, Message, OpenAIModel, Request, RetryPolicy
+from combee.model import Engine, Limiter, Message, OpenAIModel, Request, RetryPolicy, check_endpoint
 from combee.model.outcome import Fault
 from combee.model.provider_errors import fault_of
 from combee.model.reply import read_reply
@@ -131,6 +131,16 @@ def test_a_moment_at_which_a_limit_ends_is_a_wait(text: str, seconds: float, sta
     fault = fault_of(status, {}, said(text.format(datetime.now(UTC) + timedelta(seconds=seconds))))
     assert fault.kind == "rate_limit"
     assert fault.retry_after == pytest.approx(seconds, abs=61)
+
+
+@pytest.mark.parametrize(("said", "told"), [("gemma-3-1b:2", True), ("org/Mistral-7B-2024", False)])
+async def test_doctor_says_that_another_model_answered(said: str, told: bool, serve: Any) -> None:
+    server = await serve(lambda _: [http(200, {**FOUR, "model": said})])
+    async with OpenAIModel(f"http://127.0.0.1:{server.port}/v1", "vendor/mistral-7b", None) as model:
+        report = await check_endpoint(model)
+    assert [check.detail for check in report.checks if check.name == "model"] == (
+        ["the reply says that gemma-3-1b:2 made it"] if told else []
+    )
 
 
 async def test_a_limit_that_is_too_low_for_thinking_is_not_renamed(serve: Any) -> None:
