@@ -22,8 +22,7 @@ from benchmarks.gepa_watch import Counting, Curve, Quiet, Watched
 from combee.gepa import CombeeReflection, TaskAdapter
 from combee.kernel.learn import Task
 from combee.kernel.playbook import Playbook, to_text
-from combee.mock.gepa_student import GepaStudent
-from combee.mock.student import lesson_of
+from combee.mock.student import GepaStudent, lesson_of
 from combee.report.svg import Plot, Series, line_plot
 from combee.tasks import TaskSet, load
 

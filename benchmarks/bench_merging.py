@@ -25,7 +25,7 @@ from combee.kernel.learn import Reflection
 from combee.kernel.playbook import Add, Delta, Operation, Playbook, apply, count_tokens, delta_of, distinct_terms
 from combee.kernel.runner import LocalRunner
 from combee.lexical import LexicalCurator
-from combee.lexical.curator import OPERATION_TOKENS, LexicalMethod, remembered
+from combee.lexical.agent import OPERATION_TOKENS, LexicalMethod, remembered
 from combee.model import Price, Usage
 from combee.run.calibrate import planted
 

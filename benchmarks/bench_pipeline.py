@@ -18,7 +18,7 @@ from combee.kernel.journal import Scope
 from combee.kernel.learn import LearnConfig, LearnResult, Reflection, Sampled, learn
 from combee.kernel.playbook import Delta, Playbook, digest
 from combee.lexical import LexicalCurator
-from combee.lexical.curator import LexicalMethod
+from combee.lexical.agent import LexicalMethod
 from combee.run.calibrate import planted
 
 SEEDS = range(5)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from combee.kernel.playbook import count_tokens
-from combee.mock.gepa_student import GepaStudent
+from combee.mock.student import GepaStudent
 
 
 class Counting:

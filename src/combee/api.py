@@ -17,14 +17,13 @@ from combee.errors import CombeeError, RunError
 from combee.kernel.learn import Evaluation, Event, StepFinished
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import run_sync
-from combee.report.interval import interval
 from combee.run.baselines import baselines
 from combee.run.calls import Model, ModelChoice, ScoreFunction, Scoring, Tasks, again, begin, to_score
 from combee.run.execute import Finished
 from combee.run.findings import spent
 from combee.run.folders import open_book
 from combee.run.functions import AgentFunction
-from combee.run.rows import ScoredRow, read_rows, rows_of
+from combee.run.rows import ScoredRow, interval, read_rows, rows_of
 from combee.run.settings import Settings
 from combee.run.unfinished import scores_kept
 

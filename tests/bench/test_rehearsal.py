@@ -13,8 +13,7 @@ from combee.cli import run
 from combee.kernel.learn import Task
 from combee.kernel.playbook import load
 from combee.mock import MockServer
-from combee.mock.gepa_student import GepaStudent, student_of
-from combee.mock.student import lesson_of
+from combee.mock.student import GepaStudent, lesson_of, student_of
 
 TASKS = [Task(f"t{n}", f"What is the reading of gauge G-{n:03d}?", str(100 + n)) for n in range(6)]
 LESSONS = {task.id: lesson_of(task) for task in TASKS}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from combee.bench import Setup, WayResult, compare
-from combee.bench.ways_page import MethodTable, comparison_page, write_comparison
+from combee.bench.compare import MethodTable, comparison_page, write_comparison
 from combee.cli.main import run
 from combee.tasks import load
 from tests.report.pages import HOSTILE, read_page

@@ -14,7 +14,7 @@ from combee.kernel.learn import Reflection
 from combee.kernel.playbook import Add, Delta, Operation, Remove, Update, delta_of
 from combee.kernel.runner import LocalRunner
 from combee.lexical import LexicalCurator
-from combee.lexical.curator import LexicalMethod
+from combee.lexical.agent import LexicalMethod
 
 ALIKE = (
     "When the invoice carries code AB-17, book it in account 4711 of the general ledger.",

@@ -18,7 +18,7 @@ from combee.kernel.journal import Journal
 from combee.kernel.playbook import Bullet, Playbook, save
 from combee.mock import MockConfig, MockServer, parse_latency
 from combee.redaction import to_jsonl
-from combee.report.interval import interval
+from combee.run.rows import interval
 from combee.traces.mining import vote_trace
 from tests.cli.gauges import SPLIT, combee, gauges_here, learn, student
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from combee.kernel.learn import Task
-from combee.mock.gepa_student import GepaStudent
+from combee.mock.student import GepaStudent
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 

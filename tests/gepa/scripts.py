@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from combee.mock.gepa_student import GepaStudent
 from combee.mock.script import whole_prompt
-from combee.mock.student import Student, lesson_of
+from combee.mock.student import GepaStudent, Student, lesson_of
 from combee.tasks import load
 
 

@@ -13,7 +13,7 @@ from combee.gepa.search import COMPONENT, GepaRun
 from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import GuardJudged, Judge, Rollout, Score, Task
 from combee.kernel.playbook import Bullet, Playbook, to_text
-from combee.mock.gepa_student import GepaStudent
+from combee.mock.student import GepaStudent
 from combee.terminal.display import Display
 from tests.gepa.answers import exact
 

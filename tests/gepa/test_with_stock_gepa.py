@@ -16,7 +16,7 @@ from combee.gepa import CombeeReflection, CombeeSampler, GepaRecorder, TaskAdapt
 from combee.kernel.journal import Journal, MemoryScope, Scope
 from combee.kernel.learn import Rollout, Task
 from combee.kernel.playbook import Playbook, to_text
-from combee.mock.gepa_student import GepaStudent
+from combee.mock.student import GepaStudent
 from tests.gepa.answers import Asked, exact, fenced
 
 

@@ -16,7 +16,7 @@ from combee.kernel.journal import MemoryScope
 from combee.kernel.learn import Reflection
 from combee.kernel.playbook import Add, Delta, Playbook, count_tokens, delta_of, merge
 from combee.lexical import LexicalCurator, LexicalMethod
-from combee.lexical.curator import OPERATION_TOKENS, fitting, remembered
+from combee.lexical.agent import OPERATION_TOKENS, fitting, remembered
 
 SCOPE = MemoryScope(seed=3, step=2)
 

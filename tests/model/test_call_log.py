@@ -13,7 +13,7 @@ from combee.errors import BudgetError
 from combee.kernel.journal import Journal
 from combee.mock import MockConfig, MockServer
 from combee.model import Message, ModelSettings, Request, open_models
-from combee.model.call_log import CallLog, Spent
+from combee.model.clients import CallLog, Spent
 from combee.model.settings import ROLES
 
 PLAIN = Request((Message("user", "hello"),), max_tokens=8, role="curator", item="t")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from combee.model import Endpoint, Engine, Limiter, Message, OpenAIModel, Request, RetryPolicy
-from combee.model.reset import reset_seconds
+from combee.model.openai import reset_seconds
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ import pytest
 from combee.errors import UsageError
 from combee.serve.access import create_token, list_tokens, revoke_token
 from combee.serve.store import ServiceStore
+from combee.terminal.options import listening
 from tests.serve.conftest import Client, Start, lines, mended_run
 
 
@@ -21,6 +23,13 @@ def _learned(client: Client, number: int, program: str, stand_in: str) -> str:
     trace = mended_run(number, program, stand_in)
     client("POST", "/v1/runs", lines(trace))
     return str(client.settled(trace.id)["version"])
+
+
+def test_no_answer_waits_until_its_head_is_acknowledged() -> None:
+    with listening("127.0.0.1", 0, "") as bound, socket.create_connection(bound.getsockname()[:2]):
+        accepted, _ = bound.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def _token(folder: Path, name: str, tenant: str, *scopes: str) -> str:

@@ -13,11 +13,11 @@ import click
 
 from combee.bench.cells import BenchRun, CellResult, Outlook, forecast_cells
 from combee.bench.definition import SMALL_ROWS, Bench, Cell, bench_names, cells_of, read_bench, small
-from combee.bench.rehearsal import STUDENT, student_served
 from combee.bench.results import expected_table, notes_of, plain_table, result_to_json, rows_of_bench, write_page
 from combee.bench.scale import ScaleRun
 from combee.errors import INTERRUPTED, RunError, UsageError
 from combee.kernel.journal import JSON
+from combee.mock.student import STUDENT, student_served
 from combee.run.estimates import NO_CALLS
 from combee.run.options import over_options, refuse_unknown_prices
 from combee.run.settings import Settings, read_settings

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from combee.bench.cells import BenchRun, CellResult, Outlook
 from combee.bench.definition import At, Bench, Cell, PaperTable
-from combee.bench.rehearsal import STUDENT
 from combee.files import write_whole
 from combee.kernel.journal import JSON
+from combee.mock.student import STUDENT
 from combee.report.html import Piece, el, table
-from combee.report.interval import interval
 from combee.report.page import Section, figures, page
 from combee.report.svg import Plot, Series, line_plot
+from combee.run.rows import interval
 
 __all__ = ["BenchRow", "expected_table", "notes_of", "plain_table", "result_to_json", "rows_of_bench", "write_page"]
 

@@ -1,4 +1,4 @@
-"""`combee config`: the settings in force and where each comes from, and the JSON schema of their file."""
+"""`combee init` and `combee config`: a commented combee.toml; the settings in force, their origins and JSON schema."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import click
 
+from combee.errors import StorageError, UsageError
 from combee.model.settings import ROLES
-from combee.run.settings import Settings, read_settings
+from combee.run.settings import CONFIG_NAME, Settings, read_settings
 from combee.run.settings_tables import SettingsTable
-from combee.terminal.options import config_option, print_json
+from combee.run.words import typed
+from combee.terminal.options import PathType, config_option, json_option, print_json
 
 
 @click.group(name="config")
@@ -94,3 +97,29 @@ def _toml(value: Any) -> str:
 
 def _key(name: str) -> str:
     return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else json.dumps(name)
+
+
+@click.command(name="init")
+@click.argument("folder", type=PathType(), default=Path())
+@json_option
+def init_command(folder: Path, as_json: bool) -> None:
+    """Write a commented combee.toml into FOLDER (default: here)."""
+    path = folder / CONFIG_NAME
+    text = resources.files("combee.cli").joinpath("combee.toml").read_text(encoding="utf-8")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file.", hint="Name a folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise UsageError(f"{path} is there already.", hint="Edit it, or move it away first.") from error
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}") from error
+    if as_json:
+        print_json({"written": str(path)})
+    else:
+        click.echo(
+            f"Wrote {path}. Next: name your file in it as source (without one the built-in practice tasks are learned) "
+            f"and, for a language model, fill [model]; then: {typed('learn')}"
+        )

@@ -11,18 +11,18 @@ from typing import Any
 import click
 
 from combee.bench import Setup, WayResult, compare, sequential
+from combee.bench.compare import MethodTable, write_comparison
 from combee.bench.small import Arm, arms, ask_endpoint, ask_local, asked_once, by_meaning, nearest
 from combee.bench.tickets import ticket_set
-from combee.bench.ways_page import MethodTable, write_comparison
 from combee.errors import UsageError
 from combee.files import place_for
 from combee.kernel.journal import JSON, Scope
 from combee.kernel.runner import run_sync
 from combee.model import open_models
 from combee.model.local import is_local
-from combee.report.interval import interval
 from combee.run.findings import spent
 from combee.run.options import over_options, refuse_unknown_prices
+from combee.run.rows import interval
 from combee.run.settings import read_settings
 from combee.run.unfinished import kept_until_the_end
 from combee.run.words import typed

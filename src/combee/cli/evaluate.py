@@ -22,7 +22,6 @@ from combee.kernel.learn import Evaluation, Task
 from combee.kernel.playbook import Playbook, digest, from_json, tokens
 from combee.kernel.runner import run_sync
 from combee.redaction import find_secrets
-from combee.report.interval import interval, share_text
 from combee.run.baselines import baselines
 from combee.run.calls import Scoring
 from combee.run.environments import environment_of
@@ -32,7 +31,7 @@ from combee.run.folders import all_runs, find_run, open_book
 from combee.run.gate import Gate, GateLimits, Metrics, gate
 from combee.run.methods import carried
 from combee.run.options import for_scoring, mended, over_options
-from combee.run.rows import ScoredRow, row_lines, rows_of, rows_to_json
+from combee.run.rows import ScoredRow, interval, row_lines, rows_of, rows_to_json, share_text
 from combee.run.settings import Settings, read_settings
 from combee.run.spec import (
     Prepared,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # name: (module below combee.cli and command in it, one line of help). `combee --help` loads no command for its line.
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo:command", "Show in seconds what one big aggregation loses and what Combee keeps."),
-    "init": ("init:command", "Write a commented combee.toml to start from."),
+    "init": ("config:init_command", "Write a commented combee.toml to start from."),
     "config": ("config:command", "Show the settings in force and where each comes from; print their JSON schema."),
     "learn": ("learn:learn_command", "Learn a playbook from tasks, or from recorded traces."),
     "resume": ("learn:resume_command", "Go on with a run that was stopped; stored results are not bought again."),

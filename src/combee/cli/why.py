@@ -16,7 +16,7 @@ from combee.cli.versions import RESERVED
 from combee.errors import UsageError
 from combee.kernel.journal import Journal
 from combee.kernel.learn.collect import reflection_name
-from combee.kernel.learn.trace import Step, Trace
+from combee.kernel.learn.roles import Step, Trace
 from combee.kernel.playbook import check_place, digest, save, to_json
 from combee.run.folders import find_run
 from combee.run.history import Origin, Why, read_history

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from combee.lexical.agent import LexicalGenerator, LexicalReflector
-from combee.lexical.curator import LexicalCurator, LexicalMethod
+from combee.lexical.agent import LexicalCurator, LexicalGenerator, LexicalMethod, LexicalReflector
 from combee.lexical.index import Lexicon, Prediction
 from combee.lexical.lesson import Asked, Lesson, Spot, lesson_from, read_lesson, read_question
 

@@ -16,8 +16,7 @@ from combee.files import read_regular
 from combee.kernel.runner import run_sync
 from combee.mock import FAULTS, PROVIDERS, MockConfig, MockServer, Rules, Scripted
 from combee.mock import parse_latency as read_latency
-from combee.mock.gepa_student import student_of
-from combee.mock.student import lesson_of
+from combee.mock.student import lesson_of, student_of
 from combee.run.words import counted
 from combee.tasks import load
 from combee.terminal.options import NumberType, PathType, print_json

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from combee.model.budget import Budget, RoleBudget
 from combee.model.dialect import Capabilities
-from combee.model.engine import Engine, RetryPolicy
-from combee.model.function import CallableModel
+from combee.model.engine import CallableModel, Engine, RetryPolicy
 from combee.model.ledger import CallRow, Ledger, Totals
 from combee.model.limiter import Limiter, LimiterState
 from combee.model.outcome import RULES, Fault, Rule, StoppedError

@@ -1,7 +1,8 @@
 """The loop around one call: slot, budget, try, ledger, retry by the rule of what happened, breaker.
 
 It knows no HTTP: a `send` function makes one attempt and returns a `Response` or a `Fault`. So the HTTP client, the
-local model and a user's own function are retried, counted and limited in the same way. Only this file retries.
+local model and a user's own function (`CallableModel`) are retried, counted and limited in the same way. Only this file
+retries.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from combee.errors import BudgetError, CallErrorKind
+from combee.errors import BudgetError, CallError, CallErrorKind
 from combee.kernel.journal import current_purchase
 from combee.kernel.playbook.counting import narrow_length
+from combee.model.answer_text import is_error_text, strip_thinking
 from combee.model.budget import Budget, Reservation
 from combee.model.ledger import CallRow, Ledger, prompt_characters
 from combee.model.limiter import Limiter, Ticket
@@ -335,3 +337,54 @@ class Engine:
 def _wake(sleeper: asyncio.Future[None]) -> None:
     if not sleeper.done():
         sleeper.set_result(None)
+
+
+class CallableModel:
+    """Any async function from a request to text as a model, under the engine's limits, retries and ledger.
+
+    For providers whose API is another: `CallableModel(ask, name="claude-opus")`. The function raises `CallError` with
+    the kind that fits; what else it raises passes through.
+
+    Args:
+        function: Returns the text, or a `Response` with usage.
+        name: The model's name in ledger and reports.
+        engine: Limiter, ledger, budget, retries.
+        price: US dollars per million tokens.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Request], Awaitable[str | Response]],
+        *,
+        name: str,
+        engine: Engine | None = None,
+        price: Price | None = None,
+    ) -> None:
+        self._function = function
+        self._name = name
+        self._price = price
+        self.engine = engine or Engine()
+        if price is None:
+            self.engine.budget.refuse_unknown_price(name, "Give price=Price(prompt, completion).")
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._name
+
+    async def complete(self, request: Request) -> Response:
+        """Return a usable reply; see `Engine.complete` for what it raises."""
+        return await self.engine.complete(request, self._send, model=self._name, price=self._price)
+
+    async def _send(self, request: Request) -> Response | Fault:
+        try:
+            said = await self._function(request)
+        except CallError as error:
+            return Fault(error.kind, error.message, error.hint)
+        response = said if isinstance(said, Response) else Response(said, model=self._name)
+        text = strip_thinking(response.text)
+        if is_error_text(text):
+            return Fault(CallErrorKind.ERROR_IN_BODY, f"the reply is an error message: {text}", usage=response.usage)
+        if not text.strip():
+            return Fault(CallErrorKind.EMPTY, "the reply has no content", usage=response.usage)
+        return replace(response, text=text)

@@ -22,7 +22,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from combee.errors import UsageError
-from combee.model.bucket import Bucket
 
 _CREEP, _CLIMB = 0.02, 0.5  # growth of the limit a latency: around the ceiling, and above it at most
 _LATENCY = 0.2  # seconds that a latency counts at least there: quick calls are no reason to double sooner
@@ -474,3 +473,27 @@ class Limiter:
         self._blocked_at, self._freed_at = None, now
         self._next_start = now
         self._anew(now)
+
+
+class Bucket:
+    """A token bucket that may go into debt for one request larger than itself."""
+
+    __slots__ = ("_at", "_level", "capacity", "rate")
+
+    def __init__(self, per_minute: float, burst: float | None) -> None:
+        self.rate = per_minute / 60
+        self.capacity = max(1.0, self.rate if burst is None else burst)
+        self._level = self.capacity
+        self._at: float | None = None
+
+    def wait(self, amount: float, now: float) -> float:
+        """Return the seconds until `amount` may be taken."""
+        if self._at is not None:
+            self._level = min(self.capacity, self._level + (now - self._at) * self.rate)
+        self._at = now
+        missing = min(amount, self.capacity) - self._level
+        return missing / self.rate if missing > 1e-9 else 0.0
+
+    def take(self, amount: float) -> None:
+        """Take `amount` now (or give back, where it is negative)."""
+        self._level -= amount

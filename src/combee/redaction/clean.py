@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from combee.kernel.learn.trace import Step, ToolCall, Trace
+from combee.kernel.learn.roles import Step, ToolCall, Trace
 from combee.kernel.playbook import narrow_length
 from combee.redaction.readings import scrub
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import cast, get_args
 
 from combee.errors import DataError
-from combee.kernel.learn.trace import Outcome, Role, Step, ToolCall, Trace
+from combee.kernel.learn.roles import Outcome, Role, Step, ToolCall, Trace
 
 FORMAT_VERSION = 1
 _ROLES = frozenset(get_args(Role))

@@ -13,7 +13,7 @@ from functools import reduce
 from operator import or_
 
 from combee.errors import UsageError
-from combee.kernel.learn.trace import Outcome, ToolCall, Trace
+from combee.kernel.learn.roles import Outcome, ToolCall, Trace
 from combee.redaction.commands import tools_in
 from combee.redaction.readings import ENCODED, Break, Reading, decoded, joined, scrub
 from combee.redaction.secrets import ACROSS_LINES, BEGINNING, FINDERS, HINT

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from combee.kernel.playbook import Bullet
 from combee.report.html import Html, Piece, cut, el, fold
-from combee.report.page import Section
+from combee.report.page import Section, bullet_anchor, filter_box
 from combee.report.read import RunRecord
-from combee.report.rows import bullet_anchor, filter_box
 from combee.report.svg import number
 from combee.run.baselines import contradictions
 from combee.run.rows import ScoredRow

@@ -31,6 +31,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     shown: Shown
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         # DNS rebinding: a foreign page whose host name resolves to this machine must not read what is shown.

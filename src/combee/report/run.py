@@ -19,10 +19,9 @@ from combee.report.book import book_section, shown_bullets
 from combee.report.charts import batch_plot, lessons_plot, level_table, pace_plot, score_plot, size_plot, tree_plot
 from combee.report.gepa import search_section
 from combee.report.html import Html, Piece, cut, definitions, el, fold, scrolling, table
-from combee.report.interval import share_text, single
-from combee.report.page import Section, facts, figures, page, when
+from combee.report.page import Section, facts, figures, page, rows_section, when
 from combee.report.read import RunRecord, ScanTree, losses, read_run
-from combee.report.rows import rows_section
+from combee.run.rows import share_text, single
 
 __all__ = [
     "REPORT_NAME",

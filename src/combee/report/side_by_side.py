@@ -18,13 +18,11 @@ from typing import Any, Literal, cast
 from combee.errors import UsageError
 from combee.kernel.journal import JSON
 from combee.report.html import Html, Piece, cut, el, join, table
-from combee.report.interval import interval
-from combee.report.page import Section, figures, page
+from combee.report.page import Section, asked, figures, filter_box, page
 from combee.report.read import read_run
-from combee.report.rows import asked, filter_box
 from combee.report.svg import Plot, Series, line_plot
 from combee.run.folders import find_run
-from combee.run.rows import ScoredRow, read_rows, rows_from_json
+from combee.run.rows import ScoredRow, interval, read_rows, rows_from_json
 
 __all__ = [
     "HEADS",

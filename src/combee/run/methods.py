@@ -12,7 +12,7 @@ from combee.errors import CombeeError, UsageError, did_you_mean
 from combee.kernel.aggregate import UNUSED
 from combee.kernel.journal import Journal
 from combee.kernel.learn import Event, LearnResult, learn
-from combee.kernel.learn.trace import Trace
+from combee.kernel.learn.roles import Trace
 from combee.kernel.playbook import Playbook
 from combee.kernel.runner import run_sync
 from combee.run.calibrate import with_calibration

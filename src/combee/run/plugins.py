@@ -20,7 +20,7 @@ METHODS = "combee.methods"
 """Ways of learning: a subclass of `combee.run.methods.LearningMethod`, made without arguments."""
 
 READERS = "combee.readers"
-"""Readers of a format of traces: a class or object with the members of `combee.kernel.learn.trace.Reader`."""
+"""Readers of a format of traces: a class or object with the members of `combee.kernel.learn.roles.Reader`."""
 
 WORKERS = "combee.workers"
 """Kinds of workers: a `combee.run.methods.WorkerKind`, made without arguments."""

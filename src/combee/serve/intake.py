@@ -137,7 +137,7 @@ def take(body: Body, redactor: Redactor, limits: Limits) -> Intake:
         raise RefusedError(f"it is larger than {limits.size} bytes", 413)
     if body.kind == "otlp":
         return _spans(_from_protobuf(data, limits.depth), redactor)
-    if deepest(data) > limits.depth:
+    if data.count(b"{") + data.count(b"[") > limits.depth and deepest(data) > limits.depth:
         raise RefusedError(f"it is nested more than {limits.depth} levels deep")
     if body.kind == "otlp_json":
         return _spans(_from_json(data), redactor)

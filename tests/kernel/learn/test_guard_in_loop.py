@@ -47,7 +47,7 @@ from combee.kernel.playbook import (
 )
 from combee.kernel.runner import run_sync
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
-from combee.lexical.curator import LexicalMethod
+from combee.lexical.agent import LexicalMethod
 from combee.run.notify import notify
 from combee.tasks import TaskSet, load
 

@@ -12,7 +12,7 @@ from combee.kernel.journal import Journal, Scope
 from combee.kernel.learn import BatchChosen, Event, LearnConfig, LiveTasks, Reflection, learn
 from combee.kernel.playbook import Delta, Playbook
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
-from combee.lexical.curator import LexicalMethod
+from combee.lexical.agent import LexicalMethod
 from combee.mock import MockConfig, MockServer, parse_latency
 from combee.model import Message, OpenAIModel, Request
 from combee.tasks import load

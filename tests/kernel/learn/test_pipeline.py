@@ -26,7 +26,7 @@ from combee.kernel.learn import (
 )
 from combee.kernel.playbook import Delta, Playbook, digest
 from combee.lexical import LexicalCurator, LexicalGenerator, LexicalReflector
-from combee.lexical.curator import LexicalMethod
+from combee.lexical.agent import LexicalMethod
 from combee.tasks import TaskSet, load
 
 FORGETFUL = LexicalCurator(forget=20)

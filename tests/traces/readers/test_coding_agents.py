@@ -507,3 +507,105 @@ def test_chats_of_vs_code_as_a_document_and_as_a_log_of_changes(read_all: Read, 
     (shorter,), report = read_all(write_lines("d.jsonl", [*log[:3], {"kind": 1, "k": ["requests", 7, "x"], "v": 1}]))
     assert shown(shorter)[1:] == [("assistant", "now", 'x copilot_runInTerminal {"command": "ls x"}')]
     assert report.lost == 1
+
+
+STATE = {"type": "text", "text": "<environment_details>\n# Current Time\nnow\n</environment_details>"}
+
+
+def cline_said(*said: str, ts: int = 1_700_000_000_000) -> dict[str, object]:
+    return {"role": "user", "ts": ts, "content": [*({"type": "text", "text": each} for each in said), STATE]}
+
+
+CLINE_SHOWN = [
+    ("user", "Mend it"),
+    ("assistant", "now", 'CALL execute_command {"command": "ls x"}'),
+    ("tool", "Command executed.\nExit code: 2\nOutput:\nls: no such file", "CALL None"),
+    ("assistant", "", 'CALL read_file {"path": "a"}'),
+    ("tool", "The tool execution failed with the following error:\n<error>gone</error>", "CALL True"),
+    ("system", "# TODO LIST RECOMMENDED"),
+    ("assistant", "", 'CALL attempt_completion {"result": "done"}'),
+    ("user", "No, use make"),
+]
+
+
+def cline_shown(trace: Trace) -> list[tuple[str, ...]]:
+    names = {call.id for step in trace.steps for call in step.tool_calls}
+    assert len(names) == 3
+    return [
+        tuple(each if each.split(" ")[0] not in names else f"CALL {each.partition(' ')[2]}" for each in step)
+        for step in shown(trace)
+    ]
+
+
+def test_cline_and_roo_with_calls_as_blocks_and_as_tags_are_the_same_run(
+    read_all: Read, write_lines: WriteLines
+) -> None:
+    ls_text = "Command executed.\nExit code: 2\nOutput:\nls: no such file"
+    failed = "The tool execution failed with the following error:\n<error>gone</error>"
+    blocks = [
+        cline_said("<task>\nMend it\n</task>"),
+        {
+            "role": "assistant",
+            "modelInfo": {"modelId": "m"},
+            "content": [
+                {"type": "text", "text": "now"},
+                {"type": "tool_use", "id": "t1", "name": "execute_command", "input": {"command": "ls x"}},
+            ],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": ls_text}, STATE]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "t2", "name": "read_file", "input": {"path": "a"}}],
+        },
+        cline_said(
+            "[read_file for 'a'] Result:", failed, "# TODO LIST RECOMMENDED"
+        ),  # newer ones too answer a block with text
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "t3", "name": "attempt_completion", "input": {"result": "done"}}],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "t3",
+                    "content": "<user_message>\nNo, use make\n</user_message>",
+                },
+                STATE,
+            ],
+        },
+    ]
+    tags = [
+        cline_said("<task>\nMend it\n</task>"),
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "now"},
+                {"type": "text", "text": "<execute_command>\n<command>ls x</command>\n</execute_command>"},
+            ],
+        },
+        cline_said("[execute_command for 'ls x'] Result:", ls_text),
+        {"role": "assistant", "content": "<read_file>\n<path>a</path>\n</read_file>"},
+        cline_said(f"[read_file for 'a'] Result:\n{failed}", "# TODO LIST RECOMMENDED"),
+        {"role": "assistant", "content": "<attempt_completion>\n<result>\ndone\n</result>\n</attempt_completion>"},
+        cline_said("[attempt_completion] Result:", "The user has feedback:\n<feedback>\nNo, use make\n</feedback>"),
+    ]
+    path = write_lines("tasks/17/api_conversation_history.json", [json.dumps(blocks, indent=1)])
+    write_lines("tasks/17/ui_messages.json", [[{"ts": 1, "type": "say", "say": "task", "text": "Mend it"}]])
+    trace = only(read_all(path.parent), "cline")
+    found = cline_shown(trace)
+    assert found[-2:] == [("tool", "<user_message>\nNo, use make\n</user_message>", "CALL None"), CLINE_SHOWN[-1]]
+    assert [*found[:-2], found[-1]] == CLINE_SHOWN
+    assert (trace.task, trace.meta["model"], trace.meta["session"], failed_calls(trace)) == ("Mend it", "m", "17", 2)
+    old = cline_shown(
+        only(read_all(write_lines("tasks/18/api_conversation_history.json", [json.dumps(tags, indent=1)])), "cline")
+    )
+    assert [step[0] for step in old] == [step[0] for step in [*CLINE_SHOWN[:7], ("tool",), CLINE_SHOWN[-1]]]
+    assert [step[-1] for step in old if step[0] in {"user", "assistant"}] == [
+        step[-1] for step in CLINE_SHOWN if step[0] in {"user", "assistant"}
+    ]
+    (screen,) = read_all(
+        write_lines("only/ui_messages.json", [[{"ts": 1, "type": "say", "say": "task", "text": "x"}]])
+    )[1].skipped
+    assert "api_conversation_history.json" in str(screen)

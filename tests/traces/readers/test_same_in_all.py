@@ -96,6 +96,52 @@ def openai_chat(calls: Sequence[Call]) -> list[object]:
     return [{"messages": messages}]
 
 
+def gemini_cli(calls: Sequence[Call]) -> list[object]:
+    messages: list[Record] = [{"id": "u", "type": "user", "timestamp": "t", "content": [{"text": TASK}]}]
+    for at, (command, said, code) in enumerate(calls):
+        printed = f"Output: {said}" + (f"\nExit Code: {code}" if code else "") + "\nProcess Group PGID: 7"
+        answer = {"id": f"c{at}", "name": "run_shell_command", "response": {"output": printed}}
+        call: Record = {"id": f"c{at}", "name": "run_shell_command", "args": {"command": command}}
+        call = {**call, "status": "success", "result": [{"functionResponse": answer}]}
+        messages.append({"id": f"m{at}", "type": "gemini", "timestamp": "t", "content": "now", "toolCalls": [call]})
+    return [{"sessionId": "s", "projectHash": "h", "messages": messages}]
+
+
+def opencode(calls: Sequence[Call]) -> list[object]:
+    asked: Record = {"info": {"id": "u", "role": "user"}, "parts": [{"type": "text", "text": TASK}]}
+    messages = [asked]
+    for at, (command, said, code) in enumerate(calls):
+        state = {"status": "completed", "input": {"command": command}, "output": said, "metadata": {"exit": code}}
+        part = {"type": "tool", "callID": f"c{at}", "tool": "bash", "state": state}
+        messages.append({"info": {"id": f"m{at}", "role": "assistant"}, "parts": [part]})
+    return [{"info": {"id": "s"}, "messages": messages}]
+
+
+def copilot_cli(calls: Sequence[Call]) -> list[object]:
+    def event(kind: str, **data: object) -> Record:
+        return {"type": kind, "data": data, "timestamp": "t"}
+
+    lines: list[object] = [event("session.start", sessionId="s"), event("user.message", content=TASK)]
+    for at, (command, said, code) in enumerate(calls):
+        asked = {"toolCallId": f"c{at}", "name": "bash", "arguments": {"command": command}}
+        lines.append(event("assistant.message", content="now", toolRequests=[asked]))
+        result = {"content": f"{said}\n<exited with exit code {code}>"}
+        lines.append(event("tool.execution_complete", toolCallId=f"c{at}", success=True, result=result))
+    return lines
+
+
+def cline(calls: Sequence[Call]) -> list[object]:
+    messages: list[Record] = [{"role": "user", "content": f"<task>\n{TASK}\n</task>"}]
+    for at, (command, said, code) in enumerate(calls):
+        use = {"type": "tool_use", "id": f"c{at}", "name": "execute_command", "input": {"command": command}}
+        messages.append({"role": "assistant", "content": [use]})
+        shown = f"Command executed in terminal within working directory '/w'. Exit code: {code}\nOutput:\n{said}"
+        messages.append(
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"c{at}", "content": shown}]}
+        )
+    return [json.dumps(messages)]
+
+
 def swe_agent(calls: Sequence[Call]) -> list[object]:
     steps = [{"action": one, "observation": said, "response": "now"} for one, said, _ in calls]
     return [json.dumps({"trajectory": steps, "history": [], "info": {}})]
@@ -107,7 +153,9 @@ def plain_chat(calls: Sequence[Call]) -> list[object]:
 
 
 Writer = Callable[[Sequence[Call]], list[object]]
-CODED: tuple[Writer, ...] = (claude_code, codex, atif, openhands, mini_swe_agent, openai_chat)
+CODED: tuple[Writer, ...] = (
+    claude_code, codex, atif, openhands, mini_swe_agent, openai_chat, gemini_cli, opencode, copilot_cli, cline,
+)  # fmt: skip
 PLAIN: tuple[Writer, ...] = (swe_agent, plain_chat)
 SHELL = [(each.name, calls) for each in (*SESSIONS, *WORKDAYS) if (calls := shell_calls(each))]
 
@@ -120,7 +168,7 @@ def taught(writer: Writer, calls: Sequence[Call], folder: Path) -> list[str]:
     return sorted(survey([trace]).support())
 
 
-def test_a_session_of_a_shell_teaches_the_same_in_six_formats(tmp_path: Path) -> None:
+def test_a_session_of_a_shell_teaches_the_same_in_ten_formats(tmp_path: Path) -> None:
     assert len(SHELL) >= 70
     differs = {}
     for name, calls in SHELL:

@@ -13,8 +13,17 @@ from typing import Protocol, TypeVar, cast
 
 from combee.kernel.journal import JSON, MemoryScope, Scope
 from combee.kernel.learn.codec import reflection_from_json, reflection_to_json
-from combee.kernel.learn.roles import Generator, Reflection, Reflector, Rollout, Score, Scorer, Task, TraceReflector
-from combee.kernel.learn.trace import Trace
+from combee.kernel.learn.roles import (
+    Generator,
+    Reflection,
+    Reflector,
+    Rollout,
+    Score,
+    Scorer,
+    Task,
+    Trace,
+    TraceReflector,
+)
 from combee.kernel.playbook import Playbook, digest, tokens, view
 from combee.kernel.runner import LocalRunner, Runner
 

@@ -21,12 +21,14 @@ from combee.traces.readers.aide import AideReader
 from combee.traces.readers.archive import unpacked
 from combee.traces.readers.claude_code import ClaudeCodeReader, ClaudeStreamReader, QwenCodeReader
 from combee.traces.readers.clawteam import ClawTeamReader
+from combee.traces.readers.cline import ClineReader
 from combee.traces.readers.codex import CodexReader, CodexStreamReader
 from combee.traces.readers.copilot import CopilotChatReader, CopilotReader
 from combee.traces.readers.gemini import AdkReader, GeminiReader, GeminiStreamReader
 from combee.traces.readers.harbor import AtifReader, HarborReader
 from combee.traces.readers.inspect_ai import InspectReader
 from combee.traces.readers.langchain import LangGraphReader, LangSmithReader
+from combee.traces.readers.langfuse import LangfuseReader
 from combee.traces.readers.openai_chat import OpenAIAgentsReader, OpenAIChatReader
 from combee.traces.readers.openclaw import OpenClawReader
 from combee.traces.readers.opencode import OpenCodeReader
@@ -96,12 +98,14 @@ _BUILT_IN: tuple[TraceReader, ...] = (
     GeminiReader(),
     GeminiStreamReader(),
     AdkReader(),
+    ClineReader(),
     OpenCodeReader(),
     CopilotReader(),
     CopilotChatReader(),
     InspectReader(),
     LangSmithReader(),
     LangGraphReader(),
+    LangfuseReader(),
     OtelReader(),
     ClawTeamReader(),
     OpenAIAgentsReader(),
