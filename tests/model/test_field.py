@@ -15,7 +15,7 @@ import pytest
 
 from combee.errors import CallError
 from combee.model import Engine, Limiter, Message, OpenAIModel, Request, RetryPolicy, check_endpoint
-from combee.model.outcome import Fault
+from combee.model.outcome import Fault, find_usage
 from combee.model.provider_errors import fault_of
 from combee.model.reply import read_reply
 
@@ -149,6 +149,29 @@ async def test_a_limit_that_is_too_low_for_thinking_is_not_renamed(serve: Any) -
 
     with pytest.raises(CallError, match="must be greater"):
         await ask(serve, script)
+
+
+COUNTED = {"prompt_tokens": 10, "completion_tokens": 5}
+
+
+@pytest.mark.parametrize(
+    ("body", "counted"),
+    [
+        ({"result": {"usage": COUNTED}}, (10, 5, 0)),
+        ({"choices": [{"usage": {**COUNTED, "cached_tokens": 4}}]}, (10, 5, 4)),
+        ({"usage": [COUNTED]}, (10, 5, 0)),
+        ({"usage": {"billed_units": {"input_tokens": 8, "output_tokens": 5},
+                    "tokens": {"input_tokens": 10, "output_tokens": 5}}}, (10, 5, 0)),
+        ({"usage": {"inputTokens": 10, "outputTokens": 5, "totalTokens": 15, "cacheReadInputTokens": 3}}, (10, 5, 3)),
+        ({"usage": {**COUNTED, "prompt_tokens_details": {"cached_tokens": 64}}}, (74, 5, 64)),
+        ({"usage": {"prompt_tokens": 10, "completion_tokens": None, "total_tokens": 15}}, (10, 5, 0)),
+        ({"x_groq": {"usage": COUNTED}}, (10, 5, 0)),
+    ],
+)  # fmt: skip
+def test_usage_is_found_wherever_it_is_counted(body: object, counted: tuple[int, int, int]) -> None:
+    usage = find_usage(body)
+    assert usage is not None
+    assert (usage.prompt, usage.completion, usage.cached) == counted
 
 
 def test_the_usage_of_a_stream_is_booked() -> None:
