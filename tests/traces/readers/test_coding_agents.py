@@ -722,3 +722,35 @@ def test_a_database_is_refused_with_what_to_do(read_all: Read, tmp_path: Path) -
     (tmp_path / "opencode.db").write_bytes(b"SQLite format 3\0" + bytes(100))
     _, report = read_all(tmp_path)
     assert "export its sessions as JSON" in str(report.skipped[0])
+
+
+def test_what_pydantic_ai_itself_dumps(read_all: Read, tmp_path: Path) -> None:
+    kit = pytest.importorskip("pydantic_ai.messages", reason="an extra")
+    returned = kit.ToolReturnPart
+    messages = [
+        kit.ModelRequest(parts=[kit.SystemPromptPart("Be short."), kit.UserPromptPart("Mend it")]),
+        kit.ModelResponse(
+            parts=[
+                kit.TextPart("now"),
+                kit.ToolCallPart("bash", {"command": "ls x"}, tool_call_id="c1"),
+                kit.ToolCallPart("look", "{}", tool_call_id="c2"),
+            ]
+        ),
+        kit.ModelRequest(
+            parts=[
+                returned("bash", "no such file", tool_call_id="c1", outcome="failed"),
+                returned("look", {"a": [1]}, tool_call_id="c2"),
+            ]
+        ),
+        kit.ModelResponse(parts=[kit.TextPart("done")]),
+    ]
+    path = tmp_path / "messages.json"
+    path.write_bytes(kit.ModelMessagesTypeAdapter.dump_json(messages))
+    assert shown(only(read_all(path), "openai_chat")) == [
+        ("system", "Be short."),
+        ("user", "Mend it"),
+        ("assistant", "now", 'c1 bash {"command": "ls x"}', "c2 look {}"),
+        ("tool", "no such file", "c1 True"),
+        ("tool", '{"a": [1]}', "c2 None"),
+        ("assistant", "done"),
+    ]
