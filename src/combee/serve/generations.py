@@ -58,17 +58,20 @@ class Generations:
         self.service = service
         self._later: dict[int, float] = {}
 
-    async def step(self) -> None:
-        """Bring every tenant that has something to learn one generation on."""
+    async def step(self) -> bool:
+        """Bring every tenant that has something to learn one generation on; return whether one was."""
+        learned = False
         for tenant in self.service.tenants():
             generation = await self._next(tenant)
             if generation is not None and time.monotonic() >= self._later.get(generation.id, 0.0):
                 try:
                     await self._go_on(generation)
+                    learned = True
                 except Exception as error:  # noqa: BLE001 - one generation must not hold up the others for ever
                     if not isinstance(error, CombeeError):
                         _log.exception("generation %d of %s", generation.id, generation.tenant)
                     await self._failed(generation, str(error) or type(error).__name__)
+        return learned
 
     async def _next(self, tenant: str) -> _Generation | None:
         """Return the generation that is not done, or a new one where enough waits and no version is on trial."""
