@@ -2,8 +2,8 @@
 
 What a sample costs the driver, in CPU: the whole run but for the aggregation, which is local in each. Then rollouts
 that take CPU (2 s each, or SECONDS as the first argument) on 1, 2 and 4 workers: the speed-up over one, and over what
-plain processes gain that do the same without us (a shared machine gives less than its cores).
-Run: python -m benchmarks.bench_workers [SECONDS [SAMPLES]]
+plain processes gain that do the same without us (a shared machine gives less than its cores); with SECONDS 0 none.
+Run: python -m benchmarks.bench_workers [SECONDS [SAMPLES [CHUNK ...]]]
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ def main() -> None:
     """Print both tables."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 2.0
     samples = int(sys.argv[2]) if len(sys.argv) > 2 else SAMPLES
+    chunks = [int(each) for each in sys.argv[3:]] or CHUNKS
     kinds = ["processes", *(["ray"] if importlib.util.find_spec("ray") else [])]
     with tempfile.TemporaryDirectory(prefix="combee-workers-") as name:
         folder = Path(name)
@@ -79,7 +80,7 @@ def main() -> None:
         print(f"{samples} samples, driver CPU a sample; local {1e6 * local / samples:.0f} us, wall {wall:.1f} s")
         print("| kind | chunk | driver, us | over local, us | wall, s | same bytes |\n|---|---|---|---|---|---|")
         for kind in kinds:
-            for chunk in CHUNKS:
+            for chunk in chunks:
                 workers = {"kind": kind, "count": 2, "chunk": chunk, "in_flight": 256}
                 used, wall, found = run(folder / f"{kind}-{chunk}", samples, workers, answer)
                 each = 1e6 * used / samples
@@ -88,6 +89,8 @@ def main() -> None:
                     f"| {'yes' if found == whole else 'NO'} |",
                     flush=True,
                 )
+        if not seconds:
+            return
         os.environ["COMBEE_BENCH_ROUNDS"] = str(rounds_for(seconds))
         print(f"\n{ROLLOUTS} rollouts of {seconds:g} s CPU")
         print("| kind | workers | wall, s | plain processes, s | speed-up | of that of plain processes |")

@@ -1,8 +1,9 @@
 """Workers, drivers and a node killed with SIGKILL at random moments: the same bytes, and what was worked on twice.
 
-Run: python -m benchmarks.kill_workers [KILLS [processes|ray]]. Ray: a cluster of two nodes is begun here, and the
-driver joins it from outside; an agent leaves a line for each rollout, so what ran twice is counted. A killed driver's
-workers on Ray go on, and the next driver takes what they finished.
+Run: python -m benchmarks.kill_workers [KILLS [processes|ray [worker|driver|node ...]]], in pieces where time is short.
+Ray: a cluster of two nodes is begun here, and the driver joins it from outside; an agent leaves a line for each
+rollout, so what ran twice is counted. A killed driver's workers on Ray go on, and the next driver takes what they
+finished.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from combee.kernel.journal import JOURNAL_NAME
@@ -96,9 +99,9 @@ def main() -> int:
         print("|---|---|---|---|---|")
         local = Trial(folder / "local", "local", None)
         book = local.end(local.driver(goes_on=False))
-        address = None if kind == "processes" else begin_cluster()
+        address = None if kind == "processes" else begin_cluster(folder)
         try:
-            for what in ("worker", "driver", *(["node"] if address else [])):
+            for what in sys.argv[3:] or ("worker", "driver", *(["node"] if address else [])):
                 times = kills if what != "node" else max(1, kills // 4)
                 twice, same = Counter[int](), 0
                 for kill in range(times):
@@ -112,7 +115,8 @@ def main() -> int:
                     elif what == "worker":
                         os.kill(int(marks(trial.marks)[-1][1]), signal.SIGKILL)
                     else:
-                        end_node(begin_another=True)
+                        end_node(folder)
+                        begin_node()
                     same += trial.end(process) == book
                     twice[trial.twice()] += 1
                 bad += times - same
@@ -120,7 +124,7 @@ def main() -> int:
                 print(f"| {kind} | {what} | {times} | {same} | {again} |", flush=True)
         finally:
             if address:
-                ray_command("stop", "--force")
+                end_all(folder)
     return 1 if bad else 0
 
 
@@ -129,11 +133,12 @@ def ray_command(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ}).stdout
 
 
-def begin_cluster() -> str:
-    """Begin a head that takes no work, and a node with two cores' worth of workers."""
+def begin_cluster(folder: Path) -> str:
+    """Begin a head that takes no work, and a node with two cores' worth of workers; both name the folder."""
     os.environ["PYTHONPATH"] = str(Path.cwd())
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    ray_command("start", "--head", "--port=6399", "--num-cpus=0", *_QUIET, "--include-dashboard=false")
+    own = f"--temp-dir={folder}/ray"
+    ray_command("start", "--head", "--port=6399", "--num-cpus=0", own, *_QUIET, "--include-dashboard=false")
     begin_node()
     return "127.0.0.1:6399"
 
@@ -142,16 +147,28 @@ def begin_node() -> None:
     ray_command("start", "--address=127.0.0.1:6399", "--num-cpus=2", *_QUIET)
 
 
-def end_node(*, begin_another: bool) -> None:
-    """Kill the raylet of the node with cores, and what runs on it; another node joins."""
+def begun_here(folder: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the processes of this cluster and no other one, with their words."""
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        words = entry.read_bytes().decode(errors="replace").split("\0")
-        if words[0].endswith("raylet") and any(
-            "CPU,2" in word or "--num_prestart_python_workers=2" in word for word in words
-        ):
-            os.kill(int(entry.parent.name), signal.SIGKILL)
-    if begin_another:
-        begin_node()
+        with suppress(OSError):
+            words = entry.read_bytes().decode(errors="replace").split("\0")
+            if any(f"{folder}/ray" in word for word in words):
+                yield int(entry.parent.name), words
+
+
+def end_node(folder: Path) -> None:
+    """Kill the raylet of the node with cores, and what runs on it."""
+    marks = ("CPU,2", "--num_prestart_python_workers=2")
+    for process, words in begun_here(folder):
+        if words[0].endswith("raylet") and any(mark in word for word in words for mark in marks):
+            os.kill(process, signal.SIGKILL)
+
+
+def end_all(folder: Path) -> None:
+    """Kill what is left of the cluster."""
+    for process, _ in list(begun_here(folder)):
+        with suppress(OSError):
+            os.kill(process, signal.SIGKILL)
 
 
 if __name__ == "__main__":

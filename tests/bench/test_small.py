@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from combee.bench.small import WAYS, arms, ask_local, asked_once
-from combee.bench.tickets import NEVER_SEEN, ticket_set
 from combee.cli.main import run
 from combee.kernel.journal import MemoryScope
 from combee.mock import MockServer
+from combee.tasks.embedded import NEVER_SEEN, ticket_set
 
 
 async def copies(prompt: str) -> str:

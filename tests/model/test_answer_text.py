@@ -24,6 +24,8 @@ from combee.model.answer_text import is_error_text, is_refusal, strip_thinking, 
         "<|channel|>commentary<|message|>hm<|end|><|channel|>final <|constrain|>json<|message|>42",
         "analysisWe need 42. No more.assistantfinal42", "analysis We think.\nassistant final 42",
         "<|channel>thought\nhm<channel|>42",
+        "42<|im_end|>", "42 <|eot_id|>\n", "42<end_of_turn>\n<start_of_turn>user\nwhy?", "42<|endoftext|><|endoftext|>",
+        "<think>hm</think>42<|im_end|>\n<|im_start|>user\nand?<|im_end|>", "42<｜end▁of▁sentence｜>",
     ],
 )  # fmt: skip
 def test_thoughts_in_any_markup_are_no_part_of_the_answer(text: str) -> None:

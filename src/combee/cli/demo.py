@@ -13,7 +13,6 @@ import click
 from combee.bench import Setup, WayResult, compare, sequential
 from combee.bench.compare import MethodTable, write_comparison
 from combee.bench.small import Arm, arms, ask_endpoint, ask_local, asked_once, by_meaning, nearest
-from combee.bench.tickets import ticket_set
 from combee.errors import UsageError
 from combee.files import place_for
 from combee.kernel.journal import JSON, Scope
@@ -27,6 +26,7 @@ from combee.run.settings import read_settings
 from combee.run.unfinished import kept_until_the_end
 from combee.run.words import typed
 from combee.tasks import TaskSet, load
+from combee.tasks.embedded import ticket_set
 from combee.terminal.options import PathType, budget_options, price_option, print_json, say_aside, setting
 
 WAYS = ("sequential", "naive", "paper", "combee")

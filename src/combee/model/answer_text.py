@@ -31,11 +31,21 @@ _CHANNEL_OF_GEMMA = re.compile(r"\A\s*<\|channel>thought\b.*?(?:<channel\|>|\Z)"
 _CHANNEL_WITHOUT_MARKS = re.compile(r"\A\s*analysis(?=[A-Z\s]).*?assistant\s?final\s*", re.DOTALL)
 
 
+# What some servers leave of a model's end of turn, and what it then made up of the next one.
+_TURN = re.compile(
+    r"\s*(?:<\|(?:im_end|eot_id|eom_id|endoftext|end_of_text|end_of_turn)\|>|<end_of_turn>|<｜end▁of▁sentence｜>)+"
+    r"(?:\s*\Z|\s*(?:<\|(?:im_start|start_header_id)\|>|<start_of_turn>).*\Z)",
+    re.DOTALL,
+)
+
+
 def strip_thinking(text: str) -> str:
-    """Return the answer without thinking; "" where nothing else was said.
+    """Return the answer without thinking and marks of its end; "" where nothing else was said.
 
     A tag inside a sentence is part of the answer, which may speak of tags.
     """
+    if "|>" in text or "_turn>" in text or "｜>" in text:
+        text = _TURN.sub("", text)
     if not _may_think(text):  # the usual case, and quick
         return text
     if "<|channel|>" in text:

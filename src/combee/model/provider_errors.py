@@ -16,8 +16,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeGuard
 
 from combee.errors import CallErrorKind
-from combee.model.outcome import ErrorBody, Fault
-from combee.model.usage import find_usage
+from combee.model.outcome import ErrorBody, Fault, find_usage
 
 _LONGEST = 1e9  # seconds; a larger number means the same
 _DEPTH = 8

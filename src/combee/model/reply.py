@@ -14,10 +14,9 @@ from typing import Any, cast
 
 from combee.errors import CallErrorKind
 from combee.model.answer_text import is_error_text, strip_thinking
-from combee.model.outcome import Fault
+from combee.model.outcome import Fault, find_usage
 from combee.model.provider_errors import fault_of, shorten
 from combee.model.types import FinishReason, Response, Usage
-from combee.model.usage import find_usage
 
 # What endpoints call the end of a reply, in lower case. Any other word means that the reply is not whole.
 _FINISH: dict[str, FinishReason] = {

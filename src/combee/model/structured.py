@@ -56,13 +56,28 @@ def _fits(value: object, keys: Sequence[str], schema: Mapping[str, Any] | None) 
     return True
 
 
-def _inside(value: object, depth: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the objects in a value, outermost first (an object may be wrapped in a list or under a key)."""
+def _inside(value: object, keys: Sequence[str], depth: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield the objects in a value, outermost first, with their keys as they were asked for.
+
+    An object may be wrapped in a list, under a key, or written as a string.
+    """
     if isinstance(value, dict):
-        yield value
+        yield (
+            value if all(key in value for key in keys) else {_as_asked(key, keys): part for key, part in value.items()}
+        )
+    if isinstance(value, str) and depth and value.lstrip()[:1] == "{":
+        try:
+            yield from _inside(_DECODER.decode(value.strip()), keys, depth + 1)
+        except (ValueError, RecursionError):
+            return
     if depth < 3 and isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
-            yield from _inside(part, depth + 1)
+            yield from _inside(part, keys, depth + 1)
+
+
+def _as_asked(key: str, keys: Sequence[str]) -> str:
+    """Return the key that is meant by one in other letters or with blanks around it."""
+    return next((asked for asked in keys if asked.lower() == key.strip().lower()), key)
 
 
 def _unwrapped(value: object, keys: Sequence[str], schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -153,17 +168,33 @@ def find_json(text: str, required: Sequence[str] = (), schema: Mapping[str, Any]
         if isinstance(whole, str):
             text = whole.strip()
             continue
-        found = next((part for part in _inside(whole) if _fits(part, keys, schema)), None)
+        found = next((part for part in _inside(whole, keys) if _fits(part, keys, schema)), None)
         found = found or _unwrapped(whole, keys, schema)
         return Found(_mend(found)) if found is not None else None
     best: Found | None = None
-    for candidate in _candidates(text, lambda value: next((o for o in _inside(value) if _fits(o, keys, schema)), None)):
+
+    def fits(value: object) -> dict[str, Any] | None:
+        return next((part for part in _inside(value, keys) if _fits(part, keys, schema)), None)
+
+    for candidate in _candidates(text, fits):
         if best is None or _rank(candidate) >= _rank(best):
             best = candidate
     if best is None:
         meant = [found for value in _lists(text) if (found := _unwrapped(value, keys, schema)) is not None]
-        best = Found(meant[-1]) if meant else None
+        best = Found(meant[-1]) if meant else _escaped(text, fits)
     return replace(best, value=_mend(best.value)) if best is not None else None
+
+
+def _escaped(text: str, fits: Callable[[object], dict[str, Any] | None]) -> Found | None:
+    r"""Return the object that is written as the inside of a JSON string: `{\"a\": 1}`."""
+    start, end = text.find("{"), text.rfind("}") + 1
+    if not 0 <= start < end or not re.match(r'\{\s*\\+"', text[start:]):
+        return None
+    try:
+        found = fits(_DECODER.decode(_DECODER.decode(f'"{text[start:end]}"')))
+    except (ValueError, RecursionError):
+        return None
+    return Found(found, repaired=True) if found is not None else None
 
 
 def _rank(found: Found) -> tuple[bool, bool, bool]:

@@ -1,9 +1,9 @@
 """Reads one JSON value from text that is nearly JSON, as models write it. Never runs anything.
 
-Taken as meant: trailing and missing commas, raw line breaks and unescaped quotes in strings, unknown escapes (LaTeX),
-single quotes, Python's None/True/False and tuples, bare keys, comments, and an end that is missing. What was cut off in
-the middle (the last string, the last list entry) is left out rather than kept half. Every step moves on or gives up,
-and a shared allowance bounds the work, so hostile text takes linear time.
+Taken as meant: trailing, missing and full-width commas, raw line breaks and unescaped quotes in strings, unknown
+escapes (LaTeX), single quotes, Python's None/True/False and tuples, bare keys, comments, and an end that is missing.
+What was cut off in the middle (the last string, the last list entry) is left out rather than kept half. Every step
+moves on or gives up, and a shared allowance bounds the work, so hostile text takes linear time.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class _Reader:
             if char == "}":
                 self.at += 1
                 return found
-            if char == ",":
+            if char in ",，":
                 self.at += 1
                 continue
             if char == "`" and found:  # the fence closes before the object does
@@ -136,7 +136,7 @@ class _Reader:
             if self._skip() == "":
                 self.cut = True
                 return found
-            if self.text[self.at] not in ":=":
+            if self.text[self.at] not in ":=：":
                 raise _GiveUpError
             self.at += 2 if self.text.startswith("=>", self.at) else 1
             value = self.value(depth + 1, "{")
@@ -167,7 +167,7 @@ class _Reader:
             if char == _CLOSERS[opening]:
                 self.at += 1
                 return found
-            if char == ",":
+            if char in ",，":
                 self.at += 1
                 continue
             if char in "}])":  # the list's own end is missing
@@ -227,10 +227,10 @@ class _Reader:
             return True
         first = following[0]
         if inside == ":":
-            return first in ":="
-        if first in "}])":
+            return first in ":=："
+        if first in "}])" or self.text.startswith(("//", "/*"), following[2]):
             return True
-        if first != ",":
+        if first not in ",，":
             # A comma is missing: believed only at a line's end, before the next key or entry.
             return following[1] and first in "\"'{["
         after = self._peek(following[2] + 1)

@@ -428,11 +428,10 @@ def known_calibrations(folder: Path = Path()) -> dict[str, dict[str, Any]]:
     return dict(values)
 
 
-def keep_calibration(model: str, result: Mapping[str, Any], folder: Path = Path()) -> Path:
+def keep_calibration(model: str, result: Mapping[str, Any]) -> Path:
     """Store the result for a model in place of an earlier one and return the file. Raises as `write_whole`."""
-    path = folder / CALIBRATIONS
-    text = json.dumps(known_calibrations(folder) | {model: dict(result)}, indent=2, sort_keys=True) + "\n"
-    return write_whole(path, text)
+    text = json.dumps(known_calibrations() | {model: dict(result)}, indent=2, sort_keys=True) + "\n"
+    return write_whole(Path(CALIBRATIONS), text)
 
 
 def model_of(spec: Settings) -> str:
@@ -443,12 +442,12 @@ def model_of(spec: Settings) -> str:
     return " ".join(["lexical", *loss])
 
 
-def with_calibration(spec: Settings, least: int = 1, folder: Path = Path()) -> tuple[Settings, tuple[str, ...]]:
+def with_calibration(spec: Settings, least: int = 1) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings with what a calibration in this folder recommends, and what to say of it.
 
     `least` is the fewest reflections a call must take. What was given stays.
     """
-    found = known_calibrations(folder).get(model_of(spec))
+    found = known_calibrations().get(model_of(spec))
     if found is None or spec.origin("learn", "max_items") is not None:
         return spec, ()
     if "max_items" not in found:

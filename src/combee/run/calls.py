@@ -72,10 +72,11 @@ class Model:
     extra: Mapping[str, Any] | None = None
 
     def tables(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return its table [model] and its entry in [prices]."""
+        """Return its table [model], of what is given, and its entry in [prices]."""
         names = {"key_env": "api_key_env", "key_header": "api_key_header"}
-        table = {names.get(item.name, item.name): getattr(self, item.name) for item in fields(self)}
-        text = table.pop("price")
+        given = {item.name: value for item in fields(self) if (value := getattr(self, item.name)) is not None}
+        table = {names.get(name, name): value for name, value in given.items()}
+        text = table.pop("price", None)
         if text is None:
             return table, {}
         price = parse_price(text)
@@ -155,18 +156,13 @@ def _model_tables(model: ModelChoice | None) -> tuple[dict[str, Any], dict[str, 
         return {}, {}
     if isinstance(model, Mapping):
         tables = {role: _model(one).tables() for role, one in model.items()}
-        own = {role: _but_none(table) for role, (table, _) in tables.items()}
-        return own, {name: price for _, prices in tables.values() for name, price in prices.items()}
-    table, prices = _model(model).tables()
-    return _but_none(table), prices
+        prices = {name: price for _, own in tables.values() for name, price in own.items()}
+        return {role: table for role, (table, _) in tables.items()}, prices
+    return _model(model).tables()
 
 
 def _model(model: Model | str) -> Model:
     return Model(model) if isinstance(model, str) else model
-
-
-def _but_none(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in table.items() if value is not None}
 
 
 def begin(given: Mapping[str, Any]) -> ReadyRun:

@@ -389,7 +389,7 @@ def test_opentelemetry_older_names_events_numbers_and_printed_spans(read_all: Re
         [("user", "raw text", 0), ("system", "[error] rate limit", 0)],
     ]
     assert [trace.outcome for trace in traces] == [None, Outcome(False, 0.0), Outcome(False, detail="rate limit")]
-    assert [notice.reason for notice in report.skipped] == ["spans without gen_ai attributes"]
+    assert [notice.reason for notice in report.skipped] == ["spans without attributes of GenAI or OpenInference"]
     assert report.skipped[0].line is not None
     assert report.skipped[0].line > 50
 

@@ -128,7 +128,7 @@ class Versions:
         """Return the patch from the parent's text; the lines of this one are kept for the next."""
         old, new = self._last_lines.get(parent) or self.text(parent).split("\n"), text.split("\n")
         self._last_lines = {digest: new}
-        return _patch(old, new)
+        return make_patch(old, new)
 
     def text(self, digest: str) -> str:
         """Return the text of a book exactly as it was added.
@@ -249,18 +249,14 @@ def _version(row: tuple[str, str | None, int, int, str, str, float]) -> Version:
     return Version(digest, parent, epoch, step, parse_json(delta), parse_json(data), at)
 
 
-def make_patch(base: str, text: str) -> str:
-    """Return what `use_patch(base, ...)` needs to give any `text` back. Linear in both lengths.
-
-    A patch is a JSON object; its `lines` are `[start, count]` (lines copied from the base) and strings (new lines).
-    """
-    return _patch(base.split("\n"), text.split("\n"))
-
-
 _STRIDE = 64  # lines that are compared at once
 
 
-def _patch(old: list[str], new: list[str]) -> str:
+def make_patch(old: list[str], new: list[str]) -> str:
+    """Return what `use_patch` needs to make the lines of a text from those of its base. Linear in both lengths.
+
+    A patch is a JSON object; its `lines` are `[start, count]` (lines copied from the base) and strings (new lines).
+    """
     first: dict[str, int] | None = None
     patch: list[list[int] | str] = []
     fresh: list[str] = []

@@ -215,6 +215,11 @@ class Conversation:
         """Whether a call of that id is known."""
         return name in self._called
 
+    def open_call(self, tool: str) -> str:
+        """Return the id of the oldest call of that tool without a result, or an empty one."""
+        calls = (call for step in self.draft.steps for call in step.tool_calls if call.name == tool and call.id)
+        return next((call.id for call in calls if call.id not in self._answered), "")
+
     def has_text(self, said: str) -> bool:
         """Whether the model already said this."""
         return self._known["assistant", said.strip()] > 0

@@ -1,7 +1,7 @@
 """OpenTelemetry spans with `gen_ai.*` attributes: the SDK's JSON (a span a line, or printed) and OTLP `resourceSpans`.
 
-Messages are read from attributes (current and older names), from span events, and from numbered attributes. Spans of
-one trace are joined; model calls that repeat the conversation add only what is new.
+Messages are read from attributes (current and older names, OpenInference's), from span events, and from numbered
+attributes. Spans of one trace are joined; model calls that repeat the conversation add only what is new.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from combee.redaction import Outcome, ToolCall, Trace
 from combee.traces.readers.draft import Conversation, TraceDraft, graded
 from combee.traces.readers.messages import Piece, pieces, role_of
+from combee.traces.readers.openinference import as_gen_ai
 from combee.traces.readers.source import RecordGroup, Source, grouped
 from combee.traces.readers.values import compact, number, objects, rows, table, text, when
 
@@ -141,12 +142,15 @@ def _span(line: int, record: dict[str, object]) -> _Span:
     context = table(record.get("context"))
     status = table(record.get("status"))
     code = text(status.get("status_code")) or text(status.get("code"))
+    kind, name = text(record.get("span_kind")), text(record.get("name"))
+    attributes = as_gen_ai(attributes_of(record.get("attributes")), kind, name)
+    code = code or text(record.get("status_code"))
     failed = code in {"ERROR", "2", "STATUS_CODE_ERROR"}
-    attributes = attributes_of(record.get("attributes"))
-    message = text(status.get("description")) or text(status.get("message")) or text(attributes.get("error.type"))
+    message = text(status.get("description")) or text(status.get("message"))
+    message = message or text(record.get("status_message")) or text(attributes.get("error.type"))
     return _Span(
         line=line,
-        name=text(record.get("name")),
+        name=name,
         id=text(context.get("span_id")) or text(record.get("spanId")),
         parent=text(record.get("parent_id")) or text(record.get("parentSpanId")),
         start=when(record.get("start_time") or record.get("startTimeUnixNano")) or "",
@@ -163,7 +167,7 @@ def _trace(source: Source, group: RecordGroup) -> Iterator[Trace]:
     if not any(key.startswith(("gen_ai.", "llm.")) for span in spans for key in span.attributes) and not any(
         name.startswith("gen_ai.") for span in spans for name, _ in span.events
     ):
-        source.skip("spans without gen_ai attributes", spans[0].line)
+        source.skip("spans without attributes of GenAI or OpenInference", spans[0].line)
         return
     known = {span.id for span in spans}
     root = next((span for span in spans if span.parent not in known), spans[0])
@@ -261,7 +265,8 @@ def _from_events(span: _Span) -> tuple[list[Piece], list[Piece]]:
 
 def _add_tool(talk: Conversation, span: _Span) -> None:
     attributes = span.attributes
-    name = text(attributes.get("gen_ai.tool.call.id")) or span.id
+    name = text(attributes.get("gen_ai.tool.call.id")) or talk.open_call(text(attributes.get("gen_ai.tool.name")))
+    name = name or span.id
     arguments = attributes.get("gen_ai.tool.call.arguments", attributes.get("tool_arguments"))
     if not talk.has_call(name):
         call = ToolCall(name, text(attributes.get("gen_ai.tool.name")), compact(arguments))

@@ -28,6 +28,7 @@ from combee.traces.readers.gemini import AdkReader, GeminiReader, GeminiStreamRe
 from combee.traces.readers.harbor import AtifReader, HarborReader
 from combee.traces.readers.inspect_ai import InspectReader
 from combee.traces.readers.langchain import LangGraphReader, LangSmithReader
+from combee.traces.readers.langfuse import LangfuseReader
 from combee.traces.readers.openai_chat import OpenAIAgentsReader, OpenAIChatReader
 from combee.traces.readers.openclaw import OpenClawReader
 from combee.traces.readers.opencode import OpenCodeReader
@@ -104,6 +105,7 @@ _BUILT_IN: tuple[TraceReader, ...] = (
     InspectReader(),
     LangSmithReader(),
     LangGraphReader(),
+    LangfuseReader(),
     OtelReader(),
     ClawTeamReader(),
     OpenAIAgentsReader(),
