@@ -23,7 +23,7 @@ from combee.files import whole_file
 from combee.kernel.journal import JOURNAL_NAME
 from combee.serve.books import CANARY, STABLE, Book
 from combee.serve.learner import LOCKED
-from combee.serve.service import Service
+from combee.serve.service import Service, add_alert
 from combee.serve.settings import LEARNING
 from combee.traces.method import EARLIER, KEPT
 
@@ -213,14 +213,11 @@ class Generations:
                 return 0
             receipt = json.dumps({"state": "failed", "why": why[:500]})
             sql = "UPDATE traces SET state = 'failed', receipt = ? WHERE generation = ? AND state = 'queued'"
+            add_alert(db, generation.tenant, "failed", f"generation {generation.id} is given up: {why[:500]}")
             return db.execute(sql, (receipt, generation.id)).rowcount
 
-        self.service.learned(generation.tenant, await self.service.store.write(note))
         _log.warning("generation %d of %s failed (%d): %s", generation.id, generation.tenant, attempts, why)
-        if given_up:
-            await self.service.alert(
-                generation.tenant, "failed", f"generation {generation.id} is given up: {why[:500]}"
-            )
+        self.service.learned(generation.tenant, await self.service.store.write(note))
 
 
 def _seal(db: sqlite3.Connection, tenant: str, most: int, start: str) -> tuple[Any, ...]:

@@ -28,7 +28,7 @@ from combee.serve.intake import Body, Intake, Limits, RefusedError, end_with_ser
 from combee.serve.settings import ServeSettings
 from combee.serve.store import ServiceStore
 
-__all__ = ["BusyError", "ServedOutcome", "Service", "forever"]
+__all__ = ["BusyError", "ServedOutcome", "Service", "add_alert", "forever"]
 
 _log = logging.getLogger("combee.serve")
 
@@ -340,9 +340,7 @@ class Service:
 
     async def alert(self, tenant: str, kind: str, text: str) -> None:
         """Store an alert; `Alerts` sends it from there."""
-        _log.warning("alert: %s: %s: %s", tenant, kind, text)
-        sql = "INSERT INTO alerts (at, tenant, kind, text) VALUES (?, ?, ?, ?)"
-        await self.store.write(lambda db: db.execute(sql, (time.time(), tenant, kind, text[:2000])).rowcount)
+        await self.store.write(lambda db: add_alert(db, tenant, kind, text))
 
     def learned(self, tenant: str, traces: int) -> None:
         """Say that so many traces of a tenant wait no longer."""
@@ -430,6 +428,13 @@ class Service:
         # Spawned: a fork of a process with threads may hang.
         spawn = multiprocessing.get_context("spawn")
         return ProcessPoolExecutor(self.settings.workers, mp_context=spawn, initializer=end_with_service)
+
+
+def add_alert(db: sqlite3.Connection, tenant: str, kind: str, text: str) -> None:
+    """Store an alert with the change that it speaks of: a kill keeps both or none."""
+    _log.warning("alert: %s: %s: %s", tenant, kind, text)
+    sql = "INSERT INTO alerts (at, tenant, kind, text) VALUES (?, ?, ?, ?)"
+    db.execute(sql, (time.time(), tenant, kind, text[:2000]))
 
 
 def _insert(db: sqlite3.Connection, tenant: str, traces: Sequence[tuple[str, str]], now: float, alias: str) -> int:
