@@ -1,13 +1,14 @@
 """A team in one file: its lead hands the repair over where the rules say so, and makes it itself where they do not.
 
 It leaves the state that ClawTeam leaves. What the task says makes it behave otherwise: "fails", "no state", "hangs",
-"claims", "slow".
+"breaks git", "slow".
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -60,6 +61,8 @@ def main() -> None:
         used = {"input_tokens": 100, "cache_read_input_tokens": 20, "output_tokens": 10}
         out.write("claude says something else\n")
         out.writelines(json.dumps({"type": "result", "total_cost_usd": 0.01, "usage": used}) + "\n" for _ in range(2))
+    if "breaks git" in said:
+        shutil.rmtree(".git")
     if "hangs" in said:
         time.sleep(60)
 

@@ -211,6 +211,16 @@ def test_a_team_that_takes_too_long_is_stopped_and_judged_as_it_stands(
     assert ", stopped)" in row["answer"]
 
 
+def test_eval_prints_spread_parts_and_cost_also_of_the_control(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(Playbook(), Path("empty.json"))
+    assert run(["eval", "empty.json"]) == 0
+    said = capsys.readouterr().out
+    for line in ("over 1 repository: 0.40 to 0.40", "tests 1.00, completion 1.00", "a trial: $0.0200"):
+        assert said.count(f"\n  {line}") == 2
+    assert "nothing was handed to the workers" in said
+    assert "right:" not in said  # a verdict has no right answer beside it
+
+
 def test_a_program_that_fails_is_tried_again_and_never_scored(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "tasks/train/a/task.md").write_text("Mend it. fails\n")
     (here / "tasks/train/b/task.md").write_text("Mend it. no state\n")
@@ -232,6 +242,12 @@ def test_tests_that_cannot_be_started_end_the_run_and_nothing_is_done_twice(
     shutil.copy(here / "check.sh", bad)
     assert data(capsys, "resume", "runs/one")["reason"] == "completed"
     assert trials() == ["1"]
+
+
+def test_a_program_that_starts_nothing_ends_the_run_at_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn", "--name", "one", "--set", "environment.program=env no-such-program"]) == 2
+    assert "cannot be started: env: " in capsys.readouterr().err
+    assert trials() == []
 
 
 def test_the_limit_in_money_is_held_against_what_a_trial_may_cost(
@@ -295,6 +311,42 @@ def test_a_trial_works_on_a_copy_with_what_is_installed_and_without_what_decides
         assert git(trial / "repository", "remote") == ""
         assert "sk-proj-" not in (trial / "record.jsonl").read_text()
     assert git(here / "tasks/test/c/repository", "for-each-ref") == before
+
+
+def test_a_detached_repository_tests_by_pytest_a_clawteam_and_members_of_other_names(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ab":
+        shop = here / "tasks/train" / name / "repository"
+        git(shop, "checkout", "-q", "--detach")
+        git(shop, "commit", "-q", "--allow-empty", "-m", "On no branch", environment=ME)
+        (shop / ".git/info/exclude").write_text("*.log\n")
+        (shop / "old.log").write_text("kept")
+        (here / "tasks/train" / name / "hidden/test_sum.py").write_text("def test_sum():\n    assert True\n")
+    (here / "bin").mkdir()
+    (here / "bin/clawteam").write_text("#!/bin/sh\n")
+    (here / "bin/clawteam").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{here / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    Path("combee.toml").write_text(SETTINGS.replace('test = "sh check.sh"', 'testers = ["dev"]'))
+    assert run(["learn", "--name", "one", "--quiet", "--start", "rules.json"]) == 0
+    for trial in Path("runs/one/trials").iterdir():
+        verdict = json.loads((trial / "result.json").read_text())["verdict"]
+        assert "tests 1.00" in verdict
+        assert "dev was not dispatched" in verdict  # it tests, and changed no test
+        assert (trial / "repository/old.log").read_text() == "kept"
+        assert os.access(trial / "bin/clawteam", os.X_OK)
+
+
+def test_a_repository_that_a_team_destroys_is_no_score_and_no_other_one_is_read(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git(here, "init", "-q")  # as where the folder of the run lies in a project
+    (here / "tasks/train/a/task.md").write_text("Mend it. breaks git\n")
+    assert data(capsys, "learn", "--name", "one")["unlearned"] == ["train/a"]
+    (trouble,) = {
+        json.loads(path.read_text())["trouble"] for path in Path("runs/one/trials").glob("train-a*/result.json")
+    }
+    assert "it left no repository" in trouble
 
 
 def test_hidden_files_lie_over_what_agents_put_there_and_lead_nowhere_else(here: Path) -> None:

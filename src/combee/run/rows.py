@@ -155,7 +155,7 @@ def _lines_of(row: ScoredRow) -> list[str]:
     mark = "failed" if row.error is not None else "right " if row.passed else "wrong "
     answer = row.error if row.error is not None else _cut(row.answer or "(nothing)")
     lines = [f"{mark} {row.task}: {_cut(row.question, from_end=True)}", f"       said {answer}"]
-    if not row.passed:
+    if not row.passed and (row.answer is None or row.detail != row.answer):  # a verdict has no answer beside it
         lines[-1] += f" · right: {_cut(row.expected or '')}"
     if row.used:
         seen = "" if row.view is None else f" (of {len(row.view):,} in view)"

@@ -182,6 +182,8 @@ class TeamTrials:
             left = f"state of {len(names)} teams" if names else "no state of a team"
             raise UsageError(f"the program left {left} in CLAWTEAM_DATA_DIR: {_said(folder)}")
         state, repository = read_state(folder / "state", names[0]), folder / "repository"
+        if not (repository / ".git").exists():  # git would read the one that the run lies in
+            raise UsageError(f"it left no repository: {_said(folder)}")
         start = json.loads((folder / "start.json").read_text(encoding="utf-8"))
         try:
             history = read_history(repository, names[0], state.lead, base=start["base"], since=start["commit"])
@@ -250,6 +252,7 @@ def words_of(command: str, folder: Path) -> list[str]:
 def _environment(folder: Path) -> dict[str, str]:
     found = inherited() | {"CLAWTEAM_DATA_DIR": str(folder / "state")}
     found |= {f"COMBEE_{name.upper()}": str(folder / f"{name}.md") for name in ("rules", "task")}
+    found["GIT_CEILING_DIRECTORIES"] = str(folder)  # a team that loses its repository finds no other above it
     found["COMBEE_COST"] = str(folder / "cost.jsonl")
     if (folder / "bin").is_dir():
         found["PATH"] = f"{folder / 'bin'}{os.pathsep}{found.get('PATH', '')}"

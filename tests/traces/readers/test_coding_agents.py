@@ -609,3 +609,104 @@ def test_cline_and_roo_with_calls_as_blocks_and_as_tags_are_the_same_run(
         write_lines("only/ui_messages.json", [[{"ts": 1, "type": "say", "say": "task", "text": "x"}]])
     )[1].skipped
     assert "api_conversation_history.json" in str(screen)
+
+
+def test_grok_lines_name_the_role_as_their_type(read_all: Read, write_lines: WriteLines) -> None:
+    lines = [
+        {"type": "system", "content": "Be short."},
+        {"type": "user", "content": [{"type": "text", "text": "macos"}], "synthetic_reason": "environment_context"},
+        {"type": "user", "content": [{"type": "text", "text": "Mend it"}], "prompt_index": 0},
+        {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "hm"}]},
+        {"type": "assistant", "content": "now", "tool_calls": [{"id": "c", "name": "run_terminal_cmd", "arguments": '{"command": "ls x"}'}]},
+        {"type": "tool_result", "tool_call_id": "c", "content": "ls: no such file"},
+    ]  # fmt: skip
+    trace = only(read_all(write_lines("chat_history.jsonl", lines)), "openai_chat")
+    assert shown(trace) == [
+        ("system", "Be short."),
+        ("system", "macos"),
+        ("user", "Mend it"),
+        ("assistant", "now", 'c run_terminal_cmd {"command": "ls x"}'),
+        ("tool", "ls: no such file", "c None"),
+    ]
+    assert trace.task == "Mend it"
+
+
+def test_kimi_joins_what_went_between_its_parts(read_all: Read, write_lines: WriteLines) -> None:
+    def message(said: str, origin: str) -> dict[str, object]:
+        content = [{"type": "text", "text": said}]
+        return {
+            "type": "context.append_message",
+            "message": {"role": "user", "content": content, "toolCalls": [], "origin": {"kind": origin}},
+            "time": 1784950605094,
+        }
+
+    def event(kind: str, **more: object) -> dict[str, object]:
+        return {
+            "type": "context.append_loop_event",
+            "event": {"type": kind, **more},
+            "time": 1784950605095,
+            "agentId": "main",
+        }
+
+    lines = [
+        {"type": "metadata", "protocol_version": "1.4", "created_at": 1784950509920},
+        {"type": "config.update", "modelAlias": "kimi-x", "time": 1784950509920},
+        {"type": "turn.prompt", "input": [{"type": "text", "text": "Mend it"}], "time": 1784950605093},
+        message("Mend it", "user"),
+        message("Plan mode is active", "injection"),
+        event("step.begin", step=1),
+        event("content.part", part={"type": "think", "think": "hm"}),
+        event("content.part", part={"type": "text", "text": "now"}),
+        event("tool.call", toolCallId="c", name="Bash", args={"command": "ls x"}),
+        event("tool.result", toolCallId="c", result={"output": "ls: no such file", "isError": True}),
+        {**event("content.part", part={"type": "text", "text": "seen"}), "agentId": "agent-0"},
+        {"type": "context.apply_compaction", "summary": "so far", "time": 1784950605099},
+    ]
+    trace = only(read_all(write_lines("wire.jsonl", lines)), "kimi_cli")
+    assert shown(trace) == [
+        ("user", "Mend it"),
+        ("system", "Plan mode is active"),
+        ("assistant", "[thinking] hm\n"),
+        ("assistant", "now"),
+        ("assistant", "", 'c Bash {"command": "ls x"}'),
+        ("tool", "ls: no such file", "c True"),
+        ("assistant", "seen"),
+        ("system", "[compaction] so far"),
+    ]
+    assert (trace.meta["model"], [step.agent for step in trace.steps if step.agent]) == ("kimi-x", ["agent-0"])
+
+
+def test_every_start_of_aider_in_which_something_was_asked_is_a_run(read_all: Read, write_lines: WriteLines) -> None:
+    lines = [
+        "",
+        "# aider chat started at 2026-01-01 10:00:00",
+        "",
+        "> Aider v0.80  ",
+        "> Main model: m-x with diff edit format  ",
+        "",
+        "#### Mend the build,  ",
+        "#### please  ",
+        "",
+        "I will.",
+        "# A heading of the model",
+        "",
+        "> Applied edit to a.py  ",
+        "#### /run make  ",
+        "> make: *** No rule to make target 'all'.  ",
+        "",
+        "# aider chat started at 2026-01-02 10:00:00",
+        "> Aider v0.80  ",
+    ]
+    trace = only(read_all(write_lines(".aider.chat.history.md", lines)), "aider")
+    assert shown(trace) == [
+        ("system", "Aider v0.80\nMain model: m-x with diff edit format"),
+        ("user", "Mend the build,\nplease"),
+        ("assistant", "I will.\n# A heading of the model"),
+        ("system", "Applied edit to a.py"),
+        ("system", "[the user ran] /run make"),
+        ("system", "make: *** No rule to make target 'all'."),
+    ]
+    assert (trace.meta["model"], trace.meta["session"]) == ("m-x", "2026-01-01 10:00:00")
+    traces, report = read_all(write_lines("b.md", [*lines, "#### again", "no"]))
+    assert (len(traces), report.lost) == (2, 0)
+    assert traces[0].id == trace.id

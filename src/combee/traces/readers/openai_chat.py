@@ -25,7 +25,7 @@ _REPLIES = ("response", "response_body", "responseBody")
 _GIVEN = ("messages", "input", "contents")
 _HEADS = ("working_dir", "session_meta")
 """What stands in the first line of a file of messages, beside names that begin with `_`."""
-_NO_MESSAGE = frozenset({"notification", "complete", "turn_ended"})
+_NO_MESSAGE = frozenset({"notification", "complete", "turn_ended", "reasoning"})
 _QUERY = re.compile(r"</?user_query>\n?")
 
 
@@ -64,6 +64,10 @@ def _message(value: object) -> dict[str, object]:
     record = table(value)
     inner = table(record.get("message"))
     found = {**inner, "role": inner.get("role") or record.get("role")} if inner else record
+    if "role" not in record and not inner and text(record.get("type")) in _ROLES:  # as Grok's CLI writes them
+        found = {**record, "role": "system" if record.get("synthetic_reason") else record["type"]}
+    if text(record.get("type")) == "tool_result" and "tool_call_id" in record:
+        found = {**record, "role": "tool"}
     spoken = text(found.get("role")) in _ROLES and ("content" in found or "tool_calls" in found or "parts" in found)
     return found if spoken and not ({"uuid", "parentId"} & record.keys()) else {}
 

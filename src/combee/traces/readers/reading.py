@@ -18,6 +18,7 @@ from combee.errors import UsageError, did_you_mean
 from combee.redaction import Trace, trace_from_data
 from combee.run.plugins import READERS, load, offered
 from combee.traces.readers.aide import AideReader
+from combee.traces.readers.aider import AiderReader
 from combee.traces.readers.archive import unpacked
 from combee.traces.readers.claude_code import ClaudeCodeReader, ClaudeStreamReader, QwenCodeReader
 from combee.traces.readers.clawteam import ClawTeamReader
@@ -27,6 +28,7 @@ from combee.traces.readers.copilot import CopilotChatReader, CopilotReader
 from combee.traces.readers.gemini import AdkReader, GeminiReader, GeminiStreamReader
 from combee.traces.readers.harbor import AtifReader, HarborReader
 from combee.traces.readers.inspect_ai import InspectReader
+from combee.traces.readers.kimi import KimiReader
 from combee.traces.readers.langchain import LangGraphReader, LangSmithReader
 from combee.traces.readers.langfuse import LangfuseReader
 from combee.traces.readers.openai_chat import OpenAIAgentsReader, OpenAIChatReader
@@ -98,6 +100,8 @@ _BUILT_IN: tuple[TraceReader, ...] = (
     GeminiReader(),
     GeminiStreamReader(),
     AdkReader(),
+    KimiReader(),
+    AiderReader(),
     ClineReader(),
     OpenCodeReader(),
     CopilotReader(),

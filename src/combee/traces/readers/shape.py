@@ -136,6 +136,10 @@ def _head_shape(head: bytes) -> Shape | None:
         return Shape("archive")
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return Shape("other", reason="UTF-16 text; save it as UTF-8")
+    if head.startswith(b"SQLite format 3\0"):
+        return Shape(
+            "other", reason="a SQLite database: export its sessions as JSON (`opencode export ID`, for example)"
+        )
     holes = head[:4096].count(0)  # a crash leaves some in a file of lines
     binary = holes and not (_HAS_RECORDS.search(head) and head.replace(b"\0", b"").isascii())
     return Shape("other", reason="binary file") if binary else None
