@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from combee.errors import CallError
-from combee.model import Engine, Limiter, Message, OpenAIModel, Request, RetryPolicy
-from combee.model.outcome import Fault
+from combee.model import Engine, Limiter, Message, OpenAIModel, Request, RetryPolicy, check_endpoint
+from combee.model.outcome import Fault, find_usage
 from combee.model.provider_errors import fault_of
 from combee.model.reply import read_reply
 
@@ -133,12 +133,45 @@ def test_a_moment_at_which_a_limit_ends_is_a_wait(text: str, seconds: float, sta
     assert fault.retry_after == pytest.approx(seconds, abs=61)
 
 
+@pytest.mark.parametrize(("said", "told"), [("gemma-3-1b:2", True), ("org/Mistral-7B-2024", False)])
+async def test_doctor_says_that_another_model_answered(said: str, told: bool, serve: Any) -> None:
+    server = await serve(lambda _: [http(200, {**FOUR, "model": said})])
+    async with OpenAIModel(f"http://127.0.0.1:{server.port}/v1", "vendor/mistral-7b", None) as model:
+        report = await check_endpoint(model)
+    assert [check.detail for check in report.checks if check.name == "model"] == (
+        ["the reply says that gemma-3-1b:2 made it"] if told else []
+    )
+
+
 async def test_a_limit_that_is_too_low_for_thinking_is_not_renamed(serve: Any) -> None:
     def script(_: bytes) -> list[bytes]:
         return [http(400, said("`max_tokens` must be greater than `thinking.budget_tokens`."))]
 
     with pytest.raises(CallError, match="must be greater"):
         await ask(serve, script)
+
+
+COUNTED = {"prompt_tokens": 10, "completion_tokens": 5}
+
+
+@pytest.mark.parametrize(
+    ("body", "counted"),
+    [
+        ({"result": {"usage": COUNTED}}, (10, 5, 0)),
+        ({"choices": [{"usage": {**COUNTED, "cached_tokens": 4}}]}, (10, 5, 4)),
+        ({"usage": [COUNTED]}, (10, 5, 0)),
+        ({"usage": {"billed_units": {"input_tokens": 8, "output_tokens": 5},
+                    "tokens": {"input_tokens": 10, "output_tokens": 5}}}, (10, 5, 0)),
+        ({"usage": {"inputTokens": 10, "outputTokens": 5, "totalTokens": 15, "cacheReadInputTokens": 3}}, (10, 5, 3)),
+        ({"usage": {**COUNTED, "prompt_tokens_details": {"cached_tokens": 64}}}, (74, 5, 64)),
+        ({"usage": {"prompt_tokens": 10, "completion_tokens": None, "total_tokens": 15}}, (10, 5, 0)),
+        ({"x_groq": {"usage": COUNTED}}, (10, 5, 0)),
+    ],
+)  # fmt: skip
+def test_usage_is_found_wherever_it_is_counted(body: object, counted: tuple[int, int, int]) -> None:
+    usage = find_usage(body)
+    assert usage is not None
+    assert (usage.prompt, usage.completion, usage.cached) == counted
 
 
 def test_the_usage_of_a_stream_is_booked() -> None:

@@ -16,6 +16,7 @@ from combee.model.limiter import Limiter
 from combee.model.local import LocalModel
 from combee.model.openai import OpenAIModel
 from combee.model.outcome import Fault
+from combee.model.provider_errors import shorten
 from combee.model.structured import find_json
 from combee.model.types import ChatModel, Message, Request, Response
 
@@ -84,6 +85,10 @@ async def check_endpoint(model: OpenAIModel) -> EndpointReport:
     if isinstance(reply, Response):
         checks.append(EndpointCheck("reachable", True, f"{probe.name} answered in {took:.2f} s"))
         checks.append(_usage_check(reply))
+        if probe.name.rpartition("/")[2].lower() not in reply.model.lower():
+            said = f"the reply says that {shorten(reply.model, 80)} made it"
+            hint = "Some servers answer with whatever model is loaded: look there if that is not the one you mean."
+            checks.append(EndpointCheck("model", None, said, hint))
         gone = what_changed(Capabilities(), probe.capabilities)
         if gone:
             checks.append(EndpointCheck("adapted", None, f"it does not take {gone}"))

@@ -158,15 +158,18 @@ class Fault:
         return CallError(said, kind=self.kind, hint=self.hint)
 
 
-_PROMPT = ("prompt_tokens", "input_tokens", "promptTokenCount", "prompt_token_count", "prompt_eval_count")
-_COMPLETION = ("completion_tokens", "output_tokens", "candidatesTokenCount", "candidates_token_count", "eval_count")
-_TOTAL = ("total_tokens", "totalTokenCount", "total_token_count")
+_PROMPT = ("prompt_tokens", "input_tokens", "promptTokenCount", "prompt_token_count", "prompt_eval_count",
+           "inputTokens")  # fmt: skip
+_COMPLETION = ("completion_tokens", "output_tokens", "candidatesTokenCount", "candidates_token_count", "eval_count",
+               "outputTokens")  # fmt: skip
+_TOTAL = ("total_tokens", "totalTokenCount", "total_token_count", "totalTokens")
 _INSIDE = ("completion_tokens_details", "output_tokens_details")
 _BESIDE = ("thoughtsTokenCount", "thoughts_token_count")
-_CACHED = ("prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens", "cachedContentTokenCount")
+_CACHED = ("prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens", "cachedContentTokenCount",
+           "cacheReadInputTokens")  # fmt: skip
 _CACHED_IN = ("prompt_tokens_details", "input_tokens_details")
 _COUNTS = ("usageMetadata", "usage_metadata")
-_AROUND = ("error", "metadata", "x_groq", "response", "detail")
+_AROUND = ("error", "metadata", "x_groq", "response", "detail", "result", "choices")
 _MOST = 1e12
 
 
@@ -197,14 +200,19 @@ def _inside(raw: Mapping[str, Any], places: tuple[str, ...], name: str) -> int:
 
 def read_usage(raw: object) -> Usage | None:
     """Return the tokens that the endpoint counted, or None where it did not (all zero counts as not said)."""
+    if isinstance(raw, list) and len(raw) == 1:
+        raw = raw[0]
     if not isinstance(raw, dict):
         return None
+    raw = raw["tokens"] if isinstance(raw.get("tokens"), dict) else raw  # Cohere, beside what it bills
     prompt = _count(raw.get("prompt_tokens")) or _first(raw, _PROMPT)
     completion = _count(raw.get("completion_tokens")) or _first(raw, _COMPLETION)
     total = _count(raw.get("total_tokens")) or _first(raw, _TOTAL)
     cached = _inside(raw, _CACHED_IN, "cached_tokens") or _first(raw, _CACHED)
     if "input_tokens" in raw and "prompt_tokens" not in raw:  # Anthropic counts what a cache read or took beside
         prompt += _count(raw.get("cache_read_input_tokens")) + _count(raw.get("cache_creation_input_tokens"))
+    if cached > prompt:  # so it is counted beside
+        prompt += cached
     thinking = max(_inside(raw, _INSIDE, "reasoning_tokens"), _inside(raw, _INSIDE, "thinking_tokens"))
     thinking = thinking or _count(raw.get("reasoning_tokens"))
     beside = _first(raw, _BESIDE)
