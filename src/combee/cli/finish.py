@@ -13,14 +13,13 @@ import click
 from combee.errors import INTERRUPTED, CombeeError
 from combee.kernel.journal import JSON
 from combee.kernel.learn import FinishReason, LearnResult
-from combee.kernel.learn.pacing import announcement
 from combee.kernel.pace import explain
 from combee.kernel.playbook import Bullet, Playbook, tokens
 from combee.model.settings import ROLES
 from combee.report import REPORT_NAME, write_report
 from combee.run.baselines import baselines, contradictions
 from combee.run.execute import Finished, Interrupted, execute
-from combee.run.findings import spent, spent_lines, taken_so_far
+from combee.run.findings import spent_lines, taken_so_far
 from combee.run.folders import open_book
 from combee.run.rows import read_rows, row_lines, rows_to_json
 from combee.run.spec import Prepared
@@ -55,13 +54,6 @@ def _write_report(folder: Path) -> None:
         click.echo(f"The report was not written: {error}", err=True)
 
 
-def _batch(result: LearnResult) -> JSON:
-    """Return the choice of the batch size; None where it was fixed."""
-    if result.choice is None:
-        return None
-    return cast("JSON", asdict(announcement(len(result.steps), result.choice)))
-
-
 def print_finished(done: Finished, *, as_json: bool) -> None:
     """Say what a run gave, for a person or as JSON."""
     if as_json:
@@ -78,7 +70,7 @@ def print_finished(done: Finished, *, as_json: bool) -> None:
     if shares := _training(result):
         each = " (one figure an epoch)" if len(shares) > 1 else ""
         lines.append(f"training   {' → '.join(shares)} before learning from each sample{each}")
-    lines.append(f"work       {done.bought} results made, {done.reused} taken from the journal")
+    lines.append(f"work       {done.stats.bought} results made, {done.stats.reused} taken from the journal")
     lines += spent_lines(done.prepared.agent.models)
     if result.choice is not None:
         first, *rest = explain(result.choice).split("\n")
@@ -96,24 +88,9 @@ def print_finished(done: Finished, *, as_json: bool) -> None:
 
 
 def _summary(done: Finished) -> dict[str, JSON]:
-    result = done.result
-    validation = result.validations[-1] if result.validations else None
-    summary: dict[str, JSON] = {
-        "run": str(done.folder),
-        "reason": result.reason.value,
-        "detail": result.detail,
-        "bullets": len(result.best),
-        "tokens": tokens(result.best),
-        "steps": len(result.steps),
-        "unlearned": cast("JSON", list(result.unlearned)),
-        "validation": None if validation is None else {"hits": validation.hits, "total": validation.total},
-        "calls": {"bought": done.bought, "reused": done.reused, "bought_again": done.bought_again},
-        "batch": _batch(result),
-        "model": spent(done.prepared.agent.models),
-        **done.findings.to_json(),
-    }
+    summary = done.to_json()
     if not done.prepared.tasks.train:  # nothing that could be scored says how good it is
-        summary["top"] = _top(result.best)
+        summary["top"] = _top(done.result.best)
     return summary | _seen(done.prepared, done.folder)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
 from combee.errors import RunError, UsageError
-from combee.kernel.journal import JSON, Journal
+from combee.kernel.journal import JSON, Journal, Stats
 from combee.kernel.learn import FinishReason, LearnResult
+from combee.kernel.learn.pacing import announcement
 from combee.kernel.playbook import Playbook, from_json, load, save, tokens
 from combee.run.findings import Findings, findings_of, maybe_paid, spent
 from combee.run.folders import JOURNAL, has_results
@@ -26,10 +27,24 @@ class Finished:
     folder: Path
     prepared: Prepared
     result: LearnResult
-    reused: int
-    bought: int
-    bought_again: int
+    stats: Stats
     findings: Findings
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return what the run came to."""
+        result, last = self.result, self.result.validations[-1] if self.result.validations else None
+        choice = None if result.choice is None else asdict(announcement(len(result.steps), result.choice))
+        validation: JSON = None if last is None else {"hits": last.hits, "total": last.total}
+        base = _came_to(
+            self.folder, self.prepared, result.best, validation=validation, stats=self.stats, findings=self.findings
+        )
+        return base | {
+            "reason": result.reason.value,
+            "detail": result.detail,
+            "steps": len(result.steps),
+            "unlearned": cast("JSON", list(result.unlearned)),
+            "batch": cast("JSON", choice),
+        }
 
 
 class Interrupted(KeyboardInterrupt):
@@ -100,8 +115,7 @@ def _opened(
 def _finished(prepared: Prepared, folder: Path, journal: Journal, result: LearnResult) -> Finished:
     save(result.best, folder / "playbook.json")
     save(result.best, folder / "playbook.md")
-    stats, findings = journal.stats(), findings_of(journal)
-    return Finished(folder, prepared, result, stats.reused, stats.bought, stats.bought_again, findings)
+    return Finished(folder, prepared, result, journal.stats(), findings_of(journal))
 
 
 def _named_start(prepared: Prepared, folder: Path) -> Playbook | None:
@@ -134,18 +148,26 @@ def _stopped(journal: Journal, folder: Path, prepared: Prepared) -> dict[str, JS
     version = labels.get("best") or labels.get("last")
     book = Playbook() if version is None else from_json(journal.text(version))
     validated = [cast("dict[str, JSON]", event.data) for event in journal.events("Validated")]
-    stats = journal.stats()
+    validation: JSON = {name: validated[-1][name] for name in ("hits", "total")} if validated else None
+    base = _came_to(folder, prepared, book, validation=validation, stats=journal.stats(), findings=findings_of(journal))
+    return base | {"steps": sum(1 for _ in journal.events("StepFinished"))}
+
+
+def _came_to(
+    folder: Path, prepared: Prepared, book: Playbook, *, validation: JSON, stats: Stats, findings: Findings
+) -> dict[str, JSON]:
+    """Return the keys of every end, with the values of a run that the user stopped."""
     return {
         "run": str(folder),
         "reason": FinishReason.INTERRUPTED.value,
         "detail": "stopped by the user",
         "bullets": len(book),
         "tokens": tokens(book),
-        "steps": sum(1 for _ in journal.events("StepFinished")),
+        "steps": 0,
         "unlearned": [],
-        "validation": {name: validated[-1][name] for name in ("hits", "total")} if validated else None,
+        "validation": validation,
         "calls": {"bought": stats.bought, "reused": stats.reused, "bought_again": stats.bought_again},
         "batch": None,
         "model": spent(prepared.agent.models),
-        **findings_of(journal).to_json(),
+        **findings.to_json(),
     }
