@@ -97,9 +97,11 @@ def layer_of_option(origin: str, place: Place, value: object, model: type[BaseMo
 
 
 def _home_of(place: Place, text: str, schema: Mapping[str, Any]) -> str:
-    """Return the only table that has a key."""
+    """Return the only table that has a key; those of an environment, which few runs have, take no short name away."""
     key = place[0]
     homes = [table for table in schema["properties"] if key in _keys(schema, (table,))]
+    if len(homes) > 1:
+        homes = [table for table in homes if table != "environment"]
     if len(homes) > 1:
         hint = f"Write {' or '.join(f'{home}.{key}' for home in homes)}."
         raise UsageError(f"--set {text!r}: {key} is in several tables.", hint=hint)
