@@ -40,7 +40,7 @@ class _Words(dict[str, int]):
         if len(word) > _LONGEST_WORD:
             return -1
         asked = 0
-        if HINT.search(word.lower()) or BEGINNING.search(word) or tools_in(word):
+        if HINT.search(word.lower()) or (len(word) > 13 and BEGINNING.search(word)) or tools_in(word):
             asked = sum(1 << bit for bit, calls in enumerate(_CALLS) if calls(word))
         if len(word) <= _LONGEST_KEPT:
             if len(self) >= _MOST_WORDS:
