@@ -23,7 +23,7 @@ from combee.files import whole_file
 from combee.kernel.journal import JOURNAL_NAME
 from combee.serve.books import CANARY, STABLE, Book
 from combee.serve.learner import LOCKED
-from combee.serve.service import Service
+from combee.serve.service import Service, add_alert
 from combee.serve.settings import LEARNING
 from combee.traces.method import EARLIER, KEPT
 
@@ -58,17 +58,20 @@ class Generations:
         self.service = service
         self._later: dict[int, float] = {}
 
-    async def step(self) -> None:
-        """Bring every tenant that has something to learn one generation on."""
+    async def step(self) -> bool:
+        """Bring every tenant that has something to learn one generation on; return whether one was."""
+        learned = False
         for tenant in self.service.tenants():
             generation = await self._next(tenant)
             if generation is not None and time.monotonic() >= self._later.get(generation.id, 0.0):
                 try:
                     await self._go_on(generation)
+                    learned = True
                 except Exception as error:  # noqa: BLE001 - one generation must not hold up the others for ever
                     if not isinstance(error, CombeeError):
                         _log.exception("generation %d of %s", generation.id, generation.tenant)
                     await self._failed(generation, str(error) or type(error).__name__)
+        return learned
 
     async def _next(self, tenant: str) -> _Generation | None:
         """Return the generation that is not done, or a new one where enough waits and no version is on trial."""
@@ -210,14 +213,11 @@ class Generations:
                 return 0
             receipt = json.dumps({"state": "failed", "why": why[:500]})
             sql = "UPDATE traces SET state = 'failed', receipt = ? WHERE generation = ? AND state = 'queued'"
+            add_alert(db, generation.tenant, "failed", f"generation {generation.id} is given up: {why[:500]}")
             return db.execute(sql, (receipt, generation.id)).rowcount
 
-        self.service.learned(generation.tenant, await self.service.store.write(note))
         _log.warning("generation %d of %s failed (%d): %s", generation.id, generation.tenant, attempts, why)
-        if given_up:
-            await self.service.alert(
-                generation.tenant, "failed", f"generation {generation.id} is given up: {why[:500]}"
-            )
+        self.service.learned(generation.tenant, await self.service.store.write(note))
 
 
 def _seal(db: sqlite3.Connection, tenant: str, most: int, start: str) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ import logging
 import multiprocessing
 import sqlite3
 import time
-from collections import deque
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -21,19 +21,19 @@ from pathlib import Path
 from typing import Any
 
 from combee.errors import RunError, UsageError
+from combee.serve.backlog import LAST, Arrivals, Backlog, catch_up
 from combee.serve.books import CANARY, STABLE, Book
 from combee.serve.canary import is_on_trial
 from combee.serve.intake import Body, Intake, Limits, RefusedError, end_with_service, joined_spans, take_all
 from combee.serve.settings import ServeSettings
 from combee.serve.store import ServiceStore
 
-__all__ = ["Backlog", "BusyError", "ServedOutcome", "Service", "forever"]
+__all__ = ["BusyError", "ServedOutcome", "Service", "add_alert", "forever"]
 
 _log = logging.getLogger("combee.serve")
 
 _TOGETHER = 32  # bodies that go to a worker at a time
 _ROOTLESS = 900.0  # seconds after which a trace without its root counts as ended
-_RECENT = 10.0  # seconds over which the rate of arrival is taken
 _HARMLESS = frozenset({"email", "home_path"})  # redacted without an alert
 
 
@@ -58,25 +58,15 @@ class ServedOutcome:
 
 
 async def forever(every: float, work: Callable[[], Awaitable[object]]) -> None:
-    """Do some work again and again, a pause between; what fails is logged and tried again."""
+    """Do some work again and again, with a pause unless it returns True; what fails is logged and tried again."""
     while True:
+        more: object = None
         try:
-            await work()
+            more = await work()
         except Exception:  # noqa: BLE001 - a service goes on
             _log.exception("%s failed; it is tried again", work.__qualname__)
-        await asyncio.sleep(every)
-
-
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """What waits of one tenant. Rates are traces a second; `catch_up` is in seconds, None where it does not shrink."""
-
-    waiting: int
-    learning: int
-    oldest: float
-    arrival: float
-    consumption: float
-    catch_up: float | None
+        if more is not True:
+            await asyncio.sleep(every)
 
 
 class Service:
@@ -98,7 +88,7 @@ class Service:
         self._served: set[tuple[str, str, str]] = set()
         self._secrets_alerted: dict[str, set[str]] = {}
         self._waiting: dict[str, int] = {}
-        self._arrived: dict[str, deque[tuple[float, int]]] = {}
+        self._arrived: defaultdict[str, Arrivals] = defaultdict(Arrivals)
 
     async def start(self) -> None:
         """Start the workers; call it in the event loop that serves."""
@@ -350,9 +340,7 @@ class Service:
 
     async def alert(self, tenant: str, kind: str, text: str) -> None:
         """Store an alert; `Alerts` sends it from there."""
-        _log.warning("alert: %s: %s: %s", tenant, kind, text)
-        sql = "INSERT INTO alerts (at, tenant, kind, text) VALUES (?, ?, ?, ?)"
-        await self.store.write(lambda db: db.execute(sql, (time.time(), tenant, kind, text[:2000])).rowcount)
+        await self.store.write(lambda db: add_alert(db, tenant, kind, text))
 
     def learned(self, tenant: str, traces: int) -> None:
         """Say that so many traces of a tenant wait no longer."""
@@ -372,35 +360,25 @@ class Service:
         waiting, learning, oldest = found or (0, 0, None)
         rows = await self.store.rows(
             "SELECT traces, started, ended FROM generations WHERE tenant = ? AND state IN ('done', 'folded', 'sealed')"
-            " ORDER BY id DESC LIMIT 3",
+            " ORDER BY id DESC LIMIT ?",
             tenant,
+            LAST + 1,
         )
-        ended = [(traces, end - start) for traces, start, end in rows if end]
+        now = time.time()
+        ended = [(traces, end - start) for traces, start, end in rows if end][:LAST]
+        running = (learning, now - rows[0][1]) if learning and rows and rows[0][2] is None else None
         consumption = sum(traces for traces, _ in ended) / max(1e-3, sum(took for _, took in ended)) if ended else 0.0
         arrival = self.arrival(tenant)
-        left = float(waiting + learning)
-        if learning and rows and rows[0][2] is None:  # what of the running generation is done by now, at this rate
-            left -= min(learning, (time.time() - rows[0][1]) * consumption)
-        speed = consumption - arrival
-        catch_up = 0.0 if not waiting + learning else left / speed if speed > 0 else None
-        return Backlog(waiting, learning, time.time() - oldest if oldest else 0.0, arrival, consumption, catch_up)
+        left = catch_up(waiting, running, ended, self.settings.generation, arrival)
+        return Backlog(waiting, learning, now - oldest if oldest else 0.0, arrival, consumption, left)
 
     def arrival(self, tenant: str) -> float:
-        """Return the traces a second of the last ten seconds."""
-        recent = self._arrived.get(tenant, deque())
-        now = time.monotonic()
-        while recent and recent[0][0] < now - _RECENT:
-            recent.popleft()
-        return sum(count for _, count in recent) / _RECENT
+        """Return the traces a second that come."""
+        return self._arrived[tenant].rate()
 
     def _arrive(self, tenant: str, count: int) -> None:
         self._waiting[tenant] = self._waiting.get(tenant, 0) + count
-        recent = self._arrived.setdefault(tenant, deque())
-        now = time.monotonic()
-        if recent and now - recent[-1][0] < 0.5:
-            recent[-1] = (recent[-1][0], recent[-1][1] + count)
-        else:
-            recent.append((now, count))
+        self._arrived[tenant].add(count)
 
     async def _make_room(self, tenant: str) -> None:
         await self.book(tenant)
@@ -450,6 +428,13 @@ class Service:
         # Spawned: a fork of a process with threads may hang.
         spawn = multiprocessing.get_context("spawn")
         return ProcessPoolExecutor(self.settings.workers, mp_context=spawn, initializer=end_with_service)
+
+
+def add_alert(db: sqlite3.Connection, tenant: str, kind: str, text: str) -> None:
+    """Store an alert with the change that it speaks of: a kill keeps both or none."""
+    _log.warning("alert: %s: %s: %s", tenant, kind, text)
+    sql = "INSERT INTO alerts (at, tenant, kind, text) VALUES (?, ?, ?, ?)"
+    db.execute(sql, (time.time(), tenant, kind, text[:2000]))
 
 
 def _insert(db: sqlite3.Connection, tenant: str, traces: Sequence[tuple[str, str]], now: float, alias: str) -> int:

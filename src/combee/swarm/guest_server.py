@@ -58,11 +58,9 @@ def make_server(guest: Guest) -> Server[Any]:
 
 
 def _described(spec: ToolSpec) -> types.Tool:
-    fields: dict[str, Any] = {name: {"type": "string", "description": about} for name, about in spec.parameters.items()}
-    if spec.name == "report":
-        fields["messages"] = {"type": "array", "items": {"type": "object"}, "description": spec.parameters["messages"]}
-    required = [name for name in spec.parameters if name not in spec.optional]
-    schema: dict[str, Any] = {"type": "object", "properties": fields, "required": required}
+    schema = spec.schema()
+    if spec.name == "report":  # the one argument that is no text
+        schema["properties"]["messages"] |= {"type": "array", "items": {"type": "object"}}
     return types.Tool(name=spec.name, description=spec.about, input_schema=schema)
 
 

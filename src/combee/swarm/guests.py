@@ -24,8 +24,8 @@ from combee.swarm.briefing import briefing, delivered, spelled
 from combee.swarm.knowledge import ALL, is_secret, leased
 from combee.swarm.mail import EVERYONE, About, Mail, get_mail, join, key_of, open_to, send
 from combee.swarm.state import SwarmState, report
-from combee.swarm.tools import TOOLS, Tool, use
-from combee.swarm.world import PERSON, AgentRow, World
+from combee.swarm.tools import TOOLS, Tool, declared, use
+from combee.swarm.world import PERSON, AgentRow, World, row_number
 
 __all__ = ["Guest", "admit", "join_world", "signs_of_life", "sweep", "where_reports_go"]
 
@@ -240,8 +240,8 @@ def _inbox(guest: Guest, key: str) -> str:
 
 
 def _answer(guest: Guest, key: str, question: str, text: str) -> str:
-    world, number = guest.state.world, question.lstrip("#")
-    asked = get_mail(world, int(number)) if number.isdecimal() and len(number) < 18 else None
+    world = guest.state.world
+    asked = get_mail(world, row_number(question.lstrip("#")))
     if asked is None or asked.kind != "ask" or asked.recipient != guest.agent.name:
         return "error: you were not asked that; the number stands before the question in your inbox"
     if asked.answered is not None:
@@ -293,21 +293,17 @@ def _who(guest: Guest, key: str) -> str:
     return guest.briefing()
 
 
-def _own(name: str, function: Any, about: str, *optional: str, **parameters: str) -> Tool:
-    return Tool(ToolSpec(name, about, parameters, frozenset(optional)), function)
-
-
 _OWN = (
-    _own("briefing", _who, "Say who you are here, who and what else is here, and the rules."),
-    _own("inbox", _inbox, "Read your new messages."),
-    _own("answer", _answer, "Answer a question from your inbox.", question="its number", text="the answer"),
-    _own("merge", _merge, "Merge a branch of yours into the shared one.", branch="its name"),
-    _own("lessons", _lessons, "Get the lessons of earlier runs that fit a task.", task="what you are about to do"),
-    _own("report", _report, "Keep a finished run, so that later ones learn from it. Secrets are taken out.", "success",
-         task="what was to be done", messages="the run as a list of chat messages",
+    declared("briefing", _who, "Say who you are here, who and what else is here, and the rules."),
+    declared("inbox", _inbox, "Read your new messages."),
+    declared("answer", _answer, "Answer a question from your inbox.", question="its number", text="the answer"),
+    declared("merge", _merge, "Merge a branch of yours into the shared one.", branch="its name"),
+    declared("lessons", _lessons, "Get the lessons of earlier runs that fit a task.", task="what you are about to do"),
+    declared("report", _report, "Keep a finished run, so that later ones learn from it. Secrets are taken out.",
+         "success", task="what was to be done", messages="the run as a list of chat messages",
          success="whether it was done, as far as you know"),
 )  # fmt: skip
-_ASK = _own(
+_ASK = declared(
     "ask", None, "Ask an agent and wait for the answer. Without `to`, whoever knows the subject best is asked.",
     "to", "subject", "wait", question="the question, complete in itself", to="name of an agent",
     subject="path that it is about", wait="seconds to wait (60)",

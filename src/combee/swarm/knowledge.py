@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import PurePosixPath
-from typing import Any
 
 from combee.errors import UsageError
 from combee.swarm.world import AgentRow, World, row_number
@@ -337,7 +336,8 @@ def note(world: World, agent: str, text: str, *, path: str = "", version: str = 
 
 def recall(world: World, pointer: str, agent: str | None = None) -> Note | None:
     """Return the note of a pointer that an agent may read, or None; without an agent, whosever it is."""
-    return _note(world.one(f"{_SELECT} WHERE n.id = ?1 AND {_MINE}", row_number(pointer.removeprefix("note:")), agent))
+    found = _notes(world, f"WHERE n.id = ?1 AND {_MINE}", row_number(pointer.removeprefix("note:")), agent)
+    return next(iter(found), None)
 
 
 def _parted(text: str) -> list[str]:
@@ -362,12 +362,9 @@ def search_notes(world: World, query: str, *, agent: str | None = None, limit: i
     words = " OR ".join(f'"{word}"' for word in _sought(query))
     if not words:
         return []
-    sql = (
-        f"{_SELECT} JOIN notes_text t ON t.rowid = n.id WHERE notes_text MATCH ?1 AND {_MINE}"
-        " ORDER BY bm25(notes_text), n.id LIMIT ?3"
-    )
-    return [found for row in world.rows(sql, words, agent, limit) if (found := _note(row))]
+    matching = f"JOIN notes_text t ON t.rowid = n.id WHERE notes_text MATCH ?1 AND {_MINE}"
+    return _notes(world, f"{matching} ORDER BY bm25(notes_text), n.id LIMIT ?3", words, agent, limit)
 
 
-def _note(row: tuple[Any, ...] | None) -> Note | None:
-    return Note(row[0], row[1], row[2], row[3], row[4], bool(row[5])) if row else None
+def _notes(world: World, which: str, *values: object) -> list[Note]:
+    return [Note(*(*row[:-1], bool(row[-1]))) for row in world.rows(f"{_SELECT} {which}", *values)]

@@ -40,7 +40,7 @@ from combee.swarm.state import SwarmState
 from combee.swarm.turn import Turn
 from combee.swarm.world import AgentRow, row_number
 
-__all__ = ["TOOLS", "Actor", "Tool", "offered", "perform", "use"]
+__all__ = ["TOOLS", "Actor", "Tool", "declared", "offered", "perform", "use"]
 
 READ_AT_ONCE = 1_000
 """Most documents that one use of a tool reads."""
@@ -289,38 +289,39 @@ def _close(turn: Actor, key: str, issue: str) -> str:
     return "Closed." if done else "It is not yours: take it first."
 
 
-def _tool(name: str, function: Callable[..., str], about: str, *optional: str, **parameters: str) -> Tool:
+def declared(name: str, function: Any, about: str, *optional: str, **parameters: str) -> Tool:
+    """Return a tool: its name, what does it, what it is for, which parameters may be left out, what each is for."""
     spec = ToolSpec(name, about, parameters, frozenset(optional))
     return Tool(spec, function, name in {"write", "edit", "lease", "release", "remember", "issue", "take", "close"})
 
 
 TOOLS: tuple[Tool, ...] = (
-    _tool("ask", _ask, "Ask an agent. Without `to`, whoever knows the subject best is asked.", "to", "subject",
+    declared("ask", _ask, "Ask an agent. Without `to`, whoever knows the subject best is asked.", "to", "subject",
           question="the question, complete in itself", to="name of an agent", subject="path that it is about"),
-    _tool("tell", _tell, "Send news that needs no answer.", to="name of an agent", text="what to say"),
-    _tool("post", _post, "Announce to all, or to the members of a channel.", "channel", text="what to say",
+    declared("tell", _tell, "Send news that needs no answer.", to="name of an agent", text="what to say"),
+    declared("post", _post, "Announce to all, or to the members of a channel.", "channel", text="what to say",
           channel="its name (all)"),
-    _tool("peers", _peers, "List the other agents."),
-    _tool("find", _find, "Say who has read a document or folder.", subject="path; a folder ends in /"),
-    _tool("documents", _documents, "List documents.", "folder", folder="what their paths begin with"),
-    _tool("read", _read, "Read a document.", "lines", path="its path; a/0001..0009 reads several",
+    declared("peers", _peers, "List the other agents."),
+    declared("find", _find, "Say who has read a document or folder.", subject="path; a folder ends in /"),
+    declared("documents", _documents, "List documents.", "folder", folder="what their paths begin with"),
+    declared("read", _read, "Read a document.", "lines", path="its path; a/0001..0009 reads several",
           lines="which of its lines, like 1..40"),
-    _tool("write", _write, "Write a whole document; read it first if it exists.", path="its path",
+    declared("write", _write, "Write a whole document; read it first if it exists.", path="its path",
           text="the whole text"),
-    _tool("edit", _edit, "Change a part of a document.", path="its path", old="a text that stands in it once",
+    declared("edit", _edit, "Change a part of a document.", path="its path", old="a text that stands in it once",
           new="what stands there instead"),
-    _tool("lease", _lease, "Keep a path for yourself while you work on it; others cannot write it.", "minutes",
+    declared("lease", _lease, "Keep a path for yourself while you work on it; others cannot write it.", "minutes",
           path="its path, or a folder's", minutes="for how long (15)"),
-    _tool("release", _release, "Give up your lease of a path.", path="its path"),
-    _tool("remember", _remember, "Keep a note on disk.", "path", "readers", text="the note",
+    declared("release", _release, "Give up your lease of a path.", path="its path"),
+    declared("remember", _remember, "Keep a note on disk.", "path", "readers", text="the note",
           path="document that it was taken from", readers="who may recall it too: names with commas, or all"),
-    _tool("recall", _recall, "Find notes.", query="a pointer (note:7) or words"),
-    _tool("delegate", _delegate, "Give a task to a fresh agent that answers once and is gone.", "role",
+    declared("recall", _recall, "Find notes.", query="a pointer (note:7) or words"),
+    declared("delegate", _delegate, "Give a task to a fresh agent that answers once and is gone.", "role",
           task="the task, complete in itself", role="its role"),
-    _tool("issues", _issues, "List open issues."),
-    _tool("issue", _issue, "Open an issue.", "body", title="one line", body="more"),
-    _tool("take", _take, "Take an open issue.", issue="its number"),
-    _tool("close", _close, "Close an issue that you took.", issue="its number"),
+    declared("issues", _issues, "List open issues."),
+    declared("issue", _issue, "Open an issue.", "body", title="one line", body="more"),
+    declared("take", _take, "Take an open issue.", issue="its number"),
+    declared("close", _close, "Close an issue that you took.", issue="its number"),
 )  # fmt: skip
 
 

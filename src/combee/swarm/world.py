@@ -318,9 +318,8 @@ class World:
         """
         key = key or name
         with self.step():
-            row = self.one(f"SELECT {_AGENT} FROM agents WHERE key = ?", key)  # noqa: S608 - our own columns
-            if row is not None:
-                return AgentRow(*row)
+            if known := self._agents("WHERE key = ?", key):
+                return known[0]
             if self.one("SELECT 1 FROM agents WHERE name = ?", name):
                 raise UsageError(f"there is an agent {name!r} already", hint="Choose another name.")
             origin, at_row, mark = fork or (None, 0, 0)
@@ -332,14 +331,14 @@ class World:
 
     def agent(self, name: str) -> AgentRow | None:
         """Return an agent, or None."""
-        row = self.one(f"SELECT {_AGENT} FROM agents WHERE name = ?", name)  # noqa: S608 - our own columns
-        return AgentRow(*row) if row else None
+        return next(iter(self._agents("WHERE name = ?", name)), None)
 
     def agents(self, *, forks: bool = False) -> list[AgentRow]:
         """Return all agents in the order they were made; copies that answered only with `forks`."""
-        where = "" if forks else "WHERE fork_of IS NULL"
-        rows = self.rows(f"SELECT {_AGENT} FROM agents {where} ORDER BY rowid")  # noqa: S608 - our own columns
-        return [AgentRow(*row) for row in rows]
+        return self._agents("ORDER BY rowid" if forks else "WHERE fork_of IS NULL ORDER BY rowid")
+
+    def _agents(self, which: str, *values: object) -> list[AgentRow]:
+        return [AgentRow(*row) for row in self.rows(f"SELECT {_AGENT} FROM agents {which}", *values)]  # noqa: S608 - ours
 
     def set_state(self, name: str, state: Literal["live", "full", "dead"], reason: str = "") -> None:
         """Say that an agent is full, dead, or well again. A dead one's incarnation has ended."""

@@ -44,7 +44,10 @@ from combee.traces.readers import Report, read
 
 __all__ = ["EARLIER", "KEPT", "OTHER_FORMATS", "LearnFromTraces", "notices", "shown_report"]
 
-OTHER_FORMATS = "--format NAME takes one format for all files; docs/extend.md shows how to add a format."
+OTHER_FORMATS = (
+    "--format NAME takes one format for all files; docs/extend.md shows how to add a format. "
+    'Any run can be written as a line {"messages": [...]} of OpenAI chat: docs/evidence/readers.md has it in ten lines.'
+)
 
 KEPT = "traces.jsonl"
 EARLIER = "earlier.jsonl"

@@ -243,6 +243,7 @@ def test_lines_of_messages_without_ids_pair_in_order(read_all: Read, write_lines
         {"role": "user", "message": {"content": [{"type": "text", "text": "<user_query>\nMend it\n</user_query>"}]}},
         {"role": "assistant", "message": {"content": [{"type": "tool_use", "name": "Shell", "input": {"command": "a"}}, {"type": "tool_use", "name": "Shell", "input": {"command": "b"}}]}},
         {"role": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t1", "content": "A"}, {"type": "tool_result", "tool_use_id": "t2", "content": "B"}]}},
+        {"role": "assistant", "message": {"content": [{"type": "text", "text": "done"}]}},
         {"note": "of nobody"},
     ]  # fmt: skip
     (trace,), report = read_all(write_lines("c.jsonl", lines))
@@ -251,8 +252,13 @@ def test_lines_of_messages_without_ids_pair_in_order(read_all: Read, write_lines
         ("assistant", "", 'call-1 Shell {"command": "a"}', 'call-2 Shell {"command": "b"}'),
         ("tool", "A", "call-1 None"),
         ("tool", "B", "call-2 None"),
+        ("assistant", "done"),
     ]
-    assert [str(each) for each in report.skipped] == ["c.jsonl:4: no chat message in it"]
+    assert [str(each) for each in report.skipped] == ["c.jsonl:5: no chat message in it"]
+    traces, report = read_all(
+        write_lines("d.jsonl", [*lines, *[{"made": "up"}] * 5])
+    )  # half would be worse than a refusal
+    assert (traces, report.lost) == ([], 1)
 
 
 def test_logged_requests_of_anthropic_and_google_keep_their_system_prompt(
@@ -710,3 +716,41 @@ def test_every_start_of_aider_in_which_something_was_asked_is_a_run(read_all: Re
     traces, report = read_all(write_lines("b.md", [*lines, "#### again", "no"]))
     assert (len(traces), report.lost) == (2, 0)
     assert traces[0].id == trace.id
+
+
+def test_a_database_is_refused_with_what_to_do(read_all: Read, tmp_path: Path) -> None:
+    (tmp_path / "opencode.db").write_bytes(b"SQLite format 3\0" + bytes(100))
+    _, report = read_all(tmp_path)
+    assert "export its sessions as JSON" in str(report.skipped[0])
+
+
+def test_what_pydantic_ai_itself_dumps(read_all: Read, tmp_path: Path) -> None:
+    kit = pytest.importorskip("pydantic_ai.messages", reason="an extra")
+    returned = kit.ToolReturnPart
+    messages = [
+        kit.ModelRequest(parts=[kit.SystemPromptPart("Be short."), kit.UserPromptPart("Mend it")]),
+        kit.ModelResponse(
+            parts=[
+                kit.TextPart("now"),
+                kit.ToolCallPart("bash", {"command": "ls x"}, tool_call_id="c1"),
+                kit.ToolCallPart("look", "{}", tool_call_id="c2"),
+            ]
+        ),
+        kit.ModelRequest(
+            parts=[
+                returned("bash", "no such file", tool_call_id="c1", outcome="failed"),
+                returned("look", {"a": [1]}, tool_call_id="c2"),
+            ]
+        ),
+        kit.ModelResponse(parts=[kit.TextPart("done")]),
+    ]
+    path = tmp_path / "messages.json"
+    path.write_bytes(kit.ModelMessagesTypeAdapter.dump_json(messages))
+    assert shown(only(read_all(path), "openai_chat")) == [
+        ("system", "Be short."),
+        ("user", "Mend it"),
+        ("assistant", "now", 'c1 bash {"command": "ls x"}', "c2 look {}"),
+        ("tool", "no such file", "c1 True"),
+        ("tool", '{"a": [1]}', "c2 None"),
+        ("assistant", "done"),
+    ]

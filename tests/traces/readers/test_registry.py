@@ -13,6 +13,7 @@ import pytest
 from combee.errors import UsageError
 from combee.redaction import Step, Trace
 from combee.run import plugins
+from combee.traces.mining import failed_calls
 from combee.traces.readers import Source, TraceReader, read, reader, readers
 
 WriteLines = Callable[[str, Sequence[object]], Path]
@@ -115,15 +116,16 @@ def test_the_report_of_a_run_can_be_shown_as_text(write_lines: WriteLines) -> No
 
 def test_the_page_on_readers_holds_a_reader_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "evidence" / "readers.md").read_text(encoding="utf-8")
-    blocks = dict(re.findall(r"```(json|python)\n(.*?)```", page, re.DOTALL))
+    (events,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    own_reader, converts = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     made: dict[str, object] = {}
-    exec(blocks["python"], made)  # noqa: S102 - the page's own code
+    exec(own_reader, made)  # noqa: S102 - the page's own code
     point = EntryPoint("eventlog", "x:y", "combee.readers")
     monkeypatch.setattr(plugins, "entry_points", lambda group: (point,))
     monkeypatch.setattr(EntryPoint, "load", lambda point: made["EventLogReader"])
     readers.cache_clear()
     try:
-        (tmp_path / "a.jsonl").write_text(blocks["json"], encoding="utf-8")
+        (tmp_path / "a.jsonl").write_text(events, encoding="utf-8")
         result = read(tmp_path)
         (trace,) = result
         assert (trace.meta["format"], trace.task, result.report.lost) == ("eventlog", "Mend the build", 0)
@@ -132,3 +134,10 @@ def test_the_page_on_readers_holds_a_reader_that_works(tmp_path: Path, monkeypat
         assert trace.outcome.success is False
     finally:
         readers.cache_clear()
+    (tmp_path / "b").mkdir()
+    monkeypatch.chdir(tmp_path / "b")
+    Path("events.jsonl").write_text(events, encoding="utf-8")
+    exec(converts, {})  # noqa: S102
+    (same,) = read(Path("runs.jsonl"))
+    assert [step.role for step in same.steps] == [step.role for step in trace.steps] == ["user", "assistant", "tool"]
+    assert failed_calls(same) == failed_calls(trace) == 1

@@ -12,7 +12,16 @@ from combee.redaction import Role, ToolCall
 from combee.traces.readers.values import compact, flag, number, table, text
 
 CALLS = frozenset(
-    {"tool_use", "toolcall", "tool_call", "function_call", "server_tool_use", "custom_tool_call", "mcp_call"}
+    {
+        "tool_use",
+        "toolcall",
+        "tool_call",
+        "function_call",
+        "server_tool_use",
+        "custom_tool_call",
+        "mcp_call",
+        "builtin_tool_call",
+    }
 )
 RESULTS = frozenset(
     {"tool_result", "tool_call_response", "function_call_output", "custom_tool_call_output", "toolresult",
@@ -160,7 +169,7 @@ def read_block(block: dict[str, object]) -> Block:
     elif kind in {"toolrequest", "toolresponse"}:
         found = _goose(block, kind)
     elif kind.endswith("tool_return"):
-        return Block(result=result_of(block))
+        return Block(result=_returned(block))
     elif kind.startswith("tool") or kind == "dynamic_tool":
         found = _call_and_result(block)
     elif kind == "retry_prompt":
@@ -249,6 +258,14 @@ def _call_and_result(block: dict[str, object]) -> Block | None:
     if said is None:  # it had not ended
         return Block(call=call)
     return Block(call=call, result=Piece("tool", content_text(said), answers=name, is_error=failed))
+
+
+def _returned(block: dict[str, object]) -> Piece:
+    """Read pydantic-ai's return of a tool; that it is a success says only that the tool ran."""
+    piece = result_of(block)
+    if text(block.get("outcome")) in {"failed", "denied", "interrupted", "retried"}:
+        piece.is_error = True
+    return piece
 
 
 def _retry(block: dict[str, object]) -> Block:

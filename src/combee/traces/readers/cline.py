@@ -48,7 +48,7 @@ class ClineReader:
     """Reads one task a file."""
 
     name = "cline"
-    fields = ("role", "content", "ts", "modelInfo")
+    fields = ("role", "content", "ts", "modelInfo", "metrics")
 
     def sniff(self, source: Source) -> float:
         """Look for messages with the program's tags, or for what its screen showed."""

@@ -42,8 +42,11 @@ _ROLES: dict[str, Role] = {
     "exit": "system",
     "response": "assistant",
 }
-_ROLE_OF_PART: dict[str, Role] = {"system_prompt": "system", "retry_prompt": "system"}
-"""Of the parts of a request of pydantic-ai; the others are the user's."""
+_PARTS: dict[str, Role] = {
+    "user_prompt": "user", "system_prompt": "system", "retry_prompt": "system", "retry_feedback": "system",
+    "tool_return": "tool", "builtin_tool_return": "tool",
+}  # fmt: skip
+"""Of a request of pydantic-ai; its other parts are changes of settings."""
 
 
 @dataclass(slots=True)
@@ -149,7 +152,8 @@ def pieces(value: object) -> list[Piece]:
         return [Piece("assistant", thought)] if thought else []
     parts = rows(message.get("parts"))
     if kind_of(message) == "" and message.get("kind") == "request" and parts:
-        return [piece for part in parts for piece in _gather([part], _ROLE_OF_PART.get(kind_of(table(part)), "user"))]
+        known = [(part, _PARTS[kind_of(part)]) for part in objects(parts) if kind_of(part) in _PARTS]
+        return [piece for part, role in known for piece in _gather([part], role)]
     role = role_of(message.get("role") or kind or message.get("kind"))
     content = parts or message.get("content")
     found = list(_gather(content, role)) if isinstance(content, list) else [Piece(role, content_text(content))]

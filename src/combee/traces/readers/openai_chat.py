@@ -92,7 +92,10 @@ class OpenAIChatReader:
         """Look for messages or a request; other formats that hold messages are surer of theirs."""
         if any(map(_is_record, source.first)):
             return 0.6
-        return 0.55 if source.kind == "lines" and any(map(_message, source.first)) else 0.0
+        if source.kind != "lines":
+            return 0.0
+        odd = [value for value in source.first if not _message(value) and not _passed_over(table(value))]
+        return 0.55 if any(map(_message, source.first)) and 4 * len(odd) <= len(source.first) else 0.0
 
     def read(self, source: Source) -> Iterator[Trace]:
         """Yield one trace for each conversation; a file with a message a line is one."""
@@ -117,6 +120,12 @@ class OpenAIChatReader:
             yield from _finished(source, last)
 
 
+def _passed_over(record: dict[str, object]) -> bool:
+    """Whether it is a line that stands beside messages and holds none: a head, a checkpoint, the end of a stream."""
+    beside = any(key in record for key in _HEADS) or text(record.get("role")).startswith("_")
+    return beside or text(record.get("type")) in _NO_MESSAGE
+
+
 def _of_lines(source: Source) -> Iterator[Trace]:
     draft = TraceDraft(source)
     open_calls = OpenCalls()
@@ -128,9 +137,9 @@ def _of_lines(source: Source) -> Iterator[Trace]:
                 if piece.role == "user":
                     piece.text = _QUERY.sub("", piece.text)
                 draft.add(piece, timestamp=stamp, line=line)
-        elif any(key in record for key in _HEADS) or text(record.get("role")).startswith("_"):
+        elif _passed_over(record):
             draft.run = draft.run or text(record.get("id"))
-        elif text(record.get("type")) not in _NO_MESSAGE:
+        else:
             source.skip("no chat message in it", line)
     yield from draft.trace()
 
