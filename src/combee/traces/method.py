@@ -236,7 +236,10 @@ def shown_report(report: Report, redacted: Mapping[str, int] | None) -> dict[str
 def _lines(facts: Mapping[str, JSON]) -> list[str]:
     formats = cast("dict[str, int]", facts["formats"])
     files = cast("dict[str, int]", facts["files"])
-    kinds = ", ".join(f"{name} {count} in {counted(files.get(name, 0), 'file')}" for name, count in formats.items())
+    kinds = ", ".join(
+        f"{name} {count}" + (f" in {counted(files[name], 'file')}" if name in files else "")
+        for name, count in formats.items()
+    )
     head = counted(cast("int", facts["traces"]), "trace")
     lines = [f"read {head} ({kinds}), {facts['steps']} steps, {facts['tool_calls']} tool calls"]
     if facts["twice"]:

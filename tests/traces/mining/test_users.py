@@ -109,6 +109,12 @@ OTHERS = (
     "What does this function do?",
     "<returncode>1</returncode> no, that is wrong",
     "[message] bob to lead: no, use the other branch",
+    "Each paragraph should be twice longer",
+    "No, make the title red",
+    "Nein, die Überschrift bitte größer",
+    "不对，标题应该用红色",
+    "run subagent to count swift files in this repo",
+    "plan counting all html files in this repo",
 )
 
 

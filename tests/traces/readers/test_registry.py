@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 from combee.errors import UsageError
-from combee.redaction import Step, Trace
+from combee.kernel.journal import Journal
+from combee.redaction import Step, Trace, to_jsonl
 from combee.run import plugins
-from combee.traces.mining import failed_calls
+from combee.traces.mining import failed_calls, users_of
 from combee.traces.readers import Source, TraceReader, read, reader, readers
 
 WriteLines = Callable[[str, Sequence[object]], Path]
@@ -141,3 +143,30 @@ def test_the_page_on_readers_holds_a_reader_that_works(tmp_path: Path, monkeypat
     (same,) = read(Path("runs.jsonl"))
     assert [step.role for step in same.steps] == [step.role for step in trace.steps] == ["user", "assistant", "tool"]
     assert failed_calls(same) == failed_calls(trace) == 1
+
+
+def test_a_stored_trace_keeps_the_format_and_the_file_that_it_was_read_from(tmp_path: Path) -> None:
+    read_once = [replace(trace, meta={**trace.meta, "format": name, "source": "a/b.json"}) for name, trace in _RUNS]
+    (tmp_path / "stored.jsonl").write_text("".join(to_jsonl(read_once)), encoding="utf-8")
+    again = list(read(tmp_path / "stored.jsonl"))
+    assert [trace.meta["format"] for trace in again] == ["mini_swe_agent", "tau_bench", "codex"]
+    assert {trace.meta["source"] for trace in again} == {"a/b.json"}
+    assert [users_of(trace) for trace in again] == ["graders", "customers", "developers"]
+
+
+_RUNS = [
+    (name, Trace(name, "mend `a.py`", (Step(0, "user", "mend `a.py`"),)))
+    for name in ("mini_swe_agent", "tau_bench", "codex")
+]
+
+
+def test_the_runs_of_combee_in_a_folder_are_passed_over_and_named(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "mine"
+    with Journal.open(run):
+        (run / "traces.jsonl").write_text("".join(to_jsonl([_RUNS[2][1]])), encoding="utf-8")
+    whole = read(tmp_path)
+    assert list(whole) == []
+    assert [str(each) for each in whole.report.skipped] == [
+        "runs/mine: a run of Combee: name its folder to read what it kept"
+    ]
+    assert [trace.id for trace in read(run)] == ["codex"]

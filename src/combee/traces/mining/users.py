@@ -63,7 +63,7 @@ _SETS_RIGHT = re.compile(
     r"\bthat(?:'s| is| was) (?:not (?:right|what|how|correct|it)|wrong|incorrect|the wrong)|\bnot what i (?:asked|meant|wanted)|"
     r"\b(?:instead of|rather than|should (?:be|have been|go|live|not|never|always)|shouldn'?t) .{2,}|"
     r"\bwe (?:never|always|don'?t|do not|only|usually|normally|prefer|use|keep|put|write|name|run|pin|mock|commit|format)\b.{2,}|"
-    r"\b(?:in|for) this (?:repo\w*|project|codebase|team|code base)\b|\bthis (?:repo\w*|project|codebase) (?:uses|has|expects|requires|wants)|"
+    r"\bthis (?:repo\w*|project|codebase) (?:uses|has|expects|requires|wants)|"
     r"\bour (?:convention|style|rule|policy|standard|practice|team)\b|\bthe (?:convention|rule|style) (?:here|is)\b|"
     r"\bi(?:'d| would) (?:rather|prefer|have expected)\b|\bi prefer\b|\bfrom now on\b|\bnext time\b|\bin (?:the )?future\b|"
     r"\b(?:no|without any) need (?:to|for)\b|\bwe already have\b|\bbelongs? (?:in|to|under)\b|\b(?:could|can) (?:you|we) (?:not|please not)\b|"
@@ -103,6 +103,23 @@ _SETS_RIGHT = re.compile(
     r"вместо|в этом проекте|мы (?:используем|никогда|всегда)|сначала (?:запусти|выполни)\w*)\b",
     re.IGNORECASE,
 )  # fmt: skip
+_HERE = re.compile(r"\b(?:in|for) this (?:repo\w*|project|codebase|team|code base)\b", re.IGNORECASE)
+_REQUEST = re.compile(
+    r"^(?:(?:please|now|then|also|next|ok(?:ay)?|can you|could you|let'?s)[, ]+)*(?:run|count|list|find|search|explore|plan|create|analy[sz]e|review|"
+    r"generate|start|launch|spawn|scan|map|fix|implement|build|summari[sz]e|explain|show|look|check|tell|give|write|add|make|set up|get|go)\b",
+    re.IGNORECASE,
+)
+"""What begins so asks for something new, also where it names the place: `count the files in this repo`."""
+_TASTE = re.compile(
+    r"\b(?:(?:twice|half|much|a bit|a little|slightly|more|less|far)? ?(?:longer|shorter|bigger|smaller|larger|wider|narrower|brighter|darker|bolder|funnier|"
+    r"simpler words|friendlier)|bold|italics?|underlined|cent(?:er|re)d|upper ?case|lower ?case|red|blue|green|yellow|orange|purple|pink|black|white|gr[ae]y|"
+    r"fonts?|colou?rs?|titles?|headings?|headlines?|paragraphs?|sentences?|stanzas?|verses?|rhymes?|poems?|stor(?:y|ies)|essays?|tone|wording|emojis?|slides?|"
+    r"logos?|pictures?|images?|länger|kürzer|größer|kleiner|fett|rot|blau|grün|überschrift|absätze?|sätze?|farbe|schrift|plus (?:long|court|grand|petit)s?|"
+    r"rouge|bleu|titre|paragraphes?|couleur|más (?:largo|corto|grande|pequeño)s?|rojo|azul|título|párrafos?)\b|长一点|短一点|更长|更短|大一点|小一点|字体|颜色|红色|蓝色|"
+    r"标题|段落|句子|もっと(?:長く|短く)|赤|青|タイトル|段落|더 (?:길게|짧게)|빨간|제목",
+    re.IGNORECASE,
+)
+"""How one piece of work should look or read: a wish about it, and no rule for others."""
 _CLOSING = re.compile(
     r"^(?:(?:no|nope|nah|nein|non|ok(?:ay)?|yes|great|perfect|nice|cool|good|alright|all right|不|没有|いいえ)[,.! ]+)*(?:that(?:'s| is|'ll be| will be| "
     r"should be)? (?:all|it|everything|fine|okay|good|alright|great)|nothing else|i'?m (?:good|done|all set)|thank|thanks|thx|cheers|bye|goodbye|looks? "
@@ -209,7 +226,9 @@ def _turn(found: UserTurns, trace: Trace, step: Step, users: Users, text: str) -
         return
     if len(text) < _SHORTEST or (_CLOSING.match(text) and not _GOES_ON.search(text)):
         return
-    if len(text) <= _LONGEST and _SETS_RIGHT.search(text) and not text.endswith(("?", "？")):
+    sets_right = _SETS_RIGHT.search(text) or (_HERE.search(text) and not _REQUEST.match(text))
+    is_taste = _TASTE.search(text) and not _CODE.search(text)
+    if len(text) <= _LONGEST and sets_right and not is_taste and not text.endswith(("?", "？")):
         said = f"The user corrected the agent: {quoted(text, _LONGEST)}"
         found.corrections.append(MinedLesson("correction", f"correction/{signature(text)}", said, (step.index,)))
     elif not _ASKS_MORE.search(text):

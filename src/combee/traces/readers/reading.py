@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from combee.errors import UsageError, did_you_mean
+from combee.kernel.journal import JOURNAL_NAME
 from combee.redaction import Trace, trace_from_data
 from combee.run.plugins import READERS, load, offered
 from combee.traces.readers.aide import AideReader
@@ -260,6 +261,9 @@ class _Walk:
         except OSError as error:
             source.skip(f"folder cannot be opened: {error.strerror or error}")
             return
+        if depth and JOURNAL_NAME in names:
+            source.skip("a run of Combee: name its folder to read what it kept")
+            return
         above = self.verdicts
         self.verdicts = verdicts_in(source) or above
         for name in names:
@@ -334,10 +338,13 @@ def _run(chosen: TraceReader, source: Source) -> Iterator[Trace]:
     try:
         for trace in chosen.read(source):
             found += 1
-            report.formats[chosen.name] += 1
+            read_as = {"format": chosen.name, "source": source.name}
+            # A stored trace says itself what it was read from: its format decides who its user is.
+            meta = {**read_as, **trace.meta} if chosen.name == OwnReader.name else {**trace.meta, **read_as}
+            report.formats[meta["format"]] += 1
             report.steps += len(trace.steps)
             report.tool_calls += sum(len(step.tool_calls) for step in trace.steps)
-            yield replace(trace, meta={**trace.meta, "format": chosen.name, "source": source.name})
+            yield replace(trace, meta=meta)
     except OSError as error:
         source.skip(f"cannot be read to its end: {error.strerror or error}")
     except Exception as error:  # noqa: BLE001 - a file that breaks its reader is named; the other files are still read
