@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from combee.kernel.learn import RunStarted, SampleDone, Validated
@@ -37,6 +38,16 @@ def test_each_reason_of_a_failure_is_said_once_and_not_without_end(capsys: pytes
     for sample in range(40):
         display.observe(done(f"s{sample}", f"reason {sample}"))
     assert len(capsys.readouterr().err.splitlines()) == MOST_REASONS - 1
+
+
+def test_a_failure_from_before_a_resume_is_counted_and_not_said_again(capsys: pytest.CaptureFixture[str]) -> None:
+    display, old = PlainDisplay(), replace(done("a", "no connection to the old place"), is_news=False)
+    display.observe(old)
+    assert capsys.readouterr().err == ""
+    tally = Tally()
+    tally.take(RunStarted(2, 1, replayed=True))
+    tally.take(old)
+    assert str(tally) == "0/2 samples, 1 failed"
 
 
 def test_progress_says_the_spend_and_the_calls_that_gave_nothing(

@@ -70,7 +70,7 @@ def test_traces_says_what_is_there_and_writes_it_clean(call: Call, project: Path
     written = (project / "out" / "all.jsonl").read_text(encoding="utf-8")
     assert "someone@example.org" not in written
     again = call("traces", "out/all.jsonl")
-    assert (again["formats"], again["redacted"]) == ({"combee": 3}, None)  # no --out: nobody looked for secrets
+    assert (again["formats"], again["redacted"]) == ({"openai_chat": 3}, None)  # no --out: nobody looked for secrets
     assert call("traces", "traces", "--out", "raw.jsonl", "--no-redact")["redacted"] is None
     assert call("traces", "out/all.jsonl", "--out", "twice.jsonl")["redacted"] == {}
     assert call("traces", "traces/notes.txt", code=2)["traces"] == 0

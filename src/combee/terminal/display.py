@@ -81,7 +81,7 @@ class Tally:
             self.done += 1
         else:
             self._failed.add(event.sample)
-            if event.error not in self._reasons and len(self._reasons) < MOST_REASONS:
+            if event.is_news and event.error not in self._reasons and len(self._reasons) < MOST_REASONS:
                 self._reasons.add(event.error)
                 return f"sample {event.sample} failed: {event.error}"
         return None

@@ -94,7 +94,7 @@ class SamplesInFlight(Generic[S]):
             if failure is None:
                 waiting.append(pending)
             else:
-                self._deliver(_Result(pending, None, str(failure)))
+                self._deliver(_Result(pending, None, str(failure)), is_news=False)
         if waiting:
             task = asyncio.create_task(self._work(waiting, book))
             self._working.add(task)
@@ -155,7 +155,7 @@ class SamplesInFlight(Generic[S]):
                 raise
             self._inbox.put_nowait(error)  # to the step that waits, whatever it is
 
-    def _deliver(self, result: _Result[S]) -> None:
+    def _deliver(self, result: _Result[S], *, is_news: bool = True) -> None:
         pending, sampled = result.pending, result.sampled
         if result.error is not None:
             self.reasons[result.error] += 1
@@ -163,7 +163,7 @@ class SamplesInFlight(Generic[S]):
         reflection = sampled.reflection if sampled else None
         hits, total = (score.hits, score.total) if score else (0, 0)
         lessons = len(reflection.lessons) if reflection else 0
-        self._observe(SampleDone(pending.step, pending.sample.id, hits, total, lessons, result.error))
+        self._observe(SampleDone(pending.step, pending.sample.id, hits, total, lessons, result.error, is_news=is_news))
         self._inbox.put_nowait(result)
 
 

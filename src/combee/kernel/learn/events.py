@@ -43,7 +43,10 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True)
 class SampleDone:
-    """One sample has been worked on and reflected upon, or failed for an outside reason (`error`)."""
+    """One sample has been worked on and reflected upon, or failed for an outside reason (`error`).
+
+    A failure is no news where it is from before this start: it is tried again in a later step.
+    """
 
     step: int
     sample: str
@@ -51,6 +54,7 @@ class SampleDone:
     total: int
     lessons: int
     error: str | None = None
+    is_news: bool = True
 
 
 @dataclass(frozen=True, slots=True)
