@@ -187,6 +187,15 @@ def test_diff_tells_other_words_from_other_votes_and_other_sources(capsys: pytes
     assert lines[6:] == ["votes only: [misc-00002] +0 -0 → +2 -0", "sources or steps only: 1 bullet"]
 
 
+def test_bullets_of_two_runs_are_matched_by_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
+    said = [f"Read unit {number} first." for number in range(6)]
+    for name, texts in (("old.json", said[:5]), ("new.json", said[:0:-1])):
+        book = [Bullet(f"misc-0000{n}", "OTHERS", text) for n, text in enumerate(texts, 1)]
+        save(Playbook(tuple(book), 6), Path(name))
+    assert run(["diff", "old.json", "new.json"]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [f"- [misc-00001] {said[0]}", f"+ [misc-00001] {said[5]}"]
+
+
 def test_a_book_and_its_text_form_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*FEW, "--name", "one", "--quiet"]) == 0
     capsys.readouterr()

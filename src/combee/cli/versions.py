@@ -10,7 +10,7 @@ import click
 
 from combee.errors import UsageError, did_you_mean
 from combee.kernel.journal import JSON, Journal
-from combee.kernel.playbook import BulletChange, diff, to_json, to_text
+from combee.kernel.playbook import BookDiff, BulletChange, Playbook, diff, to_json, to_text
 from combee.run.folders import find_run, open_book
 from combee.run.words import counted, typed
 from combee.terminal.options import print_json
@@ -98,12 +98,13 @@ def _serve(what: str | None, port: int) -> None:
 def diff_command(old: str, new: str, as_json: bool) -> None:
     """Compare two playbooks; each is a run, RUN@VERSION, or a file.
 
-    Changed is what says something else: text or section. Bullets with other votes, and those with other sources or
-    steps only (a text file keeps none), are counted apart.
+    Bullets of two runs are matched by what they say. Changed is what has another text or section. Bullets with other
+    votes, and those with other sources or steps only (a text file keeps none), are counted apart.
     """
     before, before_name = open_book(old)
     after, after_name = open_book(new)
-    found = diff(before, after)
+    is_one_run = before_name.rpartition("@")[0] == after_name.rpartition("@")[0] != ""
+    found = diff(before, after) if is_one_run else _compared(before, after)
     kinds: dict[str, list[BulletChange]] = {"changed": [], "votes": [], "sources": []}
     for change in found.changed:
         kinds[_kind(change)].append(change)
@@ -139,6 +140,17 @@ def diff_command(old: str, new: str, as_json: bool) -> None:
         click.echo(f"sources or steps only: {counted(len(unseen), 'bullet')}")
     if not found:
         click.echo("no difference")
+
+
+def _compared(before: Playbook, after: Playbook) -> BookDiff:
+    """Compare two books by what their bullets say, unless most ids mean the same in both: runs give ids by counting."""
+    found = diff(before, after)
+    common = sum(bullet.id in before for bullet in after)
+    if 2 * sum("text" in change.fields for change in found.changed) <= common:
+        return found
+    old, new = ({bullet.text for bullet in book} for book in (before, after))
+    added, removed = ([bullet for bullet in after if bullet.text not in old], [b for b in before if b.text not in new])
+    return BookDiff(tuple(added), tuple(removed))
 
 
 def _kind(change: BulletChange) -> str:
