@@ -81,8 +81,10 @@ def test_tasks_are_rows_of_any_kind(rows: Any) -> None:
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        ([("only a question",)], "Row 1"),
-        (["text"], "Row 1"),
+        ([("only a question",)], "Row 1 of the tasks has 1 parts"),
+        (["my.csv", "other.csv"], "A file or folder is given by itself, not in a list"),
+        (5, "Tasks cannot be int"),
+        (None, "No tasks are named to learn from"),
         ([("q", object())], "Row 1 of the tasks cannot be used: Object of type object"),
         ([{"question": "q"}], "no column is called"),
         ([], "empty"),
@@ -113,6 +115,7 @@ def test_what_is_no_task_is_refused_and_leaves_nothing(rows: Any, says: str) -> 
         ({"start": "none.json"}, "none.json"),
         ({"traces": "x"}, "Tasks and traces are both given"),
         ({"scorer": "exat"}, "exact"),
+        ({"agent": "gpt"}, "`agent` is 'gpt', no function"),
     ],
 )
 def test_a_wrong_argument_is_a_usage_error_as_on_the_command_line(given: dict[str, Any], says: str) -> None:
@@ -198,7 +201,7 @@ def test_a_function_that_returns_no_text_or_never_answers_is_said() -> None:
     def down(question: str, playbook: combee.Playbook) -> str:
         raise RuntimeError("no quota")
 
-    with pytest.raises(combee.RunError, match="no quota"):
+    with pytest.raises(combee.RunError, match=r"no quota \(test_learn.py:\d+\)"):
         combee.learn(ROWS, agent=down)
     numbers = [(f"How long is {n}?", f"{n}.5") for n in range(30)]
     with pytest.raises(combee.UsageError, match="only knows labels"):
@@ -288,6 +291,8 @@ def test_traces_are_learned_from_without_their_secrets() -> None:
 
 
 def test_evaluate_takes_results_books_files_and_runs() -> None:
+    with pytest.raises(combee.UsageError, match="Nothing is named to score"):
+        combee.evaluate(None)  # type: ignore[arg-type]
     result = combee.learn(ROWS, folder="runs/a")
     held = [("Which account takes the rent of case 99?", "RENT"), ("Which account takes the tax of case 98?", "TAX")]
     Path("held.csv").write_text("question,answer\n" + "".join(f"{q},{a}\n" for q, a in held), encoding="utf-8")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
@@ -18,7 +20,7 @@ from combee.mock import FAULTS, PROVIDERS, MockConfig, MockServer, Rules, Script
 from combee.mock import parse_latency as read_latency
 from combee.mock.student import lesson_of, student_of
 from combee.run.words import counted
-from combee.tasks import load
+from combee.tasks import Fields, load
 from combee.terminal.options import NumberType, PathType, print_json
 
 
@@ -35,6 +37,8 @@ from combee.terminal.options import NumberType, PathType, print_json
 @click.option("--context", type=click.IntRange(1), help="Tokens of the window.")
 @click.option("--script", type=PathType(), help="JSON file of rules: match and reply.")
 @click.option("--student", metavar="TASKS", help="Answer as a scripted student of a task set (formula, tags, a file).")
+@click.option("--question", help="Column of its file with the question.")
+@click.option("--answer", help="Column with the right answer.")
 @click.option(
     "--memory", type=NumberType(0), default=40.0, show_default=True, help="m0 of the student's curator; 0 forgets none."
 )
@@ -112,18 +116,17 @@ def _reply(options: dict[str, Any]) -> Scripted | None:
     if options["script"] is not None and options["student"] is not None:
         raise UsageError("--script and --student exclude each other.")
     if options["student"] is not None:
-        memory = options["memory"] or None
-        return _student_for(options["student"], data_dir=options["data_dir"], m0=memory, seed=options["seed"] or 0)
+        return _student_for(options["student"], options)
     return None if options["script"] is None else Rules.load(options["script"])
 
 
-def _student_for(source: str, *, data_dir: str | None, m0: float | None, seed: int) -> Scripted:
+def _student_for(source: str, options: Mapping[str, Any]) -> Scripted:
     """Return the scripted student of a task set: for `formula` it needs the formulas, else one lesson a task."""
-    tasks = load(source, data_dir=data_dir, seed=seed)
-    shown = (
-        {task.id: task for task in load(source, data_dir=data_dir, seed=seed, options=True)}
-        if source == "formula"
-        else {}
+    seed, columns = options["seed"] or 0, (options["question"], options["answer"])
+    read_tasks = partial(
+        load, source, data_dir=options["data_dir"], seed=seed, fields=Fields(*columns) if any(columns) else None
     )
+    tasks = read_tasks()
+    shown = {task.id: task for task in read_tasks(options=True)} if source == "formula" else {}
     lessons = {task.id: lesson_of(task, shown.get(task.id)) for task in tasks}
-    return student_of(tasks, lessons, m0=m0, seed=seed)
+    return student_of(tasks, lessons, m0=options["memory"] or None, seed=seed)

@@ -133,6 +133,9 @@ def _base(given: Mapping[str, Any]) -> Settings:
 
 def _over(base: Settings, given: Mapping[str, Any], tasks: Mapping[str, Any], learn: Mapping[str, Any]) -> Settings:
     """Return settings with the arguments of a call over them."""
+    if given["agent"] is not None and not callable(given["agent"]):
+        hint = "Give a function (question, playbook) -> answer; the name of a model is `model`."
+        raise UsageError(f"`agent` is {given['agent']!r}, no function.", hint=hint)
     functions = {name_of(one): one for one in (given["agent"], given["scorer"]) if callable(one)}
     scorer = name_of(given["scorer"]) if callable(given["scorer"]) else given["scorer"]
     agent: dict[str, Any] = {"function": None if given["agent"] is None else name_of(given["agent"])}
@@ -182,6 +185,8 @@ def begin(given: Mapping[str, Any]) -> ReadyRun:
     if place is not None and goes_on:
         base = _kept(place).over(base.given(), "settings")
     spec = _over(base, given, named, learn)
+    if rows is None and spec.tasks.source is None and spec.tasks.traces is None:
+        raise UsageError("No tasks are named to learn from.", hint=_NAME_TASKS)
     stem = "rows" if rows is not None else spec.stem
     folder = place if place is not None and goes_on else new_run(None, place, f"{stem}-{spec.learn_config().aggregate}")
     with _made(folder):
@@ -212,6 +217,10 @@ def _made(folder: Path) -> Iterator[None]:
         raise
 
 
+_NAME_TASKS = 'Give a file or rows; or "tags", the practice tasks.'
+_ROWS = 'Give a file, or rows: {"question": ..., "answer": ...} or (question, answer), with texts or numbers.'
+
+
 def _lines(tasks: Sequence[Row] | Mapping[str, Sequence[Row]]) -> str | dict[str, str]:
     """Return rows as JSON lines; of rows by split one text each."""
     if isinstance(tasks, Mapping):
@@ -222,9 +231,16 @@ def _lines(tasks: Sequence[Row] | Mapping[str, Sequence[Row]]) -> str | dict[str
     return _text(tasks)
 
 
-def _text(rows: Iterable[Row]) -> str:
+def _text(rows: object) -> str:
+    if not isinstance(rows, Iterable):
+        raise UsageError(f"Tasks cannot be {type(rows).__name__}.", hint=_ROWS)
     lines = []
     for number, row in enumerate(rows, 1):
+        if isinstance(row, str | Path):
+            hint = f"A file or folder is given by itself, not in a list. {_ROWS}"
+            raise UsageError(f"Row {number} of the tasks is {str(row)[:80]!r}, no question with its answer.", hint=hint)
+        if isinstance(row, tuple) and len(row) != 2:
+            raise UsageError(f"Row {number} of the tasks has {len(row)} parts, not two.", hint=_ROWS)
         if isinstance(row, Task):
             content: Any = {"id": row.id, "question": row.question, "answer": row.target, **row.labels}
         else:
@@ -235,8 +251,7 @@ def _text(rows: Iterable[Row]) -> str:
             line = json.dumps(dict(content), ensure_ascii=False) + "\n"
             lines.append(line.encode("utf-8", "replace").decode())
         except (TypeError, ValueError) as error:
-            hint = 'Give {"question": ..., "answer": ...} or (question, answer), with texts or numbers.'
-            raise UsageError(f"Row {number} of the tasks cannot be used: {error}.", hint=hint) from error
+            raise UsageError(f"Row {number} of the tasks cannot be used: {error}.", hint=_ROWS) from error
     return "".join(lines)
 
 
@@ -289,9 +304,12 @@ class Scoring:
 def to_score(given: Mapping[str, Any]) -> Scoring:
     """Check everything that a call of `evaluate` names. Nothing is paid."""
     what, tasks = given["what"], given["tasks"]
+    if what is None:
+        hint = "Give a result, a playbook or its file, or a run's folder or name."
+        raise UsageError("Nothing is named to score.", hint=hint)
     base, book, seen = _of_what(what, given)
     if tasks is None and base.tasks.source is None and base.tasks.traces is None:
-        raise UsageError("No tasks are named to score on.", hint='Give a file or rows; or "tags", the practice tasks.')
+        raise UsageError("No tasks are named to score on.", hint=_NAME_TASKS)
     with tempfile.TemporaryDirectory(prefix="combee-rows-") as folder:
         source = tasks if tasks is None or isinstance(tasks, str | Path) else _written(_lines(tasks), Path(folder))
         named = {"source": None if source is None else str(source)}

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Protocol, cast
 
 from combee.errors import CallError, CallErrorKind, CombeeError, UsageError
@@ -75,7 +77,7 @@ class FunctionAgent:
         except CombeeError:
             raise
         except Exception as error:  # the function is the user's: whatever comes out of it
-            said = f"{self.fingerprint} raised {type(error).__name__}: {error}"
+            said = f"{self.fingerprint} raised {type(error).__name__}: {error} ({_where(error)})"
             raise CallError(said, kind=CallErrorKind.AGENT) from error
         answer, used = cast("tuple[object, Iterable[str]]", value if isinstance(value, tuple) else (value, ()))
         if not isinstance(answer, str):
@@ -101,6 +103,15 @@ class FunctionAgent:
         if self._threads is not None:
             self._threads.shutdown(wait=False)
             self._threads = None
+
+
+def _where(error: Exception) -> str:
+    """Return the file and line where something was raised: the last of the user's own, not of a library below it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    below = {"site-packages", "asyncio", "concurrent"}
+    own = [frame for frame in frames if below.isdisjoint(Path(frame.filename).parts)]
+    frame = (own or frames)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno}"
 
 
 def _check_arguments(name: str, function: Callable[..., object]) -> None:
