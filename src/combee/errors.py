@@ -134,5 +134,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def how_to_install(extra: str) -> str:
-    """Return a hint that says how an optional part of Combee is brought in, from a clone and from an index."""
-    return f"In a clone: .venv/bin/pip install -e '.[{extra}]'; from an index: pip install 'combee-learn[{extra}]'."
+    """Return a hint that says how an optional part of Combee is brought in: from a clone, as it is on no index yet."""
+    return (
+        f"Install it from the clone: pip install 'PATH/TO/combee[{extra}]'; in the clone: make test, or '.[{extra}]'."
+    )

@@ -440,7 +440,7 @@ def test_a_socks_proxy_without_its_extra_says_what_to_install(monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "aiohttp_socks", None)
     with pytest.raises(UsageError, match="socks5") as caught:
         Endpoint("http://far.example/v1", api_key=KEY)
-    assert "combee-learn[socks]" in str(caught.value.hint)
+    assert "combee[socks]" in str(caught.value.hint)
 
 
 # --- redirects --------------------------------------------------------------------------------------------------------

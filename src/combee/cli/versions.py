@@ -216,6 +216,8 @@ def rollback_command(run: str, label: str, note: str, as_json: bool) -> None:
         labels = journal.labels()
         if label not in labels:
             hint = did_you_mean(label, labels) if labels else "No version has a label yet."
+            if label in {"stable", "canary"}:
+                hint = f"There is nothing to go back from until `{typed('promote', folder, 'last', '--to', label)}`."
             raise UsageError(f"{folder} has no label {label!r}.", hint=hint)
         before, digest = labels[label], journal.rollback(label, note=note)
     if as_json:

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-from combee.errors import UsageError
+from combee.errors import UsageError, how_to_install
 
 _HOST = re.compile(r"[0-9a-z._-]+")
 _BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -113,7 +113,7 @@ def proxy_for(scheme: str, host: str, port: int) -> ProxySetting | None:
     if parts.scheme.startswith("socks") and find_spec("aiohttp_socks") is None:
         raise UsageError(
             f"a {parts.scheme} proxy is set in the environment",
-            hint="Install the extra for it (combee-learn[socks]), or name this host in NO_PROXY.",
+            hint=f"{how_to_install('socks')} Or name this host in NO_PROXY.",
         )
     user, password = (Secret(unquote(one)) if one else None for one in (parts.username, parts.password))
     return ProxySetting(parts.scheme, name, number or _PORTS[parts.scheme], user, password)

@@ -17,6 +17,7 @@ import click
 
 from combee.errors import RunError, UsageError
 from combee.files import write_whole
+from combee.run.words import counted
 from combee.terminal.options import NumberType, PathType
 
 __all__ = ["Following", "command"]
@@ -47,6 +48,8 @@ def command(folder: Path, url: str, rest: float, *, once: bool, everything: bool
     following = Following(folder, url.rstrip("/"), rest)
     if not following.sent and not everything and not once:
         following.pass_over()
+        if before := len(following.sent):
+            click.echo(f"{counted(before, 'session')} from before: left out; --all sends them too", err=True)
     try:
         asyncio.run(following.run(once=once))
     except KeyboardInterrupt:
