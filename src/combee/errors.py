@@ -135,6 +135,4 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def how_to_install(extra: str) -> str:
     """Return a hint that says how an optional part of Combee is brought in: from a clone, as it is on no index yet."""
-    return (
-        f"Install it from the clone: pip install 'PATH/TO/combee[{extra}]'; in the clone: make test, or '.[{extra}]'."
-    )
+    return f"In a clone: .venv/bin/pip install -e '.[{extra}]'; elsewhere: pip install 'PATH/TO/combee[{extra}]'."
