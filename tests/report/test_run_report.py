@@ -48,6 +48,22 @@ def test_a_finished_run_is_shown_whole(make_run: MakeRun) -> None:
     assert "seconds of the last start" in page.text
 
 
+def test_what_a_score_has_to_beat_stands_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        f"Which account takes the {word} of case {n}?,{word.upper()}" for n in range(12) for word in ("rent", "tax")
+    ]
+    Path("rows.csv").write_text("\n".join(["question,answer", *rows]), encoding="utf-8")
+    assert run(["learn", "rows.csv", "--name", "one"]) == 0
+    beside = re.search(r"without learning: (.*) (\d\.\d+), (.*) (\d\.\d+)\n", capsys.readouterr().out)
+    assert beside is not None
+    text = read_page(page_of(Path("runs/one"))).text
+    for what, share in (beside.group(1, 2), beside.group(3, 4)):
+        assert f"{share}without learning: {what}" in text
+
+
 def test_epochs_are_not_averaged_away(make_run: MakeRun) -> None:
     folder, result = make_run(epochs=2, rows=20)
     first, second = ([step for step in result.steps if step.epoch == epoch] for epoch in (0, 1))

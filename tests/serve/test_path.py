@@ -152,3 +152,23 @@ def test_a_generation_begins_again_when_what_is_stable_was_changed_meanwhile(sta
     text = client("GET", "/v1/playbook").data.decode()
     assert "`yq`" in text
     assert "`jq`" not in text
+
+
+def test_what_is_older_than_it_is_kept_goes_and_lessons_receipts_and_history_stay(start: Start) -> None:
+    client = start(keep_days=2 / 86_400)
+    book = client.folder / "tenants" / "default"
+    first, second = mended_run(1), mended_run(2, "yq", "python3 -m yaml")
+    client("POST", "/v1/runs", lines(first))
+    receipt = client.settled(first.id)
+    client.until(lambda: first.id not in (book / "traces.jsonl").read_text(encoding="utf-8"))
+    client.until(lambda: not list((book / "generations").iterdir()))
+    client("POST", "/v1/runs", lines(second))
+    assert client.settled(second.id)["state"] == "learned"
+    assert client.receipt(first.id) == receipt
+    assert client("POST", "/v1/runs", lines(first)).json["new"] == 0  # it is known for good
+    text = client("GET", "/v1/playbook").data.decode()
+    assert "`jq`" in text
+    assert "`yq`" in text
+    assert first.id in _combee("why", str(book), receipt["lessons"][0])
+    client("POST", "/v1/forget", {"traces": [first.id]})
+    assert "`jq`" not in client("GET", "/v1/playbook").data.decode()

@@ -17,8 +17,8 @@ from combee.kernel.pace import explain
 from combee.kernel.playbook import Bullet, Playbook, tokens
 from combee.model.settings import ROLES
 from combee.report import REPORT_NAME, write_report
-from combee.run.baselines import baselines, contradictions
-from combee.run.execute import Finished, Interrupted, execute
+from combee.run.baselines import BASELINES, contradictions
+from combee.run.execute import Finished, Interrupted, baselines_of, execute
 from combee.run.findings import spent_lines, taken_so_far
 from combee.run.folders import open_book
 from combee.run.rows import read_rows, row_lines, rows_to_json
@@ -102,7 +102,7 @@ def _seen(prepared: Prepared, folder: Path) -> dict[str, JSON]:
     with suppress(CombeeError):  # a run that was stopped before its first version
         book, _ = open_book(str(folder))
     return {
-        "baselines": cast("JSON", _baselines(prepared)),
+        "baselines": cast("JSON", baselines_of(prepared)),
         "contradictions": [cast("JSON", asdict(one)) for one in contradictions(book)],
         "rows": {
             "validation": cast("JSON", rows_to_json(rows.validation)),
@@ -113,22 +113,17 @@ def _seen(prepared: Prepared, folder: Path) -> dict[str, JSON]:
 
 def _validation_lines(done: Finished) -> list[str]:
     """Return the validation score, what it has to beat, and a few rows that are wrong."""
-    result, names = done.result, {"majority": "always the commonest answer", "nearest": "the most similar training row"}
+    result = done.result
     validation = result.validations[-1] if result.validations else None
     if validation is None or not validation.total:
         return []
     best = max((v.hits / v.total for v in result.validations if v.total and not v.errors), default=None)
     shown = f"{validation.hits / validation.total:.3f} at the end"
     lines = [f"validation {shown}" + ("" if best is None else f", best {best:.3f}")]
-    beside = [f"{names[name]} {share:.3f}" for name, share in _baselines(done.prepared).items()]
+    beside = [f"{BASELINES[name]} {share:.3f}" for name, share in done.baselines.items()]
     lines += [f"           without learning: {', '.join(beside)}"] if beside else []
     rows = row_lines(read_rows(done.folder).validation, _ROWS, more="all stand in the report and in --json")
     return [*lines, *(f"           {line}" for line in rows)]
-
-
-def _baselines(prepared: Prepared) -> dict[str, float]:
-    tasks = prepared.tasks
-    return baselines(tasks.train, tasks.val, tasks.scorer)
 
 
 def _by_support(book: Playbook) -> list[Bullet]:

@@ -38,6 +38,7 @@ from combee.kernel.learn import (
 from combee.kernel.playbook import Playbook, from_json
 from combee.model.ledger import CallRow, Totals
 from combee.model.types import Usage
+from combee.run.baselines import BASELINES_KEY
 from combee.run.findings import unused_of
 from combee.run.rows import RunRows, read_rows
 
@@ -223,6 +224,7 @@ class RunRecord:
     lessons: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     said: Mapping[str, str] = field(default_factory=dict)
     rows: RunRows = field(default_factory=RunRows)
+    baselines: Mapping[str, float] = field(default_factory=dict)
     unreadable: int = 0
 
     @property
@@ -286,6 +288,7 @@ def _read(journal: Journal, name: str) -> RunRecord:
         label=label,
         lessons=lessons,
         said=said,
+        baselines=cast("dict[str, float]", journal.meta(BASELINES_KEY) or {}),
         unreadable=events.unreadable + odd,
     )
 

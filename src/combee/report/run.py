@@ -21,6 +21,7 @@ from combee.report.gepa import search_section
 from combee.report.html import Html, Piece, cut, definitions, el, fold, scrolling, table
 from combee.report.page import Section, facts, figures, page, rows_section, when
 from combee.report.read import RunRecord, ScanTree, losses, read_run
+from combee.run.baselines import BASELINES
 from combee.run.rows import share_text, single
 
 __all__ = [
@@ -119,6 +120,7 @@ def _facts(record: RunRecord) -> list[tuple[str, Piece]]:
         last_rows = single(validations[-1].hits, validations[-1].total)
         pairs += [("best validation", f"{max(complete):.3f}")]
         pairs += [(f"last validation ({share_text(last_rows)})", f"{complete[-1]:.3f}")]
+        pairs += [(f"without learning: {BASELINES[name]}", f"{share:.3f}") for name, share in record.baselines.items()]
     if training := _by_epoch(record.steps):
         ends = [training[0], training[-1]] if len(training) > 1 else training
         name = "training, before learning" + (", first and last epoch" if len(training) > 1 else "")

@@ -22,6 +22,12 @@ _NEGATIONS = frozenset({"no", "not", "never", "without", "none", "nor", "cannot"
 _FEW = 3  # a phrase of fewer words says too little to be compared
 
 
+BASELINES = {"majority": "always the commonest answer", "nearest": "the most similar training row"}
+"""In words, what each answers."""
+BASELINES_KEY = "baselines"
+"""Where the journal of a run keeps them."""
+
+
 def baselines(train: Sequence[Task], tasks: Sequence[Task], scorer: Scorer) -> dict[str, float]:
     """Return the share of right answers of `majority` and `nearest`; empty where answers are not labels.
 

@@ -13,6 +13,7 @@ from combee.kernel.journal import JSON, Journal, Stats
 from combee.kernel.learn import FinishReason, LearnResult
 from combee.kernel.learn.pacing import announcement
 from combee.kernel.playbook import Playbook, from_json, load, save, tokens
+from combee.run.baselines import BASELINES_KEY, baselines
 from combee.run.findings import Findings, findings_of, maybe_paid, spent
 from combee.run.folders import JOURNAL, has_results
 from combee.run.methods import RunDisplay, method_of
@@ -29,6 +30,7 @@ class Finished:
     result: LearnResult
     stats: Stats
     findings: Findings
+    baselines: Mapping[str, float]
 
     def to_json(self) -> dict[str, JSON]:
         """Return what the run came to."""
@@ -115,7 +117,15 @@ def _opened(
 def _finished(prepared: Prepared, folder: Path, journal: Journal, result: LearnResult) -> Finished:
     save(result.best, folder / "playbook.json")
     save(result.best, folder / "playbook.md")
-    return Finished(folder, prepared, result, journal.stats(), findings_of(journal))
+    if beside := baselines_of(prepared):
+        journal.set_meta(BASELINES_KEY, cast("JSON", beside))
+    return Finished(folder, prepared, result, journal.stats(), findings_of(journal), beside)
+
+
+def baselines_of(prepared: Prepared) -> dict[str, float]:
+    """Return what a score on the validation rows has to beat: answers that need no learning."""
+    tasks = prepared.tasks
+    return baselines(tasks.train, tasks.val, tasks.scorer)
 
 
 def _named_start(prepared: Prepared, folder: Path) -> Playbook | None:

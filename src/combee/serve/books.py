@@ -227,6 +227,10 @@ class Book:
                 lines = lines[1:] if size > _EARLIER_BYTES else lines
             out.writelines(lines[-_EARLIER_RUNS:])
 
+    def generation(self, number: int) -> Path:
+        """Return the folder in which a generation is learned."""
+        return self.folder / "generations" / f"{number:06d}"
+
     def kept(self) -> int:
         """Return the length in bytes of the traces that are kept."""
         path = self.folder / KEPT

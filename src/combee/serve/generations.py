@@ -23,6 +23,7 @@ from combee.files import whole_file
 from combee.kernel.journal import JOURNAL_NAME
 from combee.serve.books import CANARY, STABLE, Book
 from combee.serve.learner import LOCKED
+from combee.serve.retention import drop_old
 from combee.serve.service import Service, add_alert
 from combee.serve.settings import LEARNING
 from combee.traces.method import EARLIER, KEPT
@@ -45,7 +46,7 @@ class _Generation:
     kept_at: int | None
 
     def folder(self, book: Book) -> Path:
-        return book.folder / "generations" / f"{self.id:06d}"
+        return book.generation(self.id)
 
 
 _COLUMNS = "id, tenant, state, start, version, attempts, kept_at"
@@ -57,6 +58,7 @@ class Generations:
     def __init__(self, service: Service) -> None:
         self.service = service
         self._later: dict[int, float] = {}
+        self._drop_at = 0.0
 
     async def step(self) -> bool:
         """Bring every tenant that has something to learn one generation on; return whether one was."""
@@ -71,7 +73,19 @@ class Generations:
                     if not isinstance(error, CombeeError):
                         _log.exception("generation %d of %s", generation.id, generation.tenant)
                     await self._failed(generation, str(error) or type(error).__name__)
+        await self._drop_old()
         return learned
+
+    async def _drop_old(self) -> None:
+        """Now and then drop what is too old: here, so that no generation begins meanwhile."""
+        days, store = self.service.settings.keep_days, self.service.store
+        if not days or time.monotonic() < self._drop_at:
+            return
+        self._drop_at = time.monotonic() + min(3600.0, 86_400 * days / 10)
+        for tenant in self.service.tenants():
+            sql = "SELECT 1 FROM generations WHERE tenant = ? AND state IN ('sealed', 'folded')"
+            if await store.one(sql, tenant) is None:
+                await drop_old(store, await self.service.book(tenant), time.time() - 86_400 * days)
 
     async def _next(self, tenant: str) -> _Generation | None:
         """Return the generation that is not done, or a new one where enough waits and no version is on trial."""

@@ -54,6 +54,8 @@ class ServeSettings(BaseModel):
     """Of one trial, before it is held for a person to decide."""
     max_age: float = Field(24 * 3600, ge=1)
     """Of the oldest trace that waits, before an alert."""
+    keep_days: float = Field(0, ge=0)
+    """After which recorded runs, generations, outcomes and alerts are dropped; lessons and receipts stay. 0: never."""
     patterns: dict[str, str] = Field(default_factory=dict)
     """Secrets of your own: a regular expression by kind."""
     webhooks: list[str] = Field(default_factory=list)
