@@ -197,6 +197,17 @@ async def test_a_base_url_without_v1_gets_the_right_one_as_a_hint(serve: Any) ->
     assert f"{url}/v1" in str(report.checks[0].hint)
 
 
+async def test_a_wrong_model_at_an_endpoint_that_lists_none_sends_nobody_round_in_a_circle(serve: Any) -> None:
+    def answer(request: bytes) -> list[bytes]:
+        body = b'{"error":{"message":"The model `any` does not exist","code":"model_not_found"}}'
+        return [b"HTTP/1.1 404 No\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)]
+
+    url = f"http://127.0.0.1:{(await serve(answer)).port}/v1"
+    async with OpenAIModel(url, "any", engine=Engine(limiter=Limiter(2))) as model:
+        report = await check_endpoint(model)
+    assert "lists no models" in str(report.checks[0].hint)
+
+
 async def test_a_certificate_that_is_not_trusted_is_told_apart(
     serve: Any, certificate: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -174,6 +174,8 @@ async def _why(model: OpenAIModel, error: CallError | RunError, names: Sequence[
     hint = error.hint
     if kind is CallErrorKind.NO_SUCH_MODEL and names:
         hint = did_you_mean(model.name, names) if len(names) <= 20 else f"{did_you_mean(model.name, names)[:400]}"
+    elif kind is CallErrorKind.NO_SUCH_MODEL:
+        hint = "The endpoint lists no models: look its names up on the provider's pages."
     elif kind is CallErrorKind.AUTH and model.endpoint.has_key:
         hint = await _other_header(model) or hint
     elif kind is CallErrorKind.BAD_REQUEST and "azure" in model.endpoint.host:
