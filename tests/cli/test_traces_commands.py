@@ -12,6 +12,8 @@ import pytest
 from combee.cli import run
 from combee.export import BEGIN, END, scored_text
 from combee.kernel.playbook import Bullet, Playbook, load, to_json
+from combee.redaction import to_jsonl
+from tests.traces.mining.runs import recorded
 
 Call = Callable[..., Any]
 ROWS = [
@@ -113,6 +115,24 @@ def test_why_names_the_file_and_task_of_a_recorded_run_once_and_shows_its_steps(
     steps = call("why", "one", "err-00001", "--steps")["origins"][0]["steps"]
     assert [(step["index"], step["cited"]) for step in steps] == [(n, n % 2 == 1) for n in range(1, 7)]
     assert "steps" not in call("why", "one", "err-00001")["origins"][0]
+
+
+def test_why_shows_of_a_run_with_several_lessons_the_one_of_the_bullet(
+    call: Call, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows: list[tuple[str, str, int | None]] = []
+    for module in ("six", "yaml"):
+        rows += [(f"python3 {module}.py", f"ModuleNotFoundError: No module named '{module}'", 1)]
+        rows += [(f"pip install {module}", "ok", 0), (f"python3 {module}.py", "done", 0)]
+    (project / "two.jsonl").write_text("".join(to_jsonl([recorded(*rows)])), encoding="utf-8")
+    call("learn", "--from", "two.jsonl", "--name", "two")
+    one, two = load(Path("runs/two/playbook.json"))
+    for bullet, other in ((one, two), (two, one)):
+        assert run(["why", "two", bullet.id]) == 0
+        shown = capsys.readouterr().out.partition("rests on")[2]
+        assert f"said: {bullet.text}" in shown
+        assert other.text not in shown
+        assert "and 1 lesson of other bullets" in shown
 
 
 def test_learn_from_traces_ends_in_a_playbook_with_support_and_resumes(call: Call, project: Path) -> None:

@@ -150,8 +150,11 @@ def _told(found: Why, texts: Mapping[str, str], kept: Mapping[str, Trace], *, st
         trace = kept.get(origin.trace or "")
         where = f"task {origin.sample}, trace {origin.trace}" if trace is None else _place(trace)
         lines.append(f"  {origin.reflection}: {where}; {outcome}")
-        for lesson in origin.lessons:
+        own = [lesson for lesson in origin.lessons if lesson == bullet.text] or origin.lessons
+        for lesson in own:
             lines += _lesson_lines(lesson, origin, texts.get(origin.reflection, ""), trace if steps else None)
+        if others := len(origin.lessons) - len(own):
+            lines.append(f"    and {counted(others, 'lesson')} of other bullets")
         lines += [f"    passed: {node}" for node in origin.nodes]
     return "\n".join(lines)
 
