@@ -43,6 +43,8 @@ CORRECTIONS = {
     "en": (
         "No, use pnpm instead of npm in this repository",
         "we never mock the database here",
+        "No emojis in our release notes, we never use them",
+        "No, always write headings in sentence case",
         "Don't edit the generated files",
         "in this repo the tests go in tests/unit, not next to the code",
         "I'd rather you didn't touch the lock file",

@@ -120,6 +120,12 @@ _TASTE = re.compile(
     re.IGNORECASE,
 )
 """How one piece of work should look or read: a wish about it, and no rule for others."""
+_RULE = re.compile(
+    r"\b(?:we|our|always|never|from now on|next time|convention|wir|bei uns|immer|nie(?:mals)?|chez nous|toujours|jamais|siempre|nunca|"
+    r"usamos)\b|我们|总是|一直|从不|统一|以后|下次|いつも|常に|必ず|항상|절대",
+    re.IGNORECASE,
+)
+"""What makes a wish a rule: it holds for more than this piece of work."""
 _CLOSING = re.compile(
     r"^(?:(?:no|nope|nah|nein|non|ok(?:ay)?|yes|great|perfect|nice|cool|good|alright|all right|不|没有|いいえ)[,.! ]+)*(?:that(?:'s| is|'ll be| will be| "
     r"should be)? (?:all|it|everything|fine|okay|good|alright|great)|nothing else|i'?m (?:good|done|all set)|thank|thanks|thx|cheers|bye|goodbye|looks? "
@@ -227,7 +233,7 @@ def _turn(found: UserTurns, trace: Trace, step: Step, users: Users, text: str) -
     if len(text) < _SHORTEST or (_CLOSING.match(text) and not _GOES_ON.search(text)):
         return
     sets_right = _SETS_RIGHT.search(text) or (_HERE.search(text) and not _REQUEST.match(text))
-    is_taste = _TASTE.search(text) and not _CODE.search(text)
+    is_taste = _TASTE.search(text) and not (_CODE.search(text) or _RULE.search(text) or _HERE.search(text))
     if len(text) <= _LONGEST and sets_right and not is_taste and not text.endswith(("?", "？")):
         said = f"The user corrected the agent: {quoted(text, _LONGEST)}"
         found.corrections.append(MinedLesson("correction", f"correction/{signature(text)}", said, (step.index,)))
