@@ -39,6 +39,7 @@ RECORD = "record.jsonl"
 _LOOK = 0.1  # seconds between two looks at a program
 _STOPPED = "stopped"
 _SHOWN = 500  # characters of what a program printed last
+_NEVER_BEGAN = frozenset({"126", "127"})  # exit codes of a shell whose program cannot be started
 # The program is started by a shell that notes when it began and how it ended, also when nobody waits for it any more.
 _NOTED = 'echo $$ > "$0/pid"; "$@"; echo $? > "$0/exit"'
 
@@ -110,6 +111,7 @@ class TeamTrials:
             RunError: The tests cannot be run; the next process judges the trial without running it again.
         """
         left = [one for one in self._begun(name) if _result(one) is None and (_ended(one) or _alive(one))]
+        left = [one for one in left if _ended(one) not in _NEVER_BEGAN]  # the run ended beside it: it may be mended now
         folder, process = (left[-1], None) if left else await self._start(task, rules, name)
         if not _ended(folder):
             await self._wait(folder, process)
@@ -151,7 +153,7 @@ class TeamTrials:
     def _judge(self, folder: Path, task: Path) -> TeamTrial:
         """Judge a trial that ended, and write its record and then its result."""
         code = _ended(folder)
-        if code in {"126", "127"}:
+        if code in _NEVER_BEGAN:
             said = _said(folder)
             shutil.rmtree(folder)
             raise UsageError(f"The team's program cannot be started: {said}", hint="Look at environment.program.")
